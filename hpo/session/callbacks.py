@@ -39,21 +39,21 @@ class Steering:
     def add(self, values: Mapping[str, Any]) -> str:
         """Add a point to try next, and return the answer; HpoError if the point is invalid or known."""
         add = new_point(self.study, self._record, values)
-        self._do(add)
+        self._act(add)
         return added_text(add)
 
     def retry(self, number: int | None = None) -> str:
         """Retry a failed trial, or all if `number` is None, and return the answer; StudyError if nothing failed."""
         adds = retries(self._record, number)
         for add in adds:
-            self._do(add)
+            self._act(add)
         return retried_text(adds)
 
     def end(self) -> None:
         """End the search: no further trial begins, and running trials are trained."""
-        self._do(End())
+        self._act(End())
 
-    def _do(self, action: Add | End) -> None:
+    def _act(self, action: Add | End) -> None:
         self._apply(UserAction(action, user_name()))
 
 

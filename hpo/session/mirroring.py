@@ -88,9 +88,9 @@ def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | No
         return
     place = Place(config.study.mirror, "study.mirror")
     try:
-        found = Manifest.at(place)
+        manifest = Manifest.at(place)
     except NotOursError:
         raise
     except StudyError:
         return
-    refuse_another(found, study_id, folder, place)
+    refuse_another(manifest, study_id, folder, place)

@@ -56,7 +56,7 @@ class OutsideSession:
         self._run: StudyRun | None = None
         self._report: WrittenReport | None = None
         with ExitStack() as stack, machine_faults("study: cannot go on", study.folder.path):
-            _lock(study, stack, seconds)
+            _wait_for_lock(study, stack, seconds)
             self.record = open_study(study)
             stack.callback(self.record.close)
             notes, self._num_ended = Notes(self.record), len(self.record.history())
@@ -176,7 +176,7 @@ def set_up(study: PreparedStudy) -> str:
     )
 
 
-def _lock(study: PreparedStudy, stack: ExitStack, seconds: float) -> None:
+def _wait_for_lock(study: PreparedStudy, stack: ExitStack, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -55,10 +55,10 @@ def run_shown(study: PreparedStudy, progress: How) -> Searched:
     """
     display, name, folder = display_of(progress), study.config.study.name, study.folder.path
     if study.is_outside:
-        says = set_up(study)
+        answer = set_up(study)
         if progress:
-            print(says)
-        return Searched(name, folder, says)
+            print(answer)
+        return Searched(name, folder, answer)
     ended = run_to_the_end(study, display)
     return Searched(name, folder, ended=ended, text="" if progress == "json" else "\n".join(next_lines(ended.view)))
 

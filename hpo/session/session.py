@@ -68,7 +68,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         stopping.tidy_up = study.folder.remove_uncreated
         # Create a new study after its workers have started, so that an error leaves no trace. Open an existing record
         # first, because it may need no workers at all.
-        record = _open(study) if study.folder.exists else None
+        record = _open_record(study) if study.folder.exists else None
         refuse_bad_urls(config, study.folder, None if record is None else Notes(record).study_id)
         if record is not None:
             num_before = study.num_counted(record.history())
@@ -82,7 +82,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         stopping.check()
         if has_work:
             display.show_workers(study, dispatcher.slots, dispatcher.gpus)
-        record = record or _open(study)
+        record = record or _open_record(study)
         stack.callback(record.close)
         stack.callback(delete_unread, study.folder)
         notes = Notes(record)
@@ -109,7 +109,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         return Ended(view_of(result.run, status), result.report, result.is_tracked)
 
 
-def _open(study: PreparedStudy) -> Record:
+def _open_record(study: PreparedStudy) -> Record:
     refuse_left_over(study.folder)
     delete_unread(study.folder)
     return open_study(study)

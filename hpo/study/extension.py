@@ -65,7 +65,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     extends = Extension(
         study=study.reference,
         changes=own,
-        trials=[_extended(study, trial, can_continue, own) for trial in trials],
+        trials=[_extended_trial(study, trial, can_continue, own) for trial in trials],
     )
     name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
     study_name(name, "study.name")
@@ -123,7 +123,9 @@ def copy_states(study: PreparedStudy, extends: Extension) -> None:
                 copy_tree(source_dir / name, study.folder.states_dir / name)
 
 
-def _extended(study: PreparedStudy, trial: Trial, can_continue: bool, changes: Mapping[str, Any]) -> ExtendedTrial:
+def _extended_trial(
+    study: PreparedStudy, trial: Trial, can_continue: bool, changes: Mapping[str, Any]
+) -> ExtendedTrial:
     assert trial.score is not None
     states = [study.folder.states_dir / name for name in study.task_builder().state_names([trial])]
     if trial.state == "stopped":

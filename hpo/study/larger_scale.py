@@ -59,7 +59,7 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     with_scales = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
     settings["costs"] = settings["costs"] or costs_of_scales(with_scales, study.objective)
     # Plan no more trials at the study's largest scale than it has: the new study searches at the new scale alone.
-    while settings["trials"] > 1 and _planned(settings)[-2] > ended:
+    while settings["trials"] > 1 and _planned_trials(settings)[-2] > ended:
         settings["trials"] -= 1
     name = given.study.name if "study.name" in keys_given else f"{section.name}-extended"
     study_name(name, "study.name")
@@ -67,7 +67,7 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
         "name": name,
         "scales": scales,
         "imports": study.reference,
-        "trials": given.study.trials if "study.trials" in keys_given else _planned(settings)[-1],
+        "trials": given.study.trials if "study.trials" in keys_given else _planned_trials(settings)[-1],
         "limits": last_limits(given.study),
         "limits_after": None,
         **_NO_EARLY_END,
@@ -97,7 +97,7 @@ def _num_ended(study: PreparedStudy) -> int:
     return len(states)
 
 
-def _planned(settings: Mapping[str, Any]) -> tuple[int, ...]:
+def _planned_trials(settings: Mapping[str, Any]) -> tuple[int, ...]:
     """Return how many trials a ladder plans at each scale; ConfigError for invalid settings."""
     return ladder_settings({**settings, "first": {}}).planned
 

@@ -13,7 +13,7 @@ from hpo.workers.objective.path import ObjectivePath
 Bounds = tuple[float | None, float | None]  # the smallest and largest value; None = unbounded, or unknown
 
 
-def _in_order(bounds: Bounds) -> Bounds:
+def _check_order(bounds: Bounds) -> Bounds:
     low, high = bounds
     if low is not None and high is not None and low >= high:
         raise ValueError("must be the smallest and the largest value, in this order")
@@ -21,7 +21,7 @@ def _in_order(bounds: Bounds) -> Bounds:
 
 
 class _Known(TypedDict, total=False):
-    bounds: dict[str, Annotated[tuple[FiniteFloat | None, FiniteFloat | None], AfterValidator(_in_order)]]
+    bounds: dict[str, Annotated[tuple[FiniteFloat | None, FiniteFloat | None], AfterValidator(_check_order)]]
     shares: list[str]
 
 

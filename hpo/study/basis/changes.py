@@ -56,13 +56,13 @@ class Basis:
             return {}
         before = self.data or {}
         old_names = {new: old for old, new in moved_sources(self.config, now.config).values()}
-        known, found = _files(before), {old_names.get(path, path): file for path, file in _files(now.data).items()}
+        known, current = _files(before), {old_names.get(path, path): file for path, file in _files(now.data).items()}
         pairs: dict[str, tuple[Any, Any]] = {}
         if "kind" in now.data or "kind" in before:
             known = {path: file for path, file in known.items() if path in old_names.values()}
             parts, others = before.get("parts", {}), now.data.get("parts", {})
             pairs = {part: (parts.get(part), others.get(part)) for part in {**parts, **others}}
-        pairs |= {path: (file, found.get(path)) for path, file in known.items()}
+        pairs |= {path: (file, current.get(path)) for path, file in known.items()}
         return {
             name: f"part {name} was {_part_text(old)} and is now {_part_text(new)}"
             for name, (old, new) in pairs.items()

@@ -43,7 +43,7 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     made = [
         key
         for key in sorted(changed, key=_section_place)
-        if not (_follows(key, differing) or any(within(key, one) for one in references))
+        if not (_is_implied(key, differing) or any(within(key, one) for one in references))
     ]
     lines = {}
     for key in made or changed:
@@ -117,7 +117,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, t
     return {key: (old.get(key, _MISSING), new.get(key, _MISSING)) for key in differences(before, now)}
 
 
-def _follows(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
+def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
     """Return whether a difference follows from another one, so that no user made it."""
     section = key.partition(".")[0]
     if key.startswith("study.references.") or key == "command.searched":

@@ -114,13 +114,13 @@ class Units:
 
 def varied_keys(config: StudyConfig) -> Varied:
     """Return the keys that vary between trials: searched keys, keys that refer to them, and keys that scales change."""
-    searched = {".".join(path): _listed(dimension) for path, dimension in leaves(parted(config.space)[0])}
+    searched = {".".join(path): _listed_values(dimension) for path, dimension in leaves(parted(config.space)[0])}
     scales = config.study.scales or ()
     scaled = {key: [changes.get(key) for changes in scales] for key in changed_keys(scales)}
     scaled = {key: values for key, values in scaled.items() if any(value != values[0] for value in values)}
     return {**searched, **dict.fromkeys(config.study.references or {}), **scaled}
 
 
-def _listed(dimension: Any) -> Sequence[Any] | None:
+def _listed_values(dimension: Any) -> Sequence[Any] | None:
     given = dimension.get("values", dimension.get("choices")) if isinstance(dimension, Mapping) else dimension
     return given if isinstance(given, list | tuple) else None

@@ -136,7 +136,8 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         )
     # Negative numbers rank before the study's own trials on ties.
     trials = [
-        replace(_joined(trials, goal), number=place - len(by_point)) for place, trials in enumerate(by_point.values())
+        replace(_join_repeats(trials, goal), number=place - len(by_point))
+        for place, trials in enumerate(by_point.values())
     ]
     return Imports(trials, tables)
 
@@ -251,7 +252,8 @@ def _refuse_other_metrics(path: Path, goal: Goal) -> None:
         advice = "; if the same metric has another name there, import it again with `hpo import ... --rename OLD=NEW`"
         can_rename = path.with_name("import.json").exists() and sorted(theirs.values()) == sorted(ours.values())
         raise ConfigError(
-            f"study.imports: {path} has the metrics {_text(theirs)}, this study has {_text(ours)}{advice * can_rename}"
+            f"study.imports: {path} has the metrics {_metrics_text(theirs)}, this study has "
+            f"{_metrics_text(ours)}{advice * can_rename}"
         )
 
 
@@ -266,7 +268,7 @@ def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
     return list(metrics) == unnamed(len(metrics))
 
 
-def _text(metrics: Mapping[str, Any]) -> str:
+def _metrics_text(metrics: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {direction}" for name, direction in metrics.items())
 
 
@@ -311,7 +313,7 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
     return finished(trial, {0: Outcome(values)}, goal)
 
 
-def _joined(repeats: Sequence[Trial], goal: Goal) -> Trial:
+def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
     """Join the trials of one point: the mean of the complete ones, or a failed trial without any."""
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:

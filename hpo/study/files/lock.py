@@ -65,8 +65,8 @@ class Lock:
                 f"{self.path}: cannot be opened: {error.strerror or error}; check what is there"
             ) from error
         with lock as file:
-            if not _is_locked(file, fcntl.LOCK_EX, _TRIES):
-                yield _holder(file)
+            if not _try_lock(file, fcntl.LOCK_EX, _TRIES):
+                yield _read_holder(file)
                 return
             file.truncate(0)
             file.write(f"process {os.getpid()} on {os.uname().nodename}")
@@ -85,20 +85,20 @@ class Lock:
             return None
         with lock as file:
             # Closing the file releases this shared lock.
-            return None if _is_locked(file, fcntl.LOCK_SH) else _holder(file)
+            return None if _try_lock(file, fcntl.LOCK_SH) else _read_holder(file)
 
 
-def _is_locked(file: TextIO, kind: int, tries: int = 1) -> bool:
+def _try_lock(file: TextIO, kind: int, tries: int = 1) -> bool:
     """Try to lock an open file; return whether it succeeded."""
-    for left in reversed(range(tries)):
+    for tries_left in reversed(range(tries)):
         with suppress(BlockingIOError):
             fcntl.flock(file, kind | fcntl.LOCK_NB)
             return True
-        time.sleep(_SECONDS_BETWEEN_TRIES if left else 0.0)
+        time.sleep(_SECONDS_BETWEEN_TRIES if tries_left else 0.0)
     return False
 
 
-def _holder(file: TextIO) -> Holder:
+def _read_holder(file: TextIO) -> Holder:
     file.seek(0)
     words = file.read().split()
     is_known = len(words) == 4 and words[1].isdecimal()

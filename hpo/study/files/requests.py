@@ -114,7 +114,7 @@ def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> Stu
 def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
     """Yield the requests that wait for an answer, the earliest first; refuse invalid ones."""
     try:
-        names = sorted(name for name in os.listdir(folder.requests_dir) if _is_name(name))  # noqa: PTH208 -- in microseconds
+        names = sorted(name for name in os.listdir(folder.requests_dir) if _is_request_name(name))  # noqa: PTH208 -- in microseconds
     except FileNotFoundError:
         return
     for name in names:
@@ -156,5 +156,5 @@ def _answer_path(path: Path) -> Path:
     return path.with_suffix(_ANSWER)
 
 
-def _is_name(name: str) -> bool:
+def _is_request_name(name: str) -> bool:
     return name.endswith(".json") and not name.startswith(".")

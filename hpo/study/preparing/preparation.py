@@ -77,7 +77,7 @@ def refuse_bad_search(
 ) -> StudyConfig:
     """Run the checks of `prepare_study` that need no data, and return the configuration; HpoError if one fails."""
     study = _without_data(config, pickled, is_again)
-    _imports(study)
+    _read_imports_of(study)
     return study.config
 
 
@@ -118,7 +118,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
             f"split.folds: has no effect, because {study.objective.owner} has no describe_data, so there are no data "
             f"to split; given {config.split.folds}; set split.folds=1, or from Python give `data`"
         )
-    imports, strategy = _imports(study), study.strategy
+    imports, strategy = _read_imports_of(study), study.strategy
     if isinstance(strategy, FirstPoints):
         strategy = replace(strategy, imported=frozenset(trial.key for trial in imports.trials))
     plan = make_plan(examples, config.split) if examples else None
@@ -170,7 +170,7 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     return config
 
 
-def _imports(study: PreparedStudy) -> Imports:
+def _read_imports_of(study: PreparedStudy) -> Imports:
     """Return the trials to import into a new study; none for an existing one: its record has them."""
     section = study.config.study
     if section.imports is None or study.folder.exists:

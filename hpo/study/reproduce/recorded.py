@@ -112,7 +112,7 @@ def read_files(folder: StudyFolder) -> StudyFiles:
         raise StudyError(f"{folder}: another program trained its trials ({OUTSIDE}); reproduce them with that program")
     _refuse_tampered(folder, report)
     environment = folder.read_json(folder.environment_path.name)
-    changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)
+    changes, allowed = list(changed_environment(environment, describe_environment())), _read_allowed_changes(report)
     is_same_machine = not any(change.startswith(_DECISIVE) for change in changes)
     for change in allowed:
         changes += [f"allowed after {change.trials} trials: {line}" for line in change.changes]
@@ -240,7 +240,7 @@ def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[st
     yield from (f"packages: {line}" for line in lines if line.partition(" ")[0] not in compared)
 
 
-def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
+def _read_allowed_changes(report: Mapping[str, Any]) -> list[AllowedChange]:
     """Return the allowed changes of a report; StudyError if they are malformed."""
     try:
         return _ALLOWED.validate_python(inner(report, "study").get("allowed_changes", []))

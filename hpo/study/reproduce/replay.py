@@ -137,11 +137,11 @@ def _differing_columns(
         for key in deciding_columns(columns, keys, goal)
         if key not in ignored
         and not (has_other_amount and (key in _AMOUNT_COLUMNS or key in scores))
-        and not _agree(old.get(key), new.get(key), tolerance if key in scores else None)
+        and not _are_equal(old.get(key), new.get(key), tolerance if key in scores else None)
     )
 
 
-def _agree(old: str | None, new: str | None, tolerance: float | None) -> bool:
+def _are_equal(old: str | None, new: str | None, tolerance: float | None) -> bool:
     if old == new or tolerance is None or not old or not new:
         return old == new
     return math.isclose(float(old), float(new), rel_tol=tolerance, abs_tol=0.0)

@@ -103,7 +103,7 @@ def read_finalists(section: StudySection, record: Record, history: History) -> l
         record: the study's record.
         history: the ended trials, joined with their further trainings.
     """
-    return [Finalist(trial, _on_fresh_seeds(trial, record, section)) for trial in _candidates(section, record, history)]
+    return [Finalist(trial, _fresh_trial(trial, record, section)) for trial in _candidates(section, record, history)]
 
 
 def _candidates(section: StudySection, record: Record, history: History) -> list[Trial]:
@@ -119,7 +119,7 @@ def _candidates(section: StudySection, record: Record, history: History) -> list
     return [trial for trial in ordered if trial.rank[:2] == ordered[0].rank[:2]]
 
 
-def _on_fresh_seeds(trial: Trial, record: Record, section: StudySection) -> Trial:
+def _fresh_trial(trial: Trial, record: Record, section: StudySection) -> Trial:
     """Return a trial with its recorded outcomes on fresh seeds alone; its state is `running` while one is missing."""
     indices = fresh_indices(section, record.layout)
     noted = {index: Notes(record).finalist_outcome(trial.number, index) for index in indices}

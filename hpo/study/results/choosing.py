@@ -75,7 +75,7 @@ def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
     elif choice == "knee":
         keys = scaled(losses, scale_of(losses)).sum(axis=1)
     elif isinstance(choice, Mapping) and "within" in choice:
-        beyond, best = _beyond(losses, names, choice["within"]), names.index(choice["best"])
+        beyond, best = _excess(losses, names, choice["within"]), names.index(choice["best"])
         keys = np.where(beyond == beyond.min(), losses[:, best], np.inf)
     else:
         assert isinstance(choice, Mapping)
@@ -92,7 +92,7 @@ def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: G
     return [chosen, *(trial for trial in leaders if trial.number != chosen.number)]
 
 
-def _beyond(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
+def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
     """Return each trial's excess over the shares, summed over the metrics, relative to their best; 0 within."""
     beyond = np.zeros(len(losses))
     for name, share in shares.items():

@@ -120,8 +120,8 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
     low, high, size = max(value - half, least), min(value + half, most), most - least
     if half and least < low and high < most and math.isfinite(size):
         share = (value - least) / size
-        odds, around = math.log(share / (1 - share)), half / size / (share * (1 - share))
-        of_logit = [least + size / (1 + math.exp(side * around - odds)) for side in (1, -1)]
+        logit, half_logit = math.log(share / (1 - share)), half / size / (share * (1 - share))
+        of_logit = [least + size / (1 + math.exp(side * half_logit - logit)) for side in (1, -1)]
         low, high = min(low, of_logit[0]), max(high, of_logit[1])
     return low, high
 

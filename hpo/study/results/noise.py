@@ -58,7 +58,7 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
     """
     trials, columns = losses.shape
     means = losses.mean(axis=1)
-    apart = losses - means[:, None]
+    deviations = losses - means[:, None]
     # With a single trial, fold effects cannot be separated from noise.
     have_effects = are_folds and trials > 1
     own = (columns - 1) * ((trials - 1) / trials if have_effects else 1.0)
@@ -69,9 +69,9 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
     better = means <= np.median(means)
     weights, effects = better / better.sum(), np.zeros(columns)
     for _ in range(_ROUNDS):
-        effects = weights @ apart if have_effects else effects
-        left = 1 - weights if have_effects else np.ones(trials)
-        variances = ((apart - effects) ** 2).sum(axis=1) / (columns - 1) / np.maximum(left, 0.5)
+        effects = weights @ deviations if have_effects else effects
+        remaining = 1 - weights if have_effects else np.ones(trials)
+        variances = ((deviations - effects) ** 2).sum(axis=1) / (columns - 1) / np.maximum(remaining, 0.5)
         if not variances.any():
             return Noise(variances, np.full(trials, most), effects)
         variances = np.maximum(variances, _LEAST_SHARE * (np.median(variances) or variances.max()))

@@ -121,8 +121,10 @@ class Candidates:
         """Return the correlation of the values' noise within a trial: (values, values)."""
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
-        apart = self.values - self.means[:, None, :] - effects
-        scaled = np.divide(apart, sizes, out=np.zeros_like(apart), where=sizes > 0).reshape(-1, apart.shape[2])
+        residuals = self.values - self.means[:, None, :] - effects
+        scaled = np.divide(residuals, sizes, out=np.zeros_like(residuals), where=sizes > 0).reshape(
+            -1, residuals.shape[2]
+        )
         products = scaled.T @ scaled
         norms = np.sqrt(np.outer(products.diagonal(), products.diagonal()))
         correlation = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)

@@ -90,7 +90,7 @@ class StudyRun:
                 raise DamagedRecordError(f"record: {short_path(path)} is missing; {again}, if there is one")
             table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
             layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)
-            record = memory_record(goal, layout, _trials(table, space, goal, layout))
+            record = memory_record(goal, layout, _read_trials(table, space, goal, layout))
             report = folder.report()
             _note_finalists(record, report, config)
             return cls(folder, config, space, record, described, inner(report, "winner").get("number"))
@@ -190,22 +190,22 @@ class StudyRun:
     @cached_property
     def fresh(self) -> dict[int, Trial]:
         """The finalists on fresh seeds, by number, if these decide; {} if the search's scores decide."""
-        return {trial.number: trial for trial in deciding_finalists(self._again)}
+        return {trial.number: trial for trial in deciding_finalists(self._fresh_finalists)}
 
     @property
-    def _again(self) -> list[Trial]:
+    def _fresh_finalists(self) -> list[Trial]:
         return [finalist.again for finalist in self.finalists]
 
     @cached_property
     def winner(self) -> Trial | None:
         """The winner; None if no trial is complete at the target scale, or none keeps the limits."""
         reported = (trial for trial in self.history if trial.number == self.reported_winner and trial.keeps_limits)
-        return next(reported, None) or choose_best(self.config.study, self.goal, self.history, self._again)
+        return next(reported, None) or choose_best(self.config.study, self.goal, self.history, self._fresh_finalists)
 
     @cached_property
     def best(self) -> Trial | None:
         """The winner, or the best trial so far if none is complete at the target scale."""
-        return choose_best(self.config.study, self.goal, self.history, self._again, at_target=False)
+        return choose_best(self.config.study, self.goal, self.history, self._fresh_finalists, at_target=False)
 
     @property
     def fresh_winner(self) -> Trial | None:
@@ -215,7 +215,7 @@ class StudyRun:
     @cached_property
     def is_trained(self) -> bool:
         """Whether the trainings after the search are finished, except that of the final model."""
-        are_finalists = all(trial.state != "running" for trial in self._again)
+        are_finalists = all(trial.state != "running" for trial in self._fresh_finalists)
         return are_finalists and are_trained_to_the_end(self.config, self.record)
 
     @cached_property
@@ -239,7 +239,7 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
     return sqlite_path(folder.storage_url(config))
 
 
-def _trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
+def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
     """Yield the trials of a trials.csv.
 
     The table has the means of further metrics alone, so every task gets the mean. The first task gets the seconds and

@@ -194,14 +194,14 @@ def _compare_with_manifest(scratch: Path, name: str, file: Path) -> None:
         raise _damage_error(file)
     manifest = Manifest.model_validate(upgraded("archive", content, f"archive: {file}"))
     unpacked = [*entries(scratch / name)]
-    found = (
+    actual = (
         {entry.name: digest_of(entry.path) for entry in unpacked if entry.kind == "file"},
         {entry.name: entry.target for entry in unpacked if entry.kind == "link"},
         {entry.name for entry in unpacked if entry.kind == "folder"},
     )
     top_level = {path.name for path in scratch.iterdir()}
     expected = (manifest.files, manifest.links, set(manifest.folders))
-    if found != expected or manifest.name != name or top_level != {name, _MANIFEST}:
+    if actual != expected or manifest.name != name or top_level != {name, _MANIFEST}:
         raise _damage_error(file)
 
 

@@ -37,10 +37,10 @@ def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
     from hpo.trials.record.record import LAST
     from hpo.trials.record.storage import look_up
 
-    found = None
+    noted_id = None
     with suppress(HpoError):
-        found = look_up(folder.storage_url(config), config.study.name)[1].get(LAST)
-    return found if isinstance(found, str) else None
+        noted_id = look_up(folder.storage_url(config), config.study.name)[1].get(LAST)
+    return noted_id if isinstance(noted_id, str) else None
 
 
 _log = logging.getLogger(__name__)
@@ -60,14 +60,14 @@ class NotOursError(StudyError):
     """A place must not be overwritten: it has no study, another study, or a newer copy from another folder."""
 
 
-def _inside(name: str) -> str:
+def _check_inside(name: str) -> str:
     # Normalized names only: `a/./b` and `a/b` would be the same file.
     if os.path.normpath(name) != name or PurePosixPath(name).parts[:1] in ((), ("..",), ("/",), ("//",)):
         raise ValueError("must be a name in the folder")
     return name
 
 
-def _complete(files: dict[str, str]) -> dict[str, str]:
+def _check_complete(files: dict[str, str]) -> dict[str, str]:
     if "config.yaml" not in files:
         raise ValueError("must contain config.yaml")
     return files
@@ -75,7 +75,7 @@ def _complete(files: dict[str, str]) -> dict[str, str]:
 
 # No control characters, because messages print these values at a terminal.
 _Printable = Annotated[str, Field(pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]
-_Name = Annotated[str, AfterValidator(_inside)]
+_Name = Annotated[str, AfterValidator(_check_inside)]
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -98,7 +98,7 @@ class Manifest(BaseModel):
     format: int = FORMAT
     name: _Printable
     study_id: _Printable
-    files: Annotated[dict[_Name, _Digest], AfterValidator(_complete)]
+    files: Annotated[dict[_Name, _Digest], AfterValidator(_check_complete)]
     links: dict[_Name, Annotated[str, Field(min_length=1)]]
     folders: list[_Name]
     id: _Printable
@@ -115,13 +115,13 @@ class Manifest(BaseModel):
         where = f"{place.url}/{_FILE}"
         written = parse_json(content.decode(errors="replace"), where)
         try:
-            found = cls.model_validate(upgraded("mirror", written, where))
+            manifest = cls.model_validate(upgraded("mirror", written, where))
         except StudyError as error:
             raise NotOursError(str(error)) from error
         except (ValidationError, TypeError, AttributeError) as error:
             raise _unreadable_error(place) from error
-        study_name(found.name, f"{where}: name")
-        return found
+        study_name(manifest.name, f"{where}: name")
+        return manifest
 
     def write(self, place: Place) -> None:
         """Write the manifest to a place."""
@@ -132,19 +132,19 @@ def _unreadable_error(place: Place) -> NotOursError:
     return NotOursError(f"{place.url}: has no copy of a study that this version can read; give another URL")
 
 
-def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
+def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
     """Raise NotOursError if a place has another study, or a copy of this study from another folder."""
-    if found is not None and found.study_id != study_id:
+    if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
-            f"study.mirror: {place.url} has another study, '{found.name}'; give another URL, or go on with that study "
-            f"by `hpo resume {place.url}`"
+            f"study.mirror: {place.url} has another study, '{manifest.name}'; give another URL, or go on with that "
+            f"study by `hpo resume {place.url}`"
         )
     known = {line.split()[0] for line in _noted_copies(folder)}
-    if found is not None and known and found.id not in known:
+    if manifest is not None and known and manifest.id not in known:
         raise NotOursError(
-            f"study.mirror: {found.writer} has gone on with this study, and wrote copy {found.generation} to "
-            f"{place.url} at {found.written}; go on from there by `hpo resume {place.url}` in another folder, or give "
-            f"another study.mirror"
+            f"study.mirror: {manifest.writer} has gone on with this study, and wrote copy {manifest.generation} to "
+            f"{place.url} at {manifest.written}; go on from there by `hpo resume {place.url}` in another folder, or "
+            f"give another study.mirror"
         )
 
 
@@ -213,9 +213,9 @@ class Mirror:
 
     def _own_manifest(self) -> Manifest | None:
         """Return the manifest at the place, None without one; NotOursError if it is not this folder's own copy."""
-        found = Manifest.at(self._store.place)
-        refuse_another(found, self._study_id, self._folder, self._store.place)
-        return found
+        manifest = Manifest.at(self._store.place)
+        refuse_another(manifest, self._study_id, self._folder, self._store.place)
+        return manifest
 
 
 def copy_record(folder: StudyFolder, target: Path) -> Path:

@@ -64,7 +64,7 @@ def find_removal(name: str) -> Removal:
     Raises:
         StudyError: there is no such study, it runs, or the working directory is inside its folder.
     """
-    folder = _find(name)
+    folder = _find_folder(name)
     if folder.path.is_symlink():
         return Removal(folder, is_link=True)
     if Path.cwd().resolve().is_relative_to(folder.path.resolve()):
@@ -82,7 +82,7 @@ def find_removal(name: str) -> Removal:
     return Removal(folder, False, sizes, files, config, study_id_of(folder, config))
 
 
-def _find(name: str) -> StudyFolder:
+def _find_folder(name: str) -> StudyFolder:
     for path in (RUNS / name, Path(name)):
         folder = StudyFolder(Path(os.path.normpath(path.absolute())))
         in_runs = folder.path.parent == RUNS.absolute()

@@ -22,7 +22,7 @@ def latest_status(folder: StudyFolder) -> Status:
         from hpo.study.results.run import StudyRun
 
         with suppress(HpoError):
-            return _as_recorded(status, StudyRun.read(folder))
+            return _update_from_record(status, StudyRun.read(folder))
     return status
 
 
@@ -75,10 +75,10 @@ def status_of_record(run: "StudyRun", state: State) -> Status:
         ended_by=ended.by if ended and state == "ended" else None,
         test=dict(inner(run.folder.read_json("test.json"), "metrics")),
     )
-    return _as_recorded(status, run)
+    return _update_from_record(status, run)
 
 
-def _as_recorded(status: Status, run: "StudyRun") -> Status:
+def _update_from_record(status: Status, run: "StudyRun") -> Status:
     from hpo.engine.schedule.rules import is_counted
 
     trials, best = (

@@ -153,7 +153,7 @@ class MirrorReader(StudyReader):
 
     def _fetch_files(self) -> str:
         """Fetch the changed files; return when the mirror was written."""
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             manifest = Manifest.at(self._store.place)
             if manifest is None:
                 raise StudyError(
@@ -164,7 +164,7 @@ class MirrorReader(StudyReader):
                     self._fetch_file(name, manifest.files.get(name))
             except StudyError:
                 # A newer copy may have removed the file: try again with its manifest.
-                if not left:
+                if not tries_left:
                     raise
             else:
                 return manifest.written

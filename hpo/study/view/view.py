@@ -338,14 +338,14 @@ class StudyView:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the output of `--json`: the fields by name."""
-        values = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        values = {each.name: _to_plain(getattr(self, each.name)) for each in fields(self)}
         return {**values, "metric": self.metric, "direction": self.direction}
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+        return {each.name: _to_plain(getattr(value, each.name)) for each in fields(value)}
+    return [_to_plain(each) for each in value] if isinstance(value, list) else value
 
 
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:

@@ -65,8 +65,8 @@ def make_final_model(
     if not (is_hold_out and has_own_model(study, winner)):
         ((_, outcome),) = outcomes(dispatcher, [task], partial(report, "the winner's model"))
         if outcome.error:
-            what = "training the model of trial {} again" if is_hold_out else "final training of trial {}"
-            raise StudyError(f"{what.format(winner.number)} failed: {outcome.error}")
+            action = "training the model of trial {} again" if is_hold_out else "final training of trial {}"
+            raise StudyError(f"{action.format(winner.number)} failed: {outcome.error}")
         study.has_model(name)
         seconds = outcome.seconds
     model = FinalModel(winner.number, name, epochs, seconds)

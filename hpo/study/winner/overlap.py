@@ -55,7 +55,7 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
         and trial.number not in on_front
         and len(trial.values(goal.metric)) > 1
     ]
-    low, high = _ends(members, goal)
+    low, high = _interval_ends(members, goal)
     # Two intervals overlap if neither ends before the other begins.
     overlap = np.all((low[:, None] <= high[None]) & (low[None] <= high[:, None]), axis=2)
     np.fill_diagonal(overlap, False)
@@ -64,13 +64,13 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
     }
     near = [
         trial.number
-        for trial, best in zip(rest, _ends(rest, goal)[0], strict=True)
+        for trial, best in zip(rest, _interval_ends(rest, goal)[0], strict=True)
         if is_on_front(np.vstack((high, best)))[-1]
     ]
     return Overlap(partners, near)
 
 
-def _ends(trials: Sequence[Trial], goal: Goal) -> tuple[Array, Array]:
+def _interval_ends(trials: Sequence[Trial], goal: Goal) -> tuple[Array, Array]:
     """Return the lower and the upper ends of the intervals in losses, of shape (trials, metrics) each."""
     losses = np.array([trial.losses for trial in trials]).reshape(-1, len(goal.metrics))
     errors = np.array([[standard_error(trial, name) or 0.0 for name in goal.metrics] for trial in trials])

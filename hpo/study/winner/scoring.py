@@ -249,6 +249,6 @@ def _score(model: _Model, test: Sequence[int]) -> Scored:
     by_example: dict[str, Sequence[float]] = {}
     outcome = outcome_of(run_here(task.payload), lambda sent: by_example.update(sent.get("scores_by_example", {})))
     if outcome.error:
-        what = "the default configuration" if trial.number == _DEFAULT else f"trial {trial.number}"
-        raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")
+        name = "the default configuration" if trial.number == _DEFAULT else f"trial {trial.number}"
+        raise StudyError(f"test: scoring {name} on the test part failed: {outcome.error}")
     return Scored(outcome.metrics, by_example)

@@ -46,7 +46,7 @@ def test_scores_by_example_give_the_interval_of_their_mean(kind):
     ("metrics", "by_example", "note"),
     [
         (MEAN, {}, "`scores_by_example` from the objective"),
-        (MEAN, {"other": SCORES}, "or `shares` of describe_method"),
+        (MEAN, {"other": SCORES}, "`shares` of describe_method"),
         (MEAN, {"score": SCORES[1:]}, "a finite number for each of 80 examples"),
         (MEAN, {"score": [*SCORES[1:], "1"]}, "a finite number for each of 80 examples"),
         (MEAN, {"score": [*SCORES[1:], float("nan")]}, "a finite number for each of 80 examples"),

@@ -136,7 +136,7 @@ def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
     study = Study(StudyFolder(folder))
     answer = study.add(POINT)
     assert f"study.trials={FEW + 1}" in answer.says, "its budget is used up, so that going on alone tries nothing"
-    with pytest.raises(StudyError, match="added already"):
+    with pytest.raises(StudyError, match="already added"):
         study.add(POINT)
     with pytest.raises(StudyError, match="not running, so there is nothing to stop"):
         study.stop()
