@@ -19,17 +19,17 @@ TestEvaluation = Mapping[str, Any]
 _NAMES = ("time", "study", "study_id", "trial", "scored", "fingerprint")
 
 
-def evaluations(ledger: Path) -> list[TestEvaluation]:
+def evaluations(log_path: Path) -> list[TestEvaluation]:
     """Return the evaluations of a test log, [] without one; StudyError if a line is not an evaluation."""
-    if not ledger.is_file():
+    if not log_path.is_file():
         return []
-    texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
-    lines = [(number, parse_json(text, f"{short_path(ledger)}:{number}")) for number, text in texts if text.strip()]
+    texts = enumerate(log_path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
+    lines = [(number, parse_json(text, f"{short_path(log_path)}:{number}")) for number, text in texts if text.strip()]
     for number, line in lines:
         if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
             # Refuse rather than skip: the unreadable line may be an evaluation on this study's test split.
             raise StudyError(
-                f"{short_path(ledger)}:{number}: must be a JSON object with the keys fingerprint, study and time; "
+                f"{short_path(log_path)}:{number}: must be a JSON object with the keys fingerprint, study and time; "
                 f"restore the file"
             )
     return [line for _, line in lines]
@@ -69,8 +69,8 @@ def write_evaluation(folder: StudyFolder, evaluation: TestEvaluation) -> None:
     """Add an evaluation by a study to its own log and to the shared one."""
     # A copy of the study's folder takes its own log along, but not the shared one.
     for path in (folder.test_log_path, _shared_log(folder)):
-        with path.open("a", encoding="utf-8") as ledger:
-            ledger.write(json.dumps(evaluation) + "\n")
+        with path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(evaluation) + "\n")
 
 
 def share_evaluations(folder: StudyFolder) -> None:
@@ -79,8 +79,8 @@ def share_evaluations(folder: StudyFolder) -> None:
     missing = Counter(map(_key, _merge(shared, own))) - Counter(map(_key, shared))
     lines = {_key(line): line for line in own}
     if missing:
-        with _shared_log(folder).open("a", encoding="utf-8") as ledger:
-            ledger.writelines(json.dumps(lines[key]) + "\n" for key in missing.elements())
+        with _shared_log(folder).open("a", encoding="utf-8") as log:
+            log.writelines(json.dumps(lines[key]) + "\n" for key in missing.elements())
 
 
 def evaluations_of_sources(study: PreparedStudy) -> list[TestEvaluation]:
