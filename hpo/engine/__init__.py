@@ -1,1 +1,1 @@
-"""Who decides: the loop over the trials, the clock and its schedule, the strategies, ask and tell."""
+"""The search engine: its main loop, the clock and the scheduler, the strategies, ask-and-tell."""

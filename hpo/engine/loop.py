@@ -1,4 +1,4 @@
-"""The loop: lets workers train the tasks that begin on the clock, and the clock know what they report."""
+"""The main loop of a search: it sends tasks from the scheduler to the workers, and reports back to the scheduler."""
 
 import time
 from collections import deque
@@ -19,13 +19,13 @@ from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.workers.training.tasks import Task
 
 REVISION = 2
-"""Rises where the same study would have other trials, or another winner, with the same strategy and objective.
+"""Increase it when a change gives the same study, strategy and objective other trials or another winner.
 
-It covers the clock, the space and how a point becomes a configuration, splits, seeds, the order of tasks, what a budget
-counts, costs, limits, rules that stop trainings, what a report counts for, and how the winner is chosen.
+It covers the clock, the space, the configuration of a point, splits, seeds, the order of tasks, budgets, costs, limits,
+rules that stop trainings, the use of reports, and the choice of the winner.
 """
 
-# Seconds between two notes of the time while a search runs.
+# While a search runs, it writes its duration to the record at this interval.
 _SECONDS_BETWEEN_NOTES = 10.0
 
 UserActions = Callable[[bool], Iterable[UserAction]]
@@ -46,26 +46,30 @@ def search(
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
-    Workers take tasks in the order in which the clock began them. What they report is known to the strategy when the
-    clock has reached it, so that the trials do not depend on the workers. The record notes which budget was reached.
+    Workers take tasks in the order in which the clock began them. The strategy learns a report when the clock reaches
+    it, so the trials do not depend on the workers. The record says which budget ended the search.
 
     Args:
         rules: what determines the search.
-        record: holds what has happened so far; everything is written to it.
-        dispatcher, observers: run the tasks, are notified of events.
-        num_trials: the budget, of what `Rules.counts` says.
-        minutes: no trial is begun after so many, earlier runs included; it cuts the trials, and changes none.
-        stop_after_failures: where the first so many trials of this run all fail with the same error, or the first
-            training of the study does not report a metric, and budget is left, it stops; None = never.
-        hand: yields what a user requested since the last call: points are untried and of the space, trials to be
-            stopped are running, budgets are larger. Each has taken effect when the next is asked for. It is told
-            whether trials can be stopped: not while a search that is continued is behind where it was before.
-        seconds_between_polls: between two calls of `user_actions`.
-        callback: is called with each trial that ends, once, in the order of the clock, and with what does at once what
-            it asks (`Add`, `End`). Of a study that had none before, not with trials that had ended then.
+        record: the events so far; the search writes each new event to it.
+        dispatcher: runs the tasks.
+        observers: are notified of events.
+        num_trials: the budget, in the unit of `Rules.counts`.
+        minutes: no trial begins after this time, earlier runs included; None = no limit. The trials that began are
+            the same as without a limit.
+        stop_after_failures: stop when this many first trials of the run all fail with the same error, or when the first
+            training of the study does not report a metric, and budget is left; None = never.
+        user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped:
+            they cannot while a continued search replays its record. Added points are untried and in the space, stopped
+            trials are running, raised budgets are larger. Each action takes effect before the next is requested.
+        seconds_between_polls: the time between two calls of `user_actions`.
+        callback: is called once with each trial that ends, in the order of the clock. Its second argument is a function
+            that carries out an action (`Add`, `End`) at once. A study that gets a callback later does not call it with
+            the trials that had ended before.
 
     Raises:
-        StudyError: the strategy no longer proposes what the record holds, or its first trials all failed alike.
+        StudyError: the strategy no longer proposes the trials of the record, or its first trials failed with the same
+            error.
     """
     if _stays_ended(rules, record):
         return record.history()
@@ -75,23 +79,28 @@ def search(
 
 
 @dataclass(frozen=True)
-class _Flight:
-    """A task that a worker has: since when, on two clocks, and what it has reported of its learning curve."""
+class _RunningTask:
+    """A task that a worker trains, with the reports of its learning curve.
+
+    Attributes:
+        started: when it started, in seconds since the epoch.
+        began: when it started, by the dispatcher's clock.
+    """
 
     task: Task
     started: float
     began: float
     reports: list[TaskReport] = field(default_factory=list)
 
-    def keep(self, report: TaskReport) -> int:
-        """Keep a point of its curve, once, also where a second attempt repeats it; return how many there are."""
+    def add_report(self, report: TaskReport) -> int:
+        """Add a point of the curve, unless an earlier attempt reported it; return the number of points."""
         latest = self.reports[-1].units if self.reports else 0.0
         if report.point is not None and report.units is not None and report.units > (latest or 0.0):
             self.reports.append(report)
         return len(self.reports)
 
     def stopped_by_user(self, goal: Goal, now: float) -> Outcome:
-        """Return the outcome of one that a user ends: as of one that a rule stops at its last point."""
+        """Return the outcome of a task that a user stops: the one of a rule that stops it at its last point."""
         curve = [report.point for report in self.reports if report.point is not None]
         scores = [point[goal.metric] for point in curve if goal.metric in point]
         best = min(scores, key=lambda score: loss_of(score, goal.direction), default=None)
@@ -126,39 +135,39 @@ class _Search:
         self._first = FirstFailures(stop_after_failures, is_scored)
         self._observers = observers
         self._began, self._before = dispatcher.now, seconds_spent(record)
-        self._noted, self._next_poll = self._before, 0.0
+        self._last_note, self._next_poll = self._before, 0.0
         self._waiting: deque[Key] = deque()
-        self._in_flight: dict[Key, _Flight] = {}
-        # Of trials that a user has stopped, by their numbers; see `RecordedAction.points`.
-        self._stopped = {act.trial: act.points for act in record.actions if act.trial is not None}
+        self._running: dict[Key, _RunningTask] = {}
+        # The trials that a user has stopped, by number; see `RecordedAction.points`.
+        self._stopped = {action.trial: action.points for action in record.actions if action.trial is not None}
         self._is_stopping = False
         self._begin_scheduler()
 
     def run(self) -> History:
         record, dispatcher = self._record, self._dispatcher
         if record.ended:
-            # Not ended any more, if there is more to do.
+            # The search may have more to do now, so the record no longer says that it has ended.
             record.ended = Ended(None, self._before, self._rules.stop_without_gain)
         while True:
-            if self._seconds >= self._noted + _SECONDS_BETWEEN_NOTES:
-                self._noted = self._seconds
-                record.ended = Ended(None, self._noted, self._rules.stop_without_gain)
+            if self._seconds >= self._last_note + _SECONDS_BETWEEN_NOTES:
+                self._last_note = self._seconds
+                record.ended = Ended(None, self._last_note, self._rules.stop_without_gain)
             if self._seconds >= self._next_poll:
-                self._look()
+                self._poll_user()
             self._plan()
-            if self._waiting or self._in_flight:
+            if self._waiting or self._running:
                 self._first.refuse_more()
             self._submit()
-            if not self._in_flight:
-                if self._look():
+            if not self._running:
+                if self._poll_user():
                     continue
                 record.ended = Ended(self._ended_by(), self._seconds, self._rules.stop_without_gain)
                 return record.history()
             for report in dispatcher.wait():
-                self._take(report)
+                self._handle(report)
 
     def _ended_by(self) -> EndedBy:
-        """Return what ended the search; a search that is complete when the user stops it was not ended by that."""
+        """Return what ended the search; a stop by the user does not count where nothing was left to do."""
         if self._is_stopping:
             if not is_over(self._rules, self._record, self._num_trials, self._minutes):
                 return "user"
@@ -175,11 +184,11 @@ class _Search:
 
     @property
     def _seconds(self) -> float:
-        """How long the search has taken, interruptions left out."""
+        """The duration of the search in seconds, without interruptions."""
         return self._before + self._dispatcher.now - self._began
 
     def _begin_scheduler(self) -> None:
-        """Begin the course, or begin it again under another budget: from the record, as a search that is continued."""
+        """Make a scheduler for the current budget; like that of a continued search, it begins with the record."""
         observers = [*self._observers, self._first]
         self._num_ended = 0
         when_ended = None if self._callback is None else self._call
@@ -189,149 +198,152 @@ class _Search:
         self._waiting.clear()
 
     def _call(self, trial: Trial) -> None:
-        """Call the callback with a trial that has ended on the clock, and note that."""
+        """Call the callback with a trial that has ended on the clock, and record the call."""
         self._num_ended += 1
         if self._num_ended <= self._called.ends:
             return
         assert self._callback is not None
         if trial.number not in self._called.before:
-            self._callback(trial, self._follow)
+            self._callback(trial, self._carry_out)
         self._called = self._record.called = replace(self._called, ends=self._num_ended)
 
     def _plan(self) -> None:
-        """Let the clock begin what it can, and queue it for the workers."""
+        """Advance the clock, and queue the tasks that begin on it for the workers."""
         self._scheduler.is_out_of_time = self._is_stopping or self._is_late or self._is_ended
         for key in self._scheduler.advance():
-            if key in self._in_flight:
-                # After the course was begun again.
-                for report in self._in_flight[key].reports:
+            if key in self._running:
+                # The scheduler is new, because the budget was raised: it needs the reports so far.
+                for report in self._running[key].reports:
                     self._scheduler.update_clock(report)
             elif self._points_left(key) == 0:
-                self._end_by_hand(key)
+                self._stop_task(key)
             else:
                 self._waiting.append(key)
 
     def _submit(self) -> None:
-        while self._waiting and len(self._in_flight) < self._dispatcher.slots:
+        while self._waiting and len(self._running) < self._dispatcher.slots:
             key = self._waiting.popleft()
             if self._is_stopping and not self._has_begun(key.trial):
                 continue
             self._record.begin_stretch(self._dispatcher.slots)
             task = self._scheduler.task(key)
-            self._in_flight[key] = _Flight(task, time.time(), self._dispatcher.now)
+            self._running[key] = _RunningTask(task, time.time(), self._dispatcher.now)
             self._dispatcher.submit(task)
             for observer in self._observers:
                 observer.task_begun(task)
 
     def _has_begun(self, number: int) -> bool:
-        return any(key.trial == number for key in self._in_flight) or bool(self._record.trial(number).outcomes)
+        return any(key.trial == number for key in self._running) or bool(self._record.trial(number).outcomes)
 
-    def _take(self, report: TaskReport) -> None:
+    def _handle(self, report: TaskReport) -> None:
         key = Key(report.task.trial, report.task.index)
-        # A late or repeated report of a task with an outcome changes nothing.
-        if key not in self._in_flight:
+        # The task may have an outcome already: ignore late and repeated reports.
+        if key not in self._running:
             return
         self._scheduler.take(report)
         if report.outcome is not None:
-            del self._in_flight[key]
-        elif self._in_flight[key].keep(report) == self._points_left(key):
-            self._end_by_hand(key)
+            del self._running[key]
+        elif self._running[key].add_report(report) == self._points_left(key):
+            self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return after how many points a user has ended the task; None = it has not."""
+        """Return the number of points after which a user has stopped the task; None = no user has."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
-    def _look(self) -> bool:
-        """Do what a user has requested, and return whether there was anything."""
+    def _poll_user(self) -> bool:
+        """Carry out the new user actions, and return whether there were any."""
         self._next_poll = self._seconds + self._seconds_between_polls
-        has_asked = False
-        for instruction in self._user_actions(self._scheduler.has_caught_up):
-            has_asked = True
-            self._follow(instruction)
-        return has_asked
+        has_acted = False
+        for action in self._user_actions(self._scheduler.has_caught_up):
+            has_acted = True
+            self._carry_out(action)
+        return has_acted
 
-    def _follow(self, instruction: UserAction) -> None:
-        """Do what was asked, and tell the observers."""
-        self._apply(instruction)
+    def _carry_out(self, action: UserAction) -> None:
+        """Carry out a user action, and notify the observers."""
+        self._apply(action)
         for observer in self._observers:
-            observer.user_acted(instruction)
+            observer.user_acted(action)
 
-    def _apply(self, instruction: UserAction) -> None:
-        """Write an act to the record, and let it take effect."""
-        ask, now = instruction.ask, time.time()
-        if isinstance(ask, Add):
-            self._scheduler.add_point(ask, now, instruction.by)
+    def _apply(self, action: UserAction) -> None:
+        """Write a user action to the record, and carry it out."""
+        request, now = action.request, time.time()
+        if isinstance(request, Add):
+            self._scheduler.add_point(request, now, action.by)
             return
-        if isinstance(ask, Stop) and ask.trial in self._stopped:
-            # On the clock it may end later, and until then it is open.
+        if isinstance(request, Stop) and request.trial in self._stopped:
+            # A stopped trial is open until the clock reaches its end, so a user may stop it twice.
             return
-        act = RecordedAction("stop_search", self._scheduler.num_opened, now, instruction.by)
-        if isinstance(ask, End):
-            self._write(replace(act, do="end_search", trials=self._num_trials))
+        recorded = RecordedAction("stop_search", self._scheduler.num_opened, now, action.by)
+        if isinstance(request, End):
+            self._write(replace(recorded, do="end_search", trials=self._num_trials))
             self._scheduler.is_out_of_time = True
-        elif isinstance(ask, Raise):
-            self._write(replace(act, do="raise_budget", **vars(ask)))
-            self._num_trials = ask.trials or self._num_trials
-            self._minutes = ask.minutes or self._minutes
+        elif isinstance(request, Raise):
+            self._write(replace(recorded, do="raise_budget", **vars(request)))
+            self._num_trials = request.trials or self._num_trials
+            self._minutes = request.minutes or self._minutes
             self._begin_scheduler()
-            # At once, so that what is asked next finds the running tasks on the clock.
+            # The next action needs the running tasks on the new scheduler's clock.
             self._plan()
-        elif ask.trial is None:
-            self._write(act)
+        elif request.trial is None:
+            self._write(recorded)
             self._is_stopping = True
         else:
-            begun = [key for key in (*self._in_flight, *self._waiting) if key.trial == ask.trial]
-            ended: dict[int, int | None] = dict.fromkeys(self._record.trial(ask.trial).outcomes)
+            begun = [key for key in (*self._running, *self._waiting) if key.trial == request.trial]
+            ended: dict[int, int | None] = dict.fromkeys(self._record.trial(request.trial).outcomes)
             points = ended | {key.task: self._num_points(key) for key in begun}
-            self._write(replace(act, do="stop_trial", trial=ask.trial, points=points))
-            self._stopped[ask.trial] = points
+            self._write(replace(recorded, do="stop_trial", trial=request.trial, points=points))
+            self._stopped[request.trial] = points
             for key in begun:
-                self._end_by_hand(key)
+                self._stop_task(key)
 
-    def _write(self, act: RecordedAction) -> None:
-        self._record.actions = [*self._record.actions, act]
+    def _write(self, recorded: RecordedAction) -> None:
+        self._record.actions = [*self._record.actions, recorded]
 
-    def _end_by_hand(self, key: Key) -> None:
-        """End a task where it is: its worker, if it has one, and with the points so far its outcome."""
-        flight = self._in_flight.pop(key, None)
-        if flight is not None:
-            self._dispatcher.drop(flight.task)
+    def _stop_task(self, key: Key) -> None:
+        """Stop a task for the user; its outcome has the points that it has reported."""
+        running = self._running.pop(key, None)
+        if running is not None:
+            self._dispatcher.drop(running.task)
         elif key in self._waiting:
             self._waiting.remove(key)
-        flight = flight or _Flight(self._scheduler.task(key), time.time(), self._dispatcher.now)
-        outcome = flight.stopped_by_user(self._record.goal, self._dispatcher.now)
-        # On the clock it ends a unit later than it has reported: what lies before that may be over already.
-        self._scheduler.take(TaskReport(flight.task, outcome=outcome, is_lost=True))
+        running = running or _RunningTask(self._scheduler.task(key), time.time(), self._dispatcher.now)
+        outcome = running.stopped_by_user(self._record.goal, self._dispatcher.now)
+        # On the clock it ends one unit after its last report, because the clock may have passed that report.
+        self._scheduler.take(TaskReport(running.task, outcome=outcome, is_lost=True))
 
     def _num_points(self, key: Key) -> int:
-        return len(self._in_flight[key].reports) if key in self._in_flight else 0
+        return len(self._running[key].reports) if key in self._running else 0
 
 
 def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None = None) -> bool:
-    """Return whether nothing is left to run: every trial is finished, and a budget or the space is exhausted."""
+    """Return whether nothing is left to run: every trial has ended, and a budget or the space is used up."""
     if _stays_ended(rules, record):
         return True
-    # What a trial would cost makes no difference here, and an objective may need its data to say it.
-    course = Scheduler(replace(rules, cost_of=lambda trial: trial.cost), record.copy(), num_trials)
+    # The cost of further trials has no influence here, and an objective may need its data to compute it.
+    scheduler = Scheduler(replace(rules, cost_of=lambda trial: trial.cost), record.copy(), num_trials)
     is_late = minutes is not None and seconds_spent(record) >= 60 * minutes
-    course.is_out_of_time = is_late or is_ended_by_callback(record, num_trials)
-    return next(course.advance(), None) is None
+    scheduler.is_out_of_time = is_late or is_ended_by_callback(record, num_trials)
+    return next(scheduler.advance(), None) is None
 
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
-    """Return whether a callback has ended the search; with a larger budget, or a point added since, it goes on."""
-    ends = [act for act in record.actions if act.do == "end_search"]
+    """Return whether a callback has ended the search, and neither a larger budget nor an added point continues it."""
+    ends = [action for action in record.actions if action.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 
 
 def seconds_spent(record: Record) -> float:
-    """Return how long the search has taken so far, interruptions left out."""
-    # Without a note it was interrupted in its first seconds, or made when only a search limited by time noted it.
+    """Return the duration of the search so far in seconds, without interruptions."""
+    # A search that was interrupted in its first seconds has not recorded its duration.
     return float(record.ended.seconds) if record.ended else seconds_trained(record.trials())
 
 
 def _stays_ended(rules: Rules, record: Record) -> bool:
-    """Return whether a search of free order has ended without gain: what was known then is not known again."""
+    """Return whether a search in free order has ended by `stop_without_gain`.
+
+    The record does not say in which order its last trials became known, so the end cannot be computed again.
+    """
     ended, limit = record.ended, rules.stop_without_gain
     if rules.order != "free" or limit is None or not ended or ended.by != "stop_without_gain":
         return False

@@ -1,4 +1,4 @@
-"""Observers of a search: their base, what watches for failures, and what keeps states, models and hosts."""
+"""Observers of a search: the base class, a check for early failures, the removal of checkpoints, the hosts."""
 
 import os
 import shutil
@@ -18,13 +18,13 @@ from hpo.workers.training.tasks import Task, checkpoint_name
 
 
 class Observer:
-    """Notified of events after they are recorded; does nothing by default. It cannot influence the search."""
+    """Reacts to events of a search after they are recorded; does nothing by default. It cannot influence the search."""
 
     def trial_opened(self, trial: Trial) -> None:
         """React to the start of a trial, or the continuation of an interrupted one."""
 
     def task_begun(self, task: Task) -> None:
-        """React to a task that a worker is given."""
+        """React to a task that a worker begins."""
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """React to a worker's report: a point of a learning curve, or an outcome."""
@@ -32,20 +32,20 @@ class Observer:
     def trial_finished(self, trial: Trial) -> None:
         """React to the last outcome of a trial."""
 
-    def user_acted(self, instruction: UserAction) -> None:
-        """React to what a user has requested, which has taken effect."""
+    def user_acted(self, action: UserAction) -> None:
+        """React to a user action after it has taken effect."""
 
     def search_ended(self) -> None:
-        """React to the end of the search; what follows it is trained next."""
+        """React to the end of the search, before the trainings that follow it."""
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """React to trainings that follow the search: what is trained, and how many of these trainings have ended."""
+        """React to the progress of trainings after the search: `num_ended` of `num_all` trainings of this kind."""
 
 
 class FirstFailures(Observer):
-    """Watches whether the first trials of a run, so many, all fail with the same error; None = whatever they do.
+    """Ends a search whose first `most` trials all fail with the same error; None = never.
 
-    Of a training that does not report what it is scored by, one is enough, unless one before was scored (`is_scored`).
+    One training that does not report its metric is enough, unless an earlier training reported it (`is_scored`).
     """
 
     def __init__(self, most: int | None, is_scored: bool = False) -> None:
@@ -55,7 +55,7 @@ class FirstFailures(Observer):
         self._lacks_metric: str | None = None
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Note whether a training was scored, or cannot be."""
+        """Remember whether a training reported its metric."""
         if report.outcome is None or self._is_scored:
             return
         self._is_scored = report.outcome.error is None
@@ -63,7 +63,7 @@ class FirstFailures(Observer):
             self._lacks_metric = f"trial {trial.number} failed: {report.outcome.error}"
 
     def trial_finished(self, trial: Trial) -> None:
-        """Note the trial's error."""
+        """Remember the trial's error."""
         if self._errors is None:
             return
         self._errors.append(trial.error)
@@ -71,34 +71,35 @@ class FirstFailures(Observer):
             self._errors = None
 
     def refuse_more(self) -> None:
-        """Raise StudyError where all of the first trials have failed, with the same error, or a metric is missing."""
+        """Raise StudyError if the first trials all failed with the same error, or a metric was not reported."""
         if self._most is None:
             return
         if self._lacks_metric is not None:
             raise StudyError(
-                f"search: stopped, {self._lacks_metric}; all others would fail like this: let the objective report it, "
-                f"and go on with `hpo resume` (--allow-changes); or search under another study.name by what is "
-                f"reported: study.metric, or study.metrics, study.limits and study.measured"
+                f"search: stopped, {self._lacks_metric}; all other trials would fail the same way: let the objective "
+                f"report the metric, then run `hpo resume` with --allow-changes; or start another study "
+                f"(study.name) that uses reported metrics: study.metric, study.metrics, study.limits, study.measured"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
             raise StudyError(
                 f"search: stopped by study.stop_after_failures={self._most} (null = never): the first {first} failed "
-                f"with the same error: {self._errors[0]}; the rest of the budget is kept: correct that, then start "
-                f"another study, or go on with `hpo resume` (--allow-changes where the code has changed)"
+                f"with the same error: {self._errors[0]}; the rest of the budget is unused: fix the error, then start "
+                f"another study or run `hpo resume` (with --allow-changes if the code has changed)"
             )
 
 
 class StateRemover(Observer):
-    """Keeps a training's state, here or in `artifacts`, until its outcome is recorded; longer where a rung follows."""
+    """Removes the checkpoint of a training, on disk and in `artifacts`, once no later training can need it."""
 
     def __init__(self, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Delete the state of a task that has an outcome, unless it was stopped before its end.
+        """Remove the checkpoint of a task that has ended.
 
-        That of a failed one always, so that a retry does not go on from what the fault has left.
+        A task that was stopped early, or whose trial may continue on a higher rung, keeps it. A failed task never does,
+        so that a retry does not continue from the state that the error left.
         """
         state, outcome = report.task.payload.resume_dir, report.outcome
         if outcome is None or state is None:
@@ -108,24 +109,24 @@ class StateRemover(Observer):
 
 
 class HostRecorder(Observer):
-    """Lets the record have where each task was trained: at `host`, or where that is None, where its worker says."""
+    """Records the host of each task: `host`, or the one that its worker reports if `host` is None."""
 
     def __init__(self, record: Record, host: Host | None = None) -> None:
         self._record, self._host = record, host
 
     def task_begun(self, task: Task) -> None:
-        """Note the host of all tasks."""
+        """Record the host that all tasks share."""
         if self._host is not None:
             self._record.hosts[task.trial, task.index] = self._host
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Note what the worker says."""
+        """Record the host that the worker reports."""
         if report.host is not None:
             self._record.hosts[trial.number, report.task.index] = report.host
 
 
 class CheckpointPruner(Observer):
-    """Keeps the models of the best trials, those that are `finished` included, and deletes the others."""
+    """Keeps the models of the `keep` best trials, including those of `finished`, and deletes the others."""
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
@@ -134,13 +135,14 @@ class CheckpointPruner(Observer):
         self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete the model that is no longer among the best: this one, or the one it displaces."""
+        """Delete the model that is not among the best: that of this trial, or the one that it displaces."""
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """As `trial_finished` of several that are compared at once, some of them maybe trained further; keep `needed`.
+        """Delete the models that are not among the best, after all these trials; keep those of the trials `needed`.
 
-        One after the other, one that was trained to its end would displace a better one that is not known to be yet.
+        Some of the trials may be fully trained now. Compared one by one, such a trial would displace a better one whose
+        full training comes later in the list.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}
@@ -151,7 +153,7 @@ class CheckpointPruner(Observer):
 
 
 def _remove(folder: str | Path, artifacts: UrlStore | None) -> None:
-    # Most trials have none.
+    # Most trials have no such folder.
     if os.path.lexists(folder):
         shutil.rmtree(folder, ignore_errors=True)
     if artifacts is not None:

@@ -108,8 +108,8 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     def user_acted(self, instruction: UserAction) -> None:
         """Go on to a budget that was raised."""
-        if isinstance(instruction.ask, Raise):
-            given = {name: value for name, value in vars(instruction.ask).items() if value is not None}
+        if isinstance(instruction.request, Raise):
+            given = {name: value for name, value in vars(instruction.request).items() if value is not None}
             self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:

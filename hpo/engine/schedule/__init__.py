@@ -1,1 +1,1 @@
-"""What happens in a search, and when: the clock, the lanes, the questions to the strategy, the races."""
+"""The schedule of a search: the clock and its lanes, the proposals of the strategy, the rules that stop trials."""

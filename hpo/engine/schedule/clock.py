@@ -1,4 +1,4 @@
-"""The study's clock, which counts cost, not seconds, and moves only past what can no longer change; and free order."""
+"""The study's clock, which counts cost instead of seconds, and the free order, which has no clock."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """Identifies a task: the trial's number, and the task's own within it. Keys are ordered as they are planned."""
+    """The identity of a task: the trial's number, and the task's index within it. Tasks begin in the order of keys."""
 
     trial: int
     task: int
 
 
 class Event(NamedTuple):
-    """What happened on the clock: a task reached so many units, and perhaps ended. Events occur in this order."""
+    """A report on the clock: at `time` a task has reached `units`, and perhaps ended. Events occur in this order."""
 
     time: float
     key: Key
@@ -23,7 +23,15 @@ class Event(NamedTuple):
 
 @dataclass
 class _Running:
-    """A task on the clock. `reported` holds the units of reports that the clock has not reached yet."""
+    """A task on the clock.
+
+    Attributes:
+        reported: the units of the reports that the clock has not reached yet.
+        reached: the units of the last report that the clock has reached.
+        latest: the units of the last report that arrived.
+        goes_on: whether the task continues after that report.
+        total: the units at its end; None = not known yet.
+    """
 
     key: Key
     start: float
@@ -36,27 +44,27 @@ class _Running:
 
     @property
     def next_time(self) -> float:
-        """When its next event is, or the earliest time at which that can be."""
+        """The time of its next event, or a lower bound of it."""
         least = self.reached + 1 if self.total is None else self.total
         return self.start + (self.reported[0] if self.reported else least) * self.unit
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what happens at `next_time`: a report, and whether the task ends with it."""
+        """Whether the event at `next_time` is certain, including whether the task ends with it."""
         return self.total is not None or len(self.reported) > 1 or (bool(self.reported) and self.goes_on)
 
 
 class Clock:
-    """Says in which order things happen, whatever the order in which they become known; `now` is in units of cost.
+    """Puts events in an order that does not depend on their order of arrival; `now` is in units of cost.
 
-    A task takes its cost: the number of its units times the cost of one. It reports after one or more units, and ends
-    with a report or one or more units later. So a task that has reported u units brings its next event no earlier than
-    after u + 1, and an event that lies before that of all others, or has the lower key at the same time, is certain.
+    The duration of a task is the number of its units times the cost of one unit. A task reports after one or more
+    units. It ends with a report, or one or more units later. So after a report at u units, its next event is at u + 1
+    units or later. The earliest event of all tasks is therefore certain; at equal times, the lower key comes first.
     Times depend on costs and units alone: they are the same for any number of workers of any speed.
 
     Source: conservative parallel discrete-event simulation with lookahead (Bryant 1977, "Simulation of packet
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design
-    and verification of distributed programs"), used here to schedule.
+    and verification of distributed programs").
     """
 
     def __init__(self) -> None:
@@ -73,14 +81,14 @@ class Clock:
         self._running[key] = _Running(key, self.now, unit)
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:
-        """Take a report of a running task after so many units; `goes_on`: it does not end with this one."""
+        """Add a report of a running task after `units`; `goes_on` = the task does not end with this report."""
         task = self._running.get(key)
         if task is not None and task.total is None and units > task.latest:
             task.reported.append(units)
             task.latest, task.goes_on = units, goes_on
 
     def end(self, key: Key, units: float) -> None:
-        """Take the end of a task after so many units, at least as many as it has reported."""
+        """Add the end of a task after `units`, or after its last report if that has more."""
         task = self._running.get(key)
         if task is not None and task.total is None:
             task.total = max(units, task.latest)
@@ -90,7 +98,7 @@ class Clock:
         return self._running[key].latest
 
     def advance(self) -> Event | None:
-        """Move to the next event and return it; None while nothing runs, or while an earlier one may still happen."""
+        """Move to the next event and return it; None if no task runs, or an earlier event is still possible."""
         task = min(self._running.values(), key=lambda running: (running.next_time, running.key), default=None)
         if task is None or not task.is_known:
             return None
@@ -107,21 +115,21 @@ class Clock:
 
 
 class Arrival(Clock):
-    """The free order: passes on at once what it is told, and nothing waits; `now` counts the events."""
+    """The free order: returns events in the order of their arrival, without waiting; `now` counts the events."""
 
     def __init__(self) -> None:
         super().__init__()
         self._events: deque[tuple[Key, float, bool]] = deque()
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:  # noqa: ARG002 -- the clock's
-        """Take a report of a running task after so many units; a repeated one changes nothing."""
+        """Add a report of a running task after `units`; a repeated report changes nothing."""
         task = self._running.get(key)
         if task is not None and units > task.latest:
             task.latest = units
             self._events.append((key, units, False))
 
     def end(self, key: Key, units: float) -> None:
-        """Take the end of a task after so many units."""
+        """Add the end of a task after `units`."""
         if key in self._running:
             self._events.append((key, units, True))
 

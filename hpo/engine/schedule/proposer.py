@@ -1,4 +1,4 @@
-"""Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
+"""Asks the strategy for points and opens them as trials; the trials in the record come first."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,12 +15,17 @@ from hpo.trials.trial import Proposal, Trial
 
 
 class Proposer:
-    """Opens trials one by one; the strategy is asked, with what is `known`, when all that it proposed are open.
+    """Opens trials one by one; it asks the strategy when all trials of the last proposal are open.
 
-    Each trial's record says what was learned before it was proposed. So a search that is continued first opens the
-    recorded trials again, each when the same is known, and asks the strategy only after the last: for the rest of that
-    one's proposal, which must hold the recorded points. It `is_spent` when the next trial would need more than the
-    budget, `has_gained` while it goes on by `Rules.stop_without_gain`, and `has_reached` the target, which ends it.
+    The record of each trial names the trials that were learned before its proposal. A continued search first opens the
+    recorded trials again, each with the same knowledge. Then it makes the last recorded proposal again, checks it
+    against the recorded points, and opens the rest of it.
+
+    Attributes:
+        known: the trials that the strategy knows.
+        is_spent: whether the next trial would exceed the budget.
+        has_gained: whether `Rules.stop_without_gain` lets the search continue.
+        has_reached: whether a known trial has reached the target, which ends the search.
     """
 
     def __init__(self, rules: Rules, record: Record, budget: int) -> None:
@@ -31,14 +36,14 @@ class Proposer:
         self._recorded = record.trials()
         self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
         self._added = record.added
-        # Numbers of failed trials that wait to be tried again, whatever the budget.
+        # Numbers of the failed trials to retry; retries need no budget.
         self._to_retry = {added.retry_of for added in self._added} - {None}
         self.known = History(rules.imported)
-        # Open and not known; and those of them that have ended.
+        # Trials that are open and not known yet; the second holds those of them that have ended.
         self._pending: dict[int, Trial] = {}
         self._ended: dict[int, Trial] = {}
         self._learned: list[int] = []
-        # What is left of the last proposal; it as a whole, with all that was given; and the number of its first trial.
+        # The rest of the last proposal; a function that returns all of it with the added points; its first number.
         self._proposals: deque[Proposal] = deque()
         self._whole: Callable[[], Sequence[Proposal]] = tuple
         self._first = 0
@@ -48,12 +53,12 @@ class Proposer:
         self.has_gained = True
         self.has_reached = False
         self._is_reached = False
-        # What the last proposal in the record was made from, and its first trial; None once it was made again.
+        # The arguments of the last recorded proposal, and its first trial; None after it was made again.
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
 
     def add_point(self, added: AddedPoint) -> None:
-        """Open a point that a user added before the next new one."""
+        """Open a point added by the user before the strategy's next new one."""
         self._record.write_added([added])
         self._added.append(added)
         self._waits_with = -1
@@ -64,11 +69,11 @@ class Proposer:
             self._proposals = deque(self._whole()[self.num_opened - self._first :])
 
     def end(self, trial: Trial) -> None:
-        """Let the next proposal know a trial that has ended."""
+        """Make a trial that has ended known to the next proposal."""
         self._ended[trial.number] = trial
 
     def open_next(self) -> Trial | None:
-        """Open the next trial; None while the strategy waits for more, and after its end."""
+        """Open the next trial and return it; None while the strategy waits for results, and after its end."""
         number = self.num_opened
         if number < len(self._recorded):
             if not self._learn(number):
@@ -81,7 +86,7 @@ class Proposer:
                 self._proposals.extend(self._rest_of_last(*self._asked))
                 self._asked = None
             if self._proposals and (self._rules.judges or self._rules.ends_by_scores):
-                # Of several points proposed together, a later one is judged by what is known when it is opened.
+                # Rules judge a trial by the trials known when it is opened, also within a proposal.
                 if not self._learn(number):
                     return None
             elif not self._proposals and not self._ask(number):
@@ -96,13 +101,13 @@ class Proposer:
         self.num_opened += 1
         self._left -= is_counted(trial, self._rules.counts)
         self._to_retry.discard(trial.retry_of)
-        # Where it counts all of them, nothing is asked to find that out.
+        # If the budget counts all trials, this is known without asking the strategy.
         is_all = self._rules.counts == "trials" and self.num_opened >= len(self._recorded) and not self._to_retry
         self.is_spent = self._left <= 0 and is_all
         return trial
 
     def _ask(self, number: int) -> bool:
-        """Ask for further points; return whether there are any."""
+        """Ask the strategy for points; return whether it proposed any."""
         if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
             return False
         if not self._learn(number) or len(self.known) == self._waits_with:
@@ -113,7 +118,7 @@ class Proposer:
         return bool(self._proposals)
 
     def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the proposal whose first trial gets this number, with what users gave."""
+        """Return a proposal with the points added by users; its first trial gets the number `first`."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
@@ -125,7 +130,7 @@ class Proposer:
         tried, retried = known.tried(pending), set[int | None]()
         if any(each.retry_of is not None for each in self._added):
             retried = {trial.retry_of for trial in (*known, *pending) if trial.number >= 0}
-        # Where nothing is learned, the record does not say what was pending, and an end is an end.
+        # Without learning, the record does not say which trials were pending, so an empty proposal is the end.
         self._whole = partial(self._joined, proposals, first, tried, retried, bool(pending) and self._is_kept)
         return self._whole()
 
@@ -153,7 +158,7 @@ class Proposer:
         """
         if waits and not proposals:
             return proposals
-        # A strategy that trains by amounts starts new points on its first rung, as its own.
+        # A strategy that trains by amounts starts added points on its first rung, like its own.
         takes_new = all(proposal.continues is None for proposal in proposals)
         amount = proposals[0].amount if proposals else None
         left, whole = deque(proposals), list[Proposal]()
@@ -163,11 +168,11 @@ class Proposer:
                 continue
             while left and first + len(whole) < each.after:
                 whole.append(left.popleft())
-            # Where the strategy proposes nothing each is a proposal of its own, whenever the others came.
+            # After the strategy's end, each added point is a proposal of its own.
             if (not left and (proposals or whole)) or first + len(whole) < each.after:
                 break
             if each.retry_of is not None:
-                # It may be one of the same proposal. Trained from the start, since its fault may have spoilt its state.
+                # The failed trial may be of this proposal. A retry starts anew: the error may have damaged the state.
                 place = each.retry_of - first
                 failed = whole[place] if place >= 0 else self._record.trial(each.retry_of)
                 whole.append(Proposal(failed.point, failed.amount, retry_of=each.retry_of))
@@ -178,7 +183,7 @@ class Proposer:
 
     @property
     def _is_kept(self) -> bool:
-        """Whether the record says of each trial what was learned before it."""
+        """Whether the record names the trials that were learned before each trial."""
         return self._rules.is_ordered or self._strategy.learns == "by_round"
 
     @property
@@ -186,12 +191,15 @@ class Proposer:
         return tuple(self._pending.values())
 
     def _learn(self, number: int) -> bool:
-        """Learn what this trial had learned, or all that has ended; return False if it waits, or nothing follows."""
+        """Make trials known before the trial `number` is opened: those that its record names, or all that have ended.
+
+        Return False if one of them has not ended yet, or the search ends with them.
+        """
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False
         if self._strategy.learns != "by_trial" or self._rules.is_ask_and_tell:
-            # As in a search where nothing waits; of what was told the record does not keep the order.
+            # Their order has no influence, and the record of ask-and-tell does not hold it.
             numbers.sort()
         added = [self._ended.pop(learned) for learned in numbers]
         self.known = self.known.extended(added)
@@ -203,12 +211,16 @@ class Proposer:
         self.has_reached = self._is_reached and number >= len(self._recorded)
         if limit is not None and number >= len(self._recorded):
             without = min(self.known.num_without_gain, len(self.known) - len(self._rules.imported))
-            # Once over it stays over, whatever the running trials come to.
+            # Once over, the search stays over, whatever the results of running trials are.
             self.has_gained &= without < limit
         return self.has_gained and not self.has_reached
 
     def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return what the last recorded proposal holds besides its trials; StudyError where it now lacks those."""
+        """Return the points of the last recorded proposal that are not open yet.
+
+        Raises:
+            StudyError: the strategy no longer proposes the recorded trials.
+        """
         begun, proposals = self._recorded[first:], self._proposed(known, pending, first)
         for trial, proposal in zip(begun, proposals, strict=False):
             if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
@@ -226,7 +238,11 @@ class Proposer:
 
 
 def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -> list[Proposal]:
-    """Return what the strategy proposes, bare points to be trained to their end; StudyError where it is no sequence."""
+    """Return the proposals of the strategy, a bare point as one that is fully trained.
+
+    Raises:
+        StudyError: the strategy did not return a list of points.
+    """
     proposals = strategy.propose(known, pending)
     if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
         raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")

@@ -1,4 +1,4 @@
-"""The course of a search: which trials are opened and which tasks begin, decided on the clock alone."""
+"""The scheduler of a search: it opens trials and begins their tasks, in an order that the clock alone decides."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +19,23 @@ from hpo.workers.training.tasks import Task
 
 
 class Scheduler:
-    """Opens trials, begins their tasks, and takes their reports, in the order of the clock.
+    """Opens trials, begins their tasks, and handles their reports, in the order of the clock.
 
-    A lane that becomes free takes the next task of an open trial, in the order (trial, task); where there is none, the
-    strategy is asked, with everything that has happened on the clock so far. What is in the record takes its course
-    again first; so a search that is continued is the same as one that was never interrupted. Where nothing waits for
-    the clock, all `slots` are kept busy. Observers are notified after everything is written to the record.
-    `when_ended` is called with each trial that ends on the clock, in its order, those in the record included.
-    `is_out_of_time`, whether no further trial may be opened, is set from outside.
+    A free lane takes the next task of an open trial, in the order (trial, task). If no task is left, the proposer opens
+    a trial from the events on the clock so far. The trials in the record are scheduled again first, so a continued
+    search is the same as one without interruption. If nothing waits for the clock, `slots` take the place of lanes.
+
+    Args:
+        rules: what determines the search.
+        record: the events so far; the scheduler writes each new event to it.
+        num_trials: the budget, in the unit of `Rules.counts`.
+        slots: the number of tasks that run at once.
+        observers: are notified of events after the record is written.
+        when_ended: is called with each trial that ends on the clock, in this order, including the recorded ones.
+
+    Attributes:
+        is_out_of_time: whether no further trial may be opened; the caller sets it.
+        events, begun: the events on the clock, and the time at which each task began, in units of cost.
     """
 
     def __init__(
@@ -46,14 +55,14 @@ class Scheduler:
         self._lanes = rules.lanes if rules.waits else slots
         self._clock = Clock() if rules.waits else Arrival()
         self._proposer = Proposer(rules, record, num_trials)
-        # By the trial's number.
+        # All by the trial's number.
         self._trials: dict[int, Trial] = {}
         self._tasks: dict[int, dict[int, Task]] = {}
         self._missing: dict[int, int] = {}
         self._queue: list[Key] = []
-        # By the trial's number, then the task's; see `StopRule`.
+        # By the trial's number, then the task's index; see `StopRule`.
         self._limits: dict[int, dict[int, Sequence[tuple[float, float]]]] = {}
-        # Under a race each trial is judged once, when its first tasks have ended; its later tasks wait for that.
+        # A race judges each trial once, when its first tasks have ended; the later tasks wait for this decision.
         self._num_later = 0 if rules.race is None else record.layout.size - rules.race.tasks
         self._unjudged: dict[int, Rivals] = {}
         self._rivals: dict[int | None, Rivals] = {}
@@ -64,7 +73,7 @@ class Scheduler:
         self.is_out_of_time = False
 
     def advance(self) -> Iterator[Key]:
-        """Move the clock as far as it is certain, and yield the tasks to be run, in the order of their begin on it."""
+        """Advance the clock as far as events are certain, and yield the tasks that begin, in this order."""
         while True:
             while self._clock.num_running < self._lanes and (key := self._next_key()) is not None:
                 trial = self._trials[key.trial]
@@ -83,7 +92,7 @@ class Scheduler:
 
     @property
     def ended_by(self) -> EndedBy:
-        """The first budget that was reached; `space` where the strategy has nothing more to propose."""
+        """What ended the search; `space` if the strategy proposes nothing more."""
         if self._proposer.is_spent:
             return "trials"
         if self._proposer.has_reached:
@@ -95,20 +104,20 @@ class Scheduler:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether all trials of the record are open again, so that nothing was decided later on the clock."""
+        """Whether all trials of the record have been opened again."""
         return self._proposer.num_opened >= self._num_recorded
 
     @property
     def num_opened(self) -> int:
-        """How many trials were opened, those in the record included."""
+        """The number of trials opened so far, including those in the record."""
         return max(self._num_recorded, self._proposer.num_opened)
 
     def add_point(self, add: Add, time: float | None = None, by: str | None = None) -> None:
-        """Open a point that a user added before the strategy's next new one."""
+        """Open a point added by the user before the strategy's next new one."""
         self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
-        """Return a task that is to be run."""
+        """Return a task from `advance`, with what its worker must know from other trials."""
         trial = self._trials[key.trial]
         if key.trial not in self._tasks:
             self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(trial)}
@@ -120,12 +129,12 @@ class Scheduler:
         return replace(task, payload=replace(task.payload, **more)) if more else task
 
     def take(self, report: TaskReport) -> None:
-        """Write an outcome, tell the clock, then notify the observers."""
+        """Write a report's outcome to the record, update the clock, then notify the observers."""
         key, outcome = Key(report.task.trial, report.task.index), report.settled()
         trial = self._trials[key.trial]
         self.update_clock(report)
         if outcome is not None:
-            # A second attempt may report less than the first one, whose reports have moved the clock already.
+            # A second attempt may report less than the first one, whose reports have advanced the clock.
             units = max(outcome.units, self._clock.latest(key) + report.is_lost)
             outcome = outcome if units == outcome.units else replace(outcome, units=units)
             trial = self._record.add_outcome(trial.number, key.task, outcome)
@@ -137,12 +146,12 @@ class Scheduler:
                 observer.trial_finished(trial)
 
     def update_clock(self, report: TaskReport) -> None:
-        """Let the clock know how far a task is."""
+        """Add a report to the clock."""
         if report.units is not None:
             self._clock.report(Key(report.task.trial, report.task.index), report.units, report.goes_on)
 
     def _next_key(self) -> Key | None:
-        """Return the next task; open a trial where no open one has any left."""
+        """Return the next task, and open a trial if no open trial has one; None = nothing can begin now."""
         while not self._queue:
             if self.ended_by != "space":
                 return None
@@ -161,24 +170,24 @@ class Scheduler:
             self._unjudged[number] = self._rivals.get(trial.amount, {})
         if self._medians is not None and trial.state == "running":
             self._limits[number] = {index: self._medians.limits(trial, index) for index in range(num_tasks)}
-        # A trial that is over has no other tasks than those with an outcome.
+        # A trial that has ended needs only the tasks with an outcome.
         begun = [index for index in range(first) if trial.state == "running" or index in trial.outcomes]
         self._missing[number] -= first - len(begun)
         for index in begun:
             heapq.heappush(self._queue, Key(number, index))
         if trial.state != "running":
             return
-        # What the record holds stands, also where a change of the configuration was allowed.
+        # The recorded cost applies, even if the user allowed a change of the configuration.
         if number >= self._num_recorded and (cost := self._rules.cost_of(trial)) != trial.cost:
             raise StudyError(
                 f"trial {number}: describe_cost now returns {cost:g}, the record holds {trial.cost:g}; the cost of a "
-                f"configuration must stay the same: correct the objective, and start a new study"
+                f"configuration must stay the same: fix the objective, and start a new study"
             )
         for observer in self._observers:
             observer.trial_opened(trial)
 
     def _learn(self, trials: Sequence[Trial]) -> None:
-        """Let the race and the rule learn what became known."""
+        """Pass trials that became known to the race and the median rule."""
         race = self._rules.race
         self._num_judged_by += len(trials)
         if race is not None:
@@ -188,10 +197,10 @@ class Scheduler:
             self._medians.learn(trials)
 
     def _end(self, key: Key) -> None:
-        """Note on the clock that a task has ended, and perhaps its trial."""
+        """Handle the end of a task on the clock, and the end of its trial after the last task."""
         number, race = key.trial, self._rules.race
         self._missing[number] -= 1
-        # In free order, which of them have begun is chance: there they are all trained.
+        # In free order it is chance which of them have begun, so all are trained.
         if self._rules.waits and self._trials[number].outcomes[key.task].stopped:
             self._drop_rest(number)
         elif race is not None and number in self._unjudged and self._missing[number] == self._num_later:
@@ -206,16 +215,16 @@ class Scheduler:
             self._limits.pop(number, None)
 
     def _drop_rest(self, number: int) -> None:
-        """Begin no further tasks of a trial, one of which a rule has stopped; those that run go on to their own end."""
-        kept = [key for key in self._queue if key.trial != number]
-        self._missing[number] -= len(self._queue) - len(kept)
-        self._queue = kept
+        """Begin no further tasks of a trial after a rule has stopped one; its running tasks continue."""
+        others = [key for key in self._queue if key.trial != number]
+        self._missing[number] -= len(self._queue) - len(others)
+        self._queue = others
         heapq.heapify(self._queue)
         if self._unjudged.pop(number, None) is not None:
             self._missing[number] -= self._num_later
 
     def _judge(self, race: Race, number: int) -> None:
-        """Give a trial its other tasks, or stop it; what the record says of it stands."""
+        """Queue the other tasks of a trial, or stop it if it is behind; a decision in the record applies."""
         trial, rivals = self._trials[number], self._unjudged.pop(number)
         if trial.state == "running" and race.is_behind(trial, rivals):
             trial = self._stop(number)
@@ -226,7 +235,7 @@ class Scheduler:
             heapq.heappush(self._queue, Key(number, index))
 
     def _stop(self, number: int) -> Trial:
-        """Write that a trial gets no further tasks."""
+        """Write to the record that a trial gets no further tasks."""
         self._trials[number] = trial = self._record.stop(number)
         for observer in self._observers:
             observer.trial_finished(trial)
@@ -234,12 +243,12 @@ class Scheduler:
 
 
 def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float]]:
-    """Return begin and end of every task that has ended on the clock, in units of cost; empty where none waits."""
+    """Return begin and end of each ended task on the clock, in units of cost; empty if nothing waits for it."""
     if not rules.waits:
         return {}
-    # Nothing is asked, neither the strategy nor the objective.
+    # The recorded costs and this budget suffice, so that neither the objective nor the strategy is called.
     recorded = replace(rules, cost_of=lambda trial: trial.cost, counts="trials")
-    course = Scheduler(recorded, record.copy(), sum(is_counted(trial, "trials") for trial in record.trials()))
-    for _ in course.advance():
+    scheduler = Scheduler(recorded, record.copy(), sum(is_counted(trial, "trials") for trial in record.trials()))
+    for _ in scheduler.advance():
         pass
-    return {event.key: (course.begun[event.key], event.time) for event in course.events if event.is_end}
+    return {event.key: (scheduler.begun[event.key], event.time) for event in scheduler.events if event.is_end}

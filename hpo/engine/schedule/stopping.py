@@ -1,4 +1,4 @@
-"""Rules that stop what falls behind, a race between folds and the median rule; and the target that ends a search."""
+"""Rules that stop trials early (a race between folds, the median rule), and the target that ends a search."""
 
 import bisect
 import math
@@ -16,9 +16,10 @@ from hpo.trials.trial import Outcome, Trial, loss_of, loss_sign
 
 @dataclass(frozen=True)
 class Target:
-    """The losses, one a metric, at which a search ends: no trial begins after one has reached all of them.
+    """The losses, one per metric, at which a search ends: no trial begins after one has reached all of them.
 
-    It keeps the limits, is trained to `full_amount` (None = every training is a full one), and is at the target scale.
+    That trial must keep the limits, be trained to `full_amount` (None = every training is a full one), and be at the
+    target scale.
     """
 
     losses: tuple[float, ...]
@@ -27,39 +28,40 @@ class Target:
 
     @classmethod
     def of(cls, scores: float | Mapping[str, float], goal: Goal, full_amount: int | None) -> Self:
-        """Return the target of these scores: one, or one for each metric."""
+        """Return the target of a score, or of one score per metric."""
         by_metric = scores if isinstance(scores, Mapping) else {goal.metric: scores}
         return cls(goal.losses(by_metric), full_amount, goal.target)
 
     def is_reached_by(self, trial: Trial) -> bool:
-        """Return whether a trial that has ended reaches it."""
+        """Return whether a trial that has ended reaches the target."""
         is_full = self.full_amount is None or (trial.amount or self.full_amount) >= self.full_amount
-        is_meant = trial.keeps_limits and is_full and trial.scale == self.scale
-        return is_meant and all(map(operator.le, trial.losses, self.losses))
+        is_eligible = trial.keeps_limits and is_full and trial.scale == self.scale
+        return is_eligible and all(map(operator.le, trial.losses, self.losses))
 
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials that others are compared with: by the mean loss of each metric on the first tasks, the losses there."""
-# Complete trials that must be known before any is stopped, as in Optuna's MedianPruner.
+"""The trials to compare with: their losses on the first tasks, by the mean loss of each metric."""
+# The rule stops no trial before so many complete trials are known, as in Optuna's MedianPruner.
 _LEAST = 5
 
 
 class Race:
-    """Racing of folds: a trial that is clearly behind after its first `tasks`, 2 or more, does not get the others.
+    """A race between folds: a trial that is clearly behind after its first `tasks` (2 or more) does not get the others.
 
-    The rival is the trial of lowest mean loss on these tasks among the complete ones that were known when it was
-    proposed, and were trained as far: so workers, their order and the budget have no influence. The trial is behind
-    when its losses on them are all worse, and so is their mean by a one-sided t-test of significance `level`, paired
-    because some folds are harder than others.
+    With one metric the rival is the trial with the lowest mean loss on these tasks. It is chosen from the complete
+    trials that were known when the trial was proposed and that were trained as far. So workers, their order and the
+    budget have no influence. The trial is behind if all its losses on these tasks are worse, and a one-sided t-test of
+    significance `level` says that their mean is worse. The test is paired, because some folds are harder than others.
 
-    With several metrics the rivals are those whose mean losses on these tasks no other's dominate. A trial is behind
-    one of them when it is so, by the test above, in every metric in which they differ on any task: so one of a metric
-    in which it is better, or might be, is never stopped. That all tests must say so keeps the `level` for each rival
-    (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"); that any of several rivals will do is
-    not corrected for. Rivals keep the limits. Where there are some, a trial is behind, too, when it is beyond a limit
-    by the same test, with the bound in place of the rival's losses: what does not depend on the fold, such as a number
-    of parameters, is beyond or not. Where none keeps the limits yet, no trial is stopped.
+    With several metrics the rivals are the Pareto front of the mean losses on these tasks. A trial is behind a rival
+    if this test says so in every metric in which the two differ on any task. So the race never stops a trial that may
+    be better in one metric. All tests must agree, which keeps the `level` for each rival (Berger 1982,
+    "Multiparameter hypothesis testing and acceptance sampling"). There is no correction for the number of rivals.
+
+    Rivals keep the limits. A trial is also behind if it exceeds a limit by the same test, with the bound in place of
+    the rival's losses. A value that is the same on all folds, such as the number of parameters, needs no test. While
+    no known trial keeps the limits, the race stops no trial.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). We differ: one decision, after the first tasks,
@@ -72,7 +74,7 @@ class Race:
         self._goal = goal
 
     def joined(self, rivals: Rivals, trial: Trial) -> Rivals:
-        """Return the rivals after this trial became known: with it, without those that are no better, or as before."""
+        """Return the rivals with a trial that became known, if it is on their front; else the same rivals."""
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
             return rivals
@@ -81,7 +83,7 @@ class Race:
         return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
     def is_behind(self, trial: Trial, rivals: Rivals) -> bool:
-        """Return whether the trial should get no further tasks: it failed, or is clearly worse than a rival."""
+        """Return whether the trial gets no further tasks: it failed, or is clearly behind a rival or beyond a limit."""
         own = self._first_losses(trial)
         if not own or not rivals:
             return not own
@@ -95,27 +97,27 @@ class Race:
         return bool(different) and all(map(self._are_worse, different))
 
     def _are_worse(self, differences: Sequence[float]) -> bool:
-        """Return whether these are above 0 with certainty."""
+        """Return whether the mean of these differences is above 0, by the test."""
         if min(differences) <= 0:
             return False
         if math.isclose(min(differences), max(differences)):
             return True
-        from scipy import stats  # Half a second to load: only where a race is run.
+        from scipy import stats  # Half a second to load, and only races need it.
 
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Sequence[Values]:
-        """Return the losses on the first tasks, by metric; none where it lacks one of them, or of their metrics."""
+        """Return the losses on the first tasks, one sequence per metric; empty if a task or a metric is missing."""
         outcomes, names = self._first(trial), self._goal.metrics.keys()
         if len(outcomes) < self.tasks or not all(names <= outcome.metrics.keys() for outcome in outcomes):
             return ()
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield per limit how far its values on the first tasks are beyond the bound; below 0 is within."""
+        """Yield for each limit how far the values on the first tasks are beyond the bound; negative = within."""
         outcomes = self._first(trial)
         for limit in self._goal.limits:
-            # One that the median rule has stopped has the leading metric alone.
+            # A task that the median rule has stopped has only the leading metric.
             if all(limit.metric in outcome.metrics for outcome in outcomes):
                 yield [limit.beyond(outcome.metrics[limit.metric]) for outcome in outcomes]
 
@@ -125,15 +127,14 @@ class Race:
 
 @dataclass(frozen=True)
 class StopRule:
-    """The median rule: stops a training whose best score is worse than the median of others' best at that place.
+    """The median rule: it stops a training whose best score is worse than the median of other trials' best scores.
 
-    The others are the same fold of the complete trials that were known when the trial was proposed, at least five that
-    have reported at that place (see `hpo.trials.places`); one that ended earlier counts with the best that it
-    reached. Where it is reported at other places than they are, nothing is concluded before the next that they share.
-    So workers, their order and the budget have no influence, and the
-    worker itself can decide. Every training gets `after` points of its learning curve, 1 or more. With limits the
-    others are those that keep them. It goes by one metric: with several, a training that is behind in one may be on the
-    front for another, so that `study.stop_rule` is refused there.
+    The others are the same fold of the complete trials that keep the limits and were known when the trial was proposed.
+    So workers, their order and the budget have no influence, and the worker itself can decide. The rule compares at
+    places (see `hpo.trials.places`) that at least five of them have reported; one that ended earlier counts with its
+    best score. A training that reports at other places is compared at the next place that they share. No training stops
+    before `after` points of its learning curve, 1 or more. The rule needs a single metric: a training that is behind in
+    one metric may be on the Pareto front because of another, so `study.stop_rule` is refused with several metrics.
 
     Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. We differ: the best score
     instead of the running average, as Optuna's MedianPruner does.
@@ -144,12 +145,12 @@ class StopRule:
 
 
 class Medians:
-    """The medians by which a rule stops, from the trials that became known so far; learning costs what is added."""
+    """The medians of the trials known so far, updated trial by trial."""
 
     def __init__(self, rule: StopRule) -> None:
         self._rule = rule
         self._by_task: dict[tuple[int | None, int, int], _BestByPlace] = {}
-        # The best of each training, by trial and task: those that continue it go on from there.
+        # The best loss of each training, by trial and task; a continuation starts from it.
         self._best: dict[tuple[int | None, int], float] = {}
 
     def learn(self, trials: Iterable[Trial]) -> None:
@@ -165,7 +166,7 @@ class Medians:
                     self._by_task.setdefault((trial.amount, trial.trained, index), _BestByPlace()).add(losses)
 
     def limits(self, trial: Trial, index: int) -> Sequence[tuple[float, float]]:
-        """Return the score that a training must have reached, by place, as far as something is concluded there."""
+        """Return the places at which a training is compared, each with the score that it must have reached there."""
         known, sign = self._by_task.get((trial.amount, trial.trained, index)), loss_sign(self._rule.goal.direction)
         medians = known.medians() if known else ()
         # Infinite where half of them have no score yet.
@@ -173,7 +174,7 @@ class Medians:
 
     @property
     def after(self) -> int:
-        """How many points every training gets."""
+        """The number of points before which no training stops."""
         return self._rule.after
 
     def _loss(self, point: Mapping[str, Any]) -> float:
@@ -182,7 +183,7 @@ class Medians:
 
 
 class _BestByPlace:
-    """The best losses of trainings up to each place that one of them has reported, in order."""
+    """For each reported place, the sorted best losses of all trainings up to that place."""
 
     def __init__(self) -> None:
         self._places: list[float] = []
@@ -191,7 +192,7 @@ class _BestByPlace:
         self._ends: list[tuple[float, float]] = []
 
     def add(self, best: Mapping[float, float]) -> None:
-        """Add a training: the best losses up to each of its places, which rise."""
+        """Add a training: its best loss up to each of its places, which must be in ascending order."""
         *_, last = best
         for place in best:
             if place not in self._losses:
@@ -204,7 +205,7 @@ class _BestByPlace:
         bisect.insort(self._ends, (last, best[last]))
 
     def medians(self) -> Iterator[tuple[float, float]]:
-        """Yield the median loss at each place where enough of them are known."""
+        """Yield the places that enough trainings have reached, each with the median loss."""
         for place in self._places:
             if len(losses := self._losses[place]) >= _LEAST:
                 yield place, statistics.median(losses)

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 _SECONDS_BETWEEN = 30.0
 _TIMES_ITS_DURATION = 50.0
 # Suffixes of SQLite's files; a left-over one would be read into the next database of that name.
-OPTIONAL_FUNCTIONS = ("", "-wal", "-shm")
+DATABASE_SUFFIXES = ("", "-wal", "-shm")
 
 
 class DamagedRecordError(StudyError):
@@ -132,7 +132,7 @@ def refuse_damaged_file(path: Path) -> None:
 def copy_of_backup(path: Path) -> Path | None:
     """Return a copy of the backup to try out; None where there is no backup."""
     copy = path.with_name(f"{path.name}.recovered")
-    for suffix in OPTIONAL_FUNCTIONS:
+    for suffix in DATABASE_SUFFIXES:
         copy.with_name(copy.name + suffix).unlink(missing_ok=True)
     if not backup_path(path).is_file():
         return None
@@ -145,7 +145,7 @@ def replace_database(path: Path, other: Path) -> Path:
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    for suffix in OPTIONAL_FUNCTIONS:
+    for suffix in DATABASE_SUFFIXES:
         with suppress(FileNotFoundError):
             path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
     other.rename(path)

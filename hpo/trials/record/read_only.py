@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hpo.errors import first_line
-from hpo.trials.record.own_file import OPTIONAL_FUNCTIONS, DamagedRecordError, may_be_written
+from hpo.trials.record.own_file import DATABASE_SUFFIXES, DamagedRecordError, may_be_written
 from hpo.trials.record.record import LAST, NUMBER, Rows, is_of_study
 from hpo.trials.space.dimensions import Dimension, from_stored
 from hpo.trials.space.space import Point, Space
@@ -39,7 +39,7 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
     To read a file would already write into it what a killed search has left in the log, so a copy is read then. The log
     of one that is written is removed by the last to close it, which may be this connection.
     """
-    logs = [path.with_name(f"{path.name}{suffix}") for suffix in OPTIONAL_FUNCTIONS if suffix]
+    logs = [path.with_name(f"{path.name}{suffix}") for suffix in DATABASE_SUFFIXES if suffix]
     with tempfile.TemporaryDirectory(prefix="hpo-look-") as scratch:
         try:
             mode = "immutable=1"

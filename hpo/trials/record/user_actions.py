@@ -1,4 +1,4 @@
-"""What users do to a search that runs: acts, written to its record with their place before they take effect."""
+"""User actions on a running search; the record holds each one, with its place, before it takes effect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from hpo.trials.space.space import Point, short_text
 
 @dataclass(frozen=True)
 class Add:
-    """Try a point of one's own, next; or the point of the failed trial `retry_of` again, trained as that one was."""
+    """Add a point to try next; or retry the failed trial `retry_of`, with the same point and amount of training."""
 
     point: Point
     retry_of: int | None = None
@@ -17,19 +17,19 @@ class Add:
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop a running trial, or, without a `trial`, the search once its running trials have ended."""
+    """Stop a running trial; without a `trial`, stop the search when its running trials have ended."""
 
     trial: int | None = None
 
 
 @dataclass(frozen=True)
 class End:
-    """End the search, as a callback can: begin no further trial, and train those that have begun."""
+    """End the search, on behalf of a callback: no further trial begins, and running trials are fully trained."""
 
 
 @dataclass(frozen=True)
 class Raise:
-    """Go on to a larger budget; None = as it is."""
+    """Raise the budget; None = leave it as it is."""
 
     trials: int | None = None
     minutes: float | None = None
@@ -37,22 +37,23 @@ class Raise:
 
 @dataclass(frozen=True)
 class UserAction:
-    """What a user requests, and whose it is; None = another program's."""
+    """A user's request, and the user's name; None = another program."""
 
-    ask: Add | Stop | End | Raise
+    request: Add | Stop | End | Raise
     by: str | None = None
 
     def __str__(self) -> str:
-        """As people read it: `ada stops trial 7`."""
-        who, ask = self.by or "another program", self.ask
-        if isinstance(ask, Add):
-            return f"{who} {_added(ask)}"
-        if isinstance(ask, End):
+        """Return one line for people: `ada stops trial 7`."""
+        who, request = self.by or "another program", self.request
+        if isinstance(request, Add):
+            return f"{who} {_added(request)}"
+        if isinstance(request, End):
             return f"a callback of {who} ends the search"
-        if isinstance(ask, Stop):
-            return f"{who} stops " + ("the search" if ask.trial is None else f"trial {ask.trial}")
-        budget = [f"{ask.trials} trials" if ask.trials else "", f"{ask.minutes:g} minutes" if ask.minutes else ""]
-        return f"{who} raises the budget to {' and '.join(filter(None, budget))}"
+        if isinstance(request, Stop):
+            return f"{who} stops " + ("the search" if request.trial is None else f"trial {request.trial}")
+        trials = f"{request.trials} trials" if request.trials else ""
+        minutes = f"{request.minutes:g} minutes" if request.minutes else ""
+        return f"{who} raises the budget to {' and '.join(filter(None, (trials, minutes)))}"
 
 
 def _added(add: Add) -> str:
@@ -61,10 +62,12 @@ def _added(add: Add) -> str:
 
 @dataclass(frozen=True)
 class AddedPoint:
-    """A point that a user gave `after` so many trials were opened; it comes before the strategy's next new point.
+    """A point added by a user; it comes before the strategy's next new point.
 
-    `time`, in seconds since the epoch, and `by`, a user's name, are empty where another program queued the point.
-    `retry_of` is the number of the failed trial that it tries again.
+    Attributes:
+        after: the number of trials that had been opened before.
+        time, by: the time in seconds since the epoch, and the user's name; None if another program queued the point.
+        retry_of: the number of the failed trial that the point retries; None = a new point.
     """
 
     point: Point
@@ -74,19 +77,22 @@ class AddedPoint:
     retry_of: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict of what is known."""
+        """Return a JSON-able dict, without the values that are None."""
         known = {name: value for name, value in vars(self).items() if value is not None}
         return known | {"point": dict(self.point)}
 
 
 @dataclass(frozen=True)
 class RecordedAction:
-    """What a user did besides giving a point, when and by whom, `after` so many trials were opened.
+    """A user action other than an added point, as the record holds it.
 
     Attributes:
-        trial, points: of a trial that was stopped, its number, and by the index of each task that had begun after how
-            many points of its learning curve it ended; None = by itself, before.
-        trials, minutes: the budget that was raised, where it was; of an end by a callback the budget of trials then.
+        after: the number of trials that had been opened before.
+        time, by: the time in seconds since the epoch, and the user's name.
+        trial: the number of the stopped trial.
+        points: the number of points of each task of that trial when it was stopped, by task index; None = the task had
+            ended by itself.
+        trials, minutes: the raised budget; after the end by a callback, the budget of trials at that time.
     """
 
     do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
@@ -103,6 +109,6 @@ class RecordedAction:
         return vars(self) | {"points": {str(task): number for task, number in self.points.items()}}
 
     @classmethod
-    def from_dict(cls, noted: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**{**noted, "points": {int(task): number for task, number in noted["points"].items()}})
+    def from_dict(cls, written: Mapping[str, Any]) -> Self:
+        """Read the dict of `to_dict`."""
+        return cls(**{**written, "points": {int(task): number for task, number in written["points"].items()}})

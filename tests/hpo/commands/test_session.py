@@ -70,9 +70,9 @@ def test_what_was_told_is_in_the_record_at_once_and_what_was_not_is_still_open()
         session.tell(left.number)
         assert session.open_trials == []
         unknown = "was not asked for"
-        told_before = (left.number, r"was told before \(complete\)")
-        for number, why in (told_before, *((number, unknown) for number in (7, "1", True, 1.5, [1]))):
-            with pytest.raises(hpo.HpoError, match=f"trial {re.escape(repr(number))}: {why}; open are: none"):
+        has_result = (left.number, r"has a result already \(complete\)")
+        for number, why in (has_result, *((number, unknown) for number in (7, "1", True, 1.5, [1]))):
+            with pytest.raises(hpo.HpoError, match=f"trial {re.escape(repr(number))}: {why}; open trials: none"):
                 session.tell(number, 1.0)
     trials = session.study.trials
     assert trials["state"].tolist() == ["complete", "complete", "failed"]
@@ -123,7 +123,7 @@ def test_a_budget_ends_it_and_a_larger_one_goes_on():
 def test_a_strategy_of_rounds_says_what_it_waits_for():
     halving = {"name": "successive_halving", "max_amount": 4, "eta": 2}
     with opened(strategy=halving, trials=20) as session:
-        with pytest.raises(hpo.NoTrialError, match="the strategy waits until these are told: 0, 1, 2, 3") as raised:
+        with pytest.raises(hpo.NoTrialError, match="the strategy waits for the results of trials 0, 1, 2, 3") as raised:
             list(session)
         assert raised.value.is_waiting
         first = session.open_trials
@@ -187,7 +187,7 @@ def test_several_metrics_and_limits_are_told_by_name_or_in_order():
         for told in [(1, 2), {"accuracy": 1, "latency": 1}]:
             trial = session.ask()
             assert trial.metrics == ("accuracy", "latency", "memory")
-            with pytest.raises(hpo.HpoError, match="must be told a number for accuracy, latency, memory"):
+            with pytest.raises(hpo.HpoError, match="must have a number for accuracy, latency, memory"):
                 session.tell(trial, told)
         first, second = session.open_trials
         session.tell(first, {"accuracy": 1.0, "latency": 1.0, "memory": 9})
