@@ -163,7 +163,7 @@ def test_a_default_that_is_imported_is_not_said_to_be_tried(capsys):
         lambda config: config["lr"], {"lr": [0.1, 0.2, 0.3]}, config={"lr": 0.1}, trials=2, direction="maximize",
         name="new", settings={"track": "none", "study.imports": "old"},
     )  # fmt: skip
-    assert "given first" not in capsys.readouterr().out
+    assert "space.first" not in capsys.readouterr().out
     assert "tried first" not in (study.folder / "report.md").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Finds strategies by name: the toolkit's, those of installed packages, and a user's own in the working directory."""
+"""Finds strategies by name: the toolkit's own, those of installed packages, and classes in the working directory."""
 
 import importlib.metadata
 import inspect
@@ -27,7 +27,7 @@ from hpo.workers.objective.path import GROUPS
 from hpo.workers.objective.resolution import import_named
 
 StrategyType = tuple[type[Settings], Any]
-"""The class of a strategy's settings, and its own, which is called with settings, space and seed."""
+"""The class of a strategy's settings, and the class of the strategy, which takes settings, space and seed."""
 
 STRATEGIES: Mapping[str, StrategyType] = {
     "grid": (GridSettings, GridSearch),
@@ -44,16 +44,16 @@ STRATEGIES: Mapping[str, StrategyType] = {
     "ladder": (LadderSettings, Ladder),
 }
 
-# Strategies that train by amounts; they need an objective whose trainings can be continued.
+# Strategies that train by amounts; they need an objective that can continue a training.
 BY_AMOUNT = ("successive_halving", "hyperband", "asha")
-# What a class must have to be a strategy.
-_PARTS = ("propose", "Settings", "announcement", "learns")
+# The attributes that a strategy class must have.
+_ATTRIBUTES = ("propose", "Settings", "announcement", "learns")
 
 __all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "StrategyType", "find_strategy", "make_strategy", "strategy_type"]
 
 
 def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
-    """Return the strategy that `settings["name"]` names, whosever it is; ConfigError names the setting at fault."""
+    """Return the strategy that `settings["name"]` names, of any origin; raise ConfigError for a faulty setting."""
     try:
         return make_strategy(settings, space, seed, strategy_type(settings.get("name")))
     except ValidationError as error:
@@ -61,16 +61,16 @@ def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
 
 
 def strategy_type(name: Any) -> StrategyType:
-    """Return the class of a strategy (the toolkit's, an entry point, `package.module:Class`), and of its settings."""
+    """Return the classes of a strategy and its settings, by name, by entry point or as `package.module:Class`."""
     if not isinstance(name, str):
         raise ConfigError(f"strategy.name: must be the name of a strategy, or package.module:Class, given {name!r}")
     if name in STRATEGIES:
         return STRATEGIES[name]
-    offered = {point.name: point for point in importlib.metadata.entry_points(group=GROUPS["strategy"])}
-    path = offered[name].value if name in offered else name
+    installed = {point.name: point for point in importlib.metadata.entry_points(group=GROUPS["strategy"])}
+    path = installed[name].value if name in installed else name
     module_name, colon, class_name = path.partition(":")
     if not colon:
-        known = [*STRATEGIES, *offered]
+        known = [*STRATEGIES, *installed]
         raise ConfigError(
             f"strategy: must be one of {', '.join(known)}, or package.module:Class, given {name!r}"
             f"{nearest(name, known)}"
@@ -80,21 +80,21 @@ def strategy_type(name: Any) -> StrategyType:
 
 
 def type_of(strategy: Any, path: str) -> StrategyType:
-    """Return a class, and that of its settings; ConfigError, which calls it `path`, where it is no strategy."""
-    is_strategy = inspect.isclass(strategy) and all(hasattr(strategy, name) for name in _PARTS)
+    """Return a strategy class and the class of its settings; raise ConfigError about `path` if it is no strategy."""
+    is_strategy = inspect.isclass(strategy) and all(hasattr(strategy, name) for name in _ATTRIBUTES)
     if not is_strategy:
         raise ConfigError(
-            f"strategy: {path} is no strategy: it must be a class with {', '.join(_PARTS)}; "
-            f"`hpo.testing.check_strategy` says what else"
+            f"strategy: {path} is no strategy: it must be a class with {', '.join(_ATTRIBUTES)}; "
+            f"`hpo.testing.check_strategy` checks the rest"
         )
     return strategy.Settings, strategy
 
 
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int, found: StrategyType | None = None) -> Strategy:
-    """Return the toolkit's strategy that `settings["name"]` names, or the one `found`, with the other settings checked.
+    """Check the settings, and return the toolkit's strategy that `settings["name"]` names, or one of the type `found`.
 
     Raises:
-        ConfigError: the toolkit has no strategy of that name, or it does not fit the space.
+        ConfigError: the toolkit has no strategy of that name, or the strategy does not fit the space.
         pydantic.ValidationError: a setting is unknown, of the wrong type or out of bounds.
     """
     name = settings.get("name", "")

@@ -1,4 +1,4 @@
-"""Asynchronous successive halving: the best of every rung are trained further as soon as they are known."""
+"""Asynchronous successive halving: it continues the best trials of every rung as soon as they are known."""
 
 import bisect
 import itertools
@@ -18,20 +18,20 @@ from hpo.trials.ranking import Fronts, at_same_place, have_same_places, sort_key
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Proposal, Trial
 
-# The percentile of the criss-crossing pairs' differences that counts as noise, as in Bohdal et al. 2023.
+# The quantile of the differences of criss-crossing pairs that counts as noise, as in Bohdal et al. 2023.
 _NOISE = 0.9
 
 
 class AshaSettings(HalvingSettings):
-    """Settings of asynchronous successive halving; conf/strategy/asha.yaml says what each is."""
+    """Settings of asynchronous successive halving, described in conf/strategy/asha.yaml."""
 
     rungs: Literal["fixed", "progressive"]
 
 
 class Rung:
-    """The trials that have ended on one rung, ranked; and the losses of complete ones by point.
+    """The trials that have ended on one rung, ranked, and the losses of the complete ones by point.
 
-    Where trainings report at different places, their losses are those of the last place that all have reported.
+    If trainings report at different places, the rung compares the losses at the last place that all have reported.
     """
 
     def __init__(self) -> None:
@@ -44,11 +44,12 @@ class Rung:
     def _forget(self) -> None:
         self.losses: dict[str, float] = {}
         self._compared: dict[int, Trial] = {}
-        # By `sort_key`: all (with several metrics those that are not within the limits), and the complete ones that
-        # nobody has continued.
+        # Sorted by `sort_key`: all trials, or with several metrics those beyond a limit. The second list holds the
+        # complete ones of these that are not continued yet.
         self._ranked: list[tuple[float, float, int]] = []
         self._waiting: list[tuple[float, float, int]] = []
-        # With several metrics the others: their numbers, and whether nobody has continued them, by place.
+        # With several metrics, the trials within the limits: their fronts, and by place (the order of `add`) their
+        # numbers and whether they are not continued yet.
         self._fronts: Fronts | None = None
         self._numbers: list[int] = []
         self._places: dict[int, int] = {}
@@ -58,7 +59,7 @@ class Rung:
         return len(self._trials)
 
     def add(self, trial: Trial) -> bool:
-        """Add a trial that has ended here; return whether the losses of others are other ones now."""
+        """Add a trial that has ended here; return whether the losses of other trials have changed."""
         self._trials[trial.number] = trial
         if self._furthest is not None and not have_same_places(trial, self._furthest):
             self._are_mixed = True
@@ -93,7 +94,7 @@ class Rung:
             self.losses[trial.key] = trial.loss
 
     def mark_continued(self, number: int) -> None:
-        """Let this trial, one of those that wait, wait no longer."""
+        """Mark a waiting trial as continued."""
         self._continued.add(number)
         if number in self._compared:
             self._wait_no_longer(number)
@@ -105,7 +106,10 @@ class Rung:
             del self._waiting[bisect.bisect_left(self._waiting, sort_key(self._compared[number]))]
 
     def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
-        """Return the best that waits, if it is one of the best 1 / `eta` of all. Those in `pending` do not wait."""
+        """Return the best waiting trial, if it is among the best 1 / `eta` of the rung.
+
+        `pending` holds the numbers of trials whose continuation is pending: these do not wait.
+        """
         count = len(self) // eta
         if self._fronts is not None:
             waits = np.array(self._waits, dtype=np.bool)
@@ -131,7 +135,7 @@ class Rungs(Reader):
         self._ranking: _Ranking | None = None
 
     def _add(self, trial: Trial) -> None:
-        # Imported trials have no states to continue from.
+        # Imported trials have no checkpoints to continue from.
         if trial.number >= 0 and trial.amount in self._rungs:
             if self._rungs[trial.amount].add(trial):
                 self._ranking = None
@@ -143,10 +147,10 @@ class Rungs(Reader):
 
     @property
     def highest_open(self) -> int:
-        """The place of the highest open rung, if they open one by one.
+        """The place of the highest open rung, if rungs open progressively.
 
-        It is the second, or the highest that was reached; one more, where that ranks its points otherwise than the one
-        below.
+        It is the highest rung with trials, at least the second. If this rung ranks its points differently than the rung
+        below, the next one is open, too.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -158,17 +162,17 @@ class Rungs(Reader):
 
 
 class _Ranking:
-    """Compares the order of points on the last of `width` rungs with that before, beyond noise (soft ranking)."""
+    """Compares the order of points on the last two of `width` rungs, up to noise (soft ranking)."""
 
     def __init__(self, width: int) -> None:
         self.width = width
-        # The losses of each point, one row each, by rung; and how far the pairs that changed places twice are apart.
+        # The losses of the points: shape (points, rungs). The loss differences of pairs that changed places twice.
         self._rows: NDArray[np.float64] = np.empty((0, width))
         self._noise: NDArray[np.float64] = np.empty(0)
         self._differs = False
 
     def differs(self, losses: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether the points on the last rung come in another order than on the one before, beyond noise."""
+        """Return whether the order of the points on the last rung differs from the rung before by more than noise."""
         new = list(itertools.islice(losses[-1], len(self._rows), None))
         for key in new:
             self._add(np.array([rung[key] for rung in losses]))
@@ -189,7 +193,7 @@ class _Ranking:
 
     @property
     def _noise_level(self) -> float:
-        """The difference of two losses that means nothing; 0 where no pair changed places twice."""
+        """The difference of two losses that counts as noise; 0 if no pair changed places twice."""
         if not len(self._noise):
             return 0.0
         place = int(_NOISE * (len(self._noise) - 1))
@@ -198,31 +202,32 @@ class _Ranking:
 
 @dataclass(frozen=True)
 class Asha:
-    """Train points a little; continue those among the best 1 / eta of their rung; never wait for a rung to fill.
+    """Train points briefly, and continue the best 1 / eta of each rung without waiting for a rung to fill.
 
-    Whenever a lane is free, the highest rung is searched for a trial among the best 1 / eta of those that have ended on
-    it (failures last, ties to the earlier trial) that was not continued yet; it is continued, `eta` times as far. Where
-    no rung has one, a new point (`NewPoints`) starts on the first rung. A trial is one point on one rung, and a
-    continuation costs what it adds. Ends when a finite space is exhausted and nobody can rise.
+    When a lane is free, the strategy looks from the highest rung down for a trial to continue. It must be among the
+    best 1 / eta that have ended on its rung (failures last, ties to the earlier trial), and not be continued yet. The
+    trial is then trained `eta` times as far. If there is none, a new point (`NewPoints`) starts on the first rung. A
+    trial is one point on one rung, and a continuation costs only the training that it adds. The search ends when a
+    finite space is exhausted and no trial can be continued.
 
-    With several metrics the best of a rung are those of its first fronts, and of one front those that add most to the
-    rung's hypervolume; what exceeds a limit comes after all that does not, that of least excess first (Deb 2000).
+    With several metrics, trials are ranked by Pareto fronts, and within a front by what they add to the rung's
+    hypervolume. Trials that exceed a limit come last, the least excess first (Deb 2000).
 
-    With `rungs: progressive` the top rung rises only while the ranking is undecided: as soon as the points on the two
-    highest rungs are in a different order there, up to noise, the next rung opens, up to `max_amount`. Noise is a
-    difference of losses. Places in an order by fronts have none: two trials of one front change places as soon as
+    With `rungs: progressive` the highest rung opens only while the ranking is undecided. As soon as the order of the
+    points on the two highest rungs differs by more than noise, the next rung opens, up to `max_amount`. Noise is a
+    difference of losses. A ranking by fronts has no such measure: two trials of a front change places as soon as
     another trial changes what each of them adds. So several metrics and limits need `rungs: fixed`.
 
-    Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha; promotions, one
-    bracket, the one that halves most); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"
+    Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha with promotions,
+    only the bracket with the most halvings); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"
     (rungs by fronts); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource Allocation" (soft
-    ranking). We differ: within a front it is the hypervolume that counts, not the spread of the points; differences are
-    compared on rungs, not after every epoch.
+    ranking). We differ: the hypervolume decides within a front, not the spread of the points; noise comes from the
+    losses on rungs, not from those of every epoch.
 
-    Example: min_amount 1, max_amount 9, eta 3: as soon as three points have ended on 1, the best goes on to 3.
+    Example: min_amount 1, max_amount 9, eta 3: as soon as three points have ended on 1, the best is trained to 3.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 4
 
     settings: AshaSettings
@@ -232,17 +237,17 @@ class Asha:
 
     @property
     def announcement(self) -> str:
-        """One line on the rungs."""
+        """One line about the rungs."""
         amounts = ", ".join(map(str, self.amounts))
         opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
         return f"asha: the best 1 in {self.settings.eta} of a rung continue at once, by {amounts}{opened}"
 
     @property
     def refuses_several(self) -> str | None:
-        """Why it cannot search by several metrics, or with limits; None where it can."""
+        """Why it cannot search with several metrics or limits; None if it can."""
         if self.settings.rungs == "fixed":
             return None
-        return "goes by the noise of one metric with strategy.rungs=progressive, and with strategy.rungs=fixed by none"
+        return "needs a single metric without limits with strategy.rungs=progressive (unlike strategy.rungs=fixed)"
 
     @property
     def amounts(self) -> list[int]:
@@ -250,7 +255,7 @@ class Asha:
         return self.settings.amounts(self.settings.num_halvings)
 
     def expected_at_end(self, configurations: int) -> int:
-        """Return how many of so many configurations are trained to `max_amount` by halving, if all rungs fill."""
+        """Return how many of the configurations are trained to `max_amount`, if all rungs fill."""
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:

@@ -1,4 +1,4 @@
-"""Evolutionary search: the best points have children, the worst are deleted."""
+"""Evolutionary search: the best points have children, the others do not survive."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from hpo.trials.trial import Trial
 
 
 class EvolutionarySettings(Settings):
-    """Settings of evolutionary search; conf/strategy/evolutionary.yaml says what each is."""
+    """Settings of evolutionary search, described in conf/strategy/evolutionary.yaml."""
 
     population: int = Field(ge=2, le=MOST)
     opening: Literal["stratified", "random"]
@@ -60,29 +60,32 @@ class EvolutionarySettings(Settings):
 
 @dataclass(frozen=True)
 class Evolutionary:
-    """Delete the worst, pair the best at random, cross and mutate.
+    """Pair the best points at random, cross and mutate them, and train the most promising children.
 
-    First points: `population` of them, spread evenly over every dimension. Then the best complete points of all that is
-    known (`surviving` of the population, with several metrics so many for each) have children: two different survivors
-    are paired at random, each hyperparameter is taken from one or the other, and is changed with a probability: to
-    another value near it where values have an order, to any other where not, by a Gaussian step, reflected at the ends,
-    on the (log) scale of a range. With several metrics the best are those of the first fronts, and of one front those
-    that add most to the hypervolume (SMS-EMOA: Beume, Naujoks & Emmerich 2007); what exceeds a limit comes after all
-    that does not (Deb 2000). `Preselection` chooses the child that is trained from several candidates, and keeps away
-    from pending points and from where trials failed. A child that was tried before is made again; where `patience` is
-    out, random points replace the missing. Failures have no children, ties go to the earlier trial; while no trial is
-    complete, candidates are drawn at random. Ends after its generations, or when a finite space is exhausted.
+    First points: `population` of them, spread evenly over every dimension. Then the best complete points so far have
+    children. Their number is the share `surviving` of the population, with several metrics this number for each. A
+    child takes each hyperparameter from one of two different survivors, and mutates it with a probability. An ordered
+    value changes to one near it, a choice to any other, and a range by a Gaussian step on its (log) scale, reflected at
+    the ends.
+
+    With several metrics, points are ranked by Pareto fronts, and within a front by what they add to the hypervolume
+    (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit come last (Deb 2000).
+
+    `Preselection` chooses the child to train from several candidates, away from pending points and from failures. A
+    child that was tried before is replaced by another; after `patience` attempts, by a random point. Failed trials have
+    no children, and ties go to the earlier trial. While no trial is complete, candidates are random. The search ends
+    after its generations, or when a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies (Beyer &
     Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. With `children: 1`
     there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and selection pressure"). The
     lecture's generations are `opening: random`, `children: null`, `candidates: 1`, `mutation_steps: 1`.
 
-    Example: with population 8, surviving 0.25 and 1 child, 8 points come first; then the best 2 have 8 candidates for a
-    child, one of which is trained.
+    Example: with population 8, surviving 0.25, 8 candidates and 1 child, 8 points come first; then the best 2 have 8
+    candidates for a child, and one of them is trained.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 2
 
     settings: EvolutionarySettings
@@ -91,7 +94,7 @@ class Evolutionary:
 
     @property
     def announcement(self) -> str:
-        """One line on the population and its children."""
+        """One line about the population and its children."""
         settings = self.settings
         first = f"evolutionary: {settings.population} points, then "
         best = f"of the best {settings.survivors}"
@@ -103,7 +106,7 @@ class Evolutionary:
 
     @property
     def learns(self) -> Learns:
-        """By generations, if there are any."""
+        """By generations; with one child at a time, by trials."""
         return "by_round" if self.settings.generation > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
@@ -126,7 +129,7 @@ class Evolutionary:
         return made if len(made) <= count else self._preselection.most_promising(known, pending, made, count)
 
     def _best(self, known: History) -> list[Trial]:
-        """Return the trials that survive; a metric in which the best are all equal does not count as one."""
+        """Return the trials that survive: so many for each metric in which the best differ."""
         survivors = self.settings.survivors
         best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]
         differing = sum(len(set(losses)) > 1 for losses in zip(*(trial.losses for trial in best), strict=True))
@@ -138,7 +141,7 @@ class Evolutionary:
 
     @cached_property
     def breeding(self) -> Breeding:
-        """How children are made."""
+        """The crossover and mutation of children."""
         settings = self.settings
         return Breeding(
             self.space, settings.crossover, settings.mutation, settings.mutation_steps, settings.mutation_scale

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpo.engine.strategies.strategy import Learns, Strategy
+from hpo.formatting import format_count
 from hpo.trials.history import History
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
@@ -11,9 +12,9 @@ from hpo.trials.trial import Proposal, Trial
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Puts the space's first points, less those of imported trials, before the strategy's first ones.
+    """Tries the first points of the space before the strategy's own, except those that imported trials have tried.
 
-    `imported` has the keys of these trials' points, as far as they are known before the search.
+    `imported` holds the keys of the imported points, for the announcement.
     """
 
     strategy: Strategy
@@ -26,29 +27,29 @@ class FirstPoints:
 
     @property
     def announcement(self) -> str:
-        """The strategy's own line, and how many given points are tried first."""
+        """The strategy's own line, and the number of first points."""
         count = sum(point_key(point) not in self.imported for point in self.space.first)
-        return self.strategy.announcement + (f"; {count} given first" if count else "")
+        first = f"; starts with {format_count(count, 'point*')} of space.first" if count else ""
+        return f"{self.strategy.announcement}{first}"
 
     @property
     def refuses_several(self) -> str | None:
-        """As the strategy's own, where it has one: why it cannot search by several metrics."""
+        """Why the strategy cannot search with several metrics or limits; None if it can, or does not say."""
         reason: str | None = getattr(self.strategy, "refuses_several", None)
         return reason
 
     @property
     def learns(self) -> Learns:
-        """As the strategy's own."""
+        """How the strategy learns."""
         return self.strategy.learns
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
-        """Return the strategy's next points; before its first ones, the first points."""
+        """Return the strategy's next points; in its first proposal, the space's first points come before them."""
         proposed = self.strategy.propose(known, pending)
         if pending or any(trial.round >= 0 for trial in known[-1:]):
             return proposed
         first = {point_key(point): point for point in self.space.first if point_key(point) not in known.keys}
         others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
-        # A strategy that trains by amounts starts these on its first rung too.
+        # A strategy that trains by amounts starts these on its first rung, too.
         amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
-        given = [Proposal(point, amounts[0]) if amounts else point for point in first.values()]
-        return [*given, *others]
+        return [*(Proposal(point, amounts[0]) if amounts else point for point in first.values()), *others]

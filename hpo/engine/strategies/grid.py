@@ -17,7 +17,7 @@ from hpo.trials.trial import Trial
 
 
 class GridSettings(Settings):
-    """Settings of grid search; conf/strategy/grid.yaml says what each is."""
+    """Settings of grid search, described in conf/strategy/grid.yaml."""
 
     order: Literal["lexicographic", "shuffled"]
     max_points: int = Field(ge=1, le=MOST)
@@ -28,14 +28,17 @@ class GridSettings(Settings):
 class GridSearch:
     """Try every point of a finite space once.
 
-    First points: the first of the order. Failures and ties have no influence. Ends when all have been tried. SpaceError
-    where a range has no `points`, or the grid is larger than `max_points`.
+    First points: the first of the order. Failures and ties have no influence. The search ends when all points have been
+    tried.
+
+    Raises:
+        SpaceError: a range has no `points`, or the grid is larger than `max_points`.
 
     Example: `num_layers` in 1, 2 and `lr` in 0.1, 0.01 gives, in lexicographic order, (1, 0.1), (1, 0.01), (2, 0.1),
     (2, 0.01).
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: GridSettings
@@ -52,13 +55,13 @@ class GridSearch:
         size = self.space.size or 0
         if size > self.settings.max_points:
             raise SpaceError(
-                f"space: the grid has {size:,} points, allowed are {self.settings.max_points:,}; give fewer "
+                f"space: the grid must have at most {self.settings.max_points:,} points, given {size:,}; give fewer "
                 f"values, or raise strategy.max_points"
             )
 
     @property
     def announcement(self) -> str:
-        """One line on the number of points."""
+        """One line about the number of points."""
         return f"grid: {self.space.size:,} points in {self.settings.order} order"
 
     learns: ClassVar[Learns] = "never"
@@ -67,7 +70,7 @@ class GridSearch:
         """Return the next `round_size` points of the order that have not been tried."""
         points: Sequence[Point] = list(self.space.points())
         if self.settings.order == "shuffled":
-            # Seeded without the number of trials: one order for the whole search.
+            # The seed does not depend on the number of trials, so the whole search has one order.
             points = [points[int(i)] for i in np.random.default_rng(self.seed).permutation(len(points))]
         tried = known.tried(pending)
         untried = (point for point in points if point_key(point) not in tried)

@@ -1,4 +1,4 @@
-"""Successive halving and Hyperband: train many points a little, and continue only the best."""
+"""Successive halving and Hyperband: train many points briefly, and continue only the best."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from hpo.trials.trial import Proposal, Trial
 
 
 class HalvingSettings(Settings):
-    """Settings of halving and Hyperband: r, R and eta of the paper, and what the budget counts; see conf/strategy."""
+    """Settings of halving and Hyperband, described in conf/strategy; the first three are r, R and eta of the paper."""
 
     min_amount: int = Field(ge=1, le=MOST)
     max_amount: int = Field(ge=1, le=MOST)
@@ -30,7 +30,7 @@ class HalvingSettings(Settings):
     @field_validator("max_amount", mode="before")
     @classmethod
     def _is_given(cls, value: Any) -> Any:
-        # conf/ leaves None where there are no epochs to take it from.
+        # The value in conf/ is None if the objective has no number of epochs to take it from.
         if value is None:
             raise PydanticCustomError("missing", "is missing")
         return value
@@ -40,7 +40,7 @@ class HalvingSettings(Settings):
         if self.min_amount >= self.max_amount:
             raise PydanticCustomError(
                 "cross_field",
-                "must rise, given {low} and {high}; with a single amount nothing is halved",
+                "must be in ascending order, given {low} and {high}; halving needs two amounts",
                 {
                     "low": self.min_amount,
                     "high": self.max_amount,
@@ -53,7 +53,7 @@ class HalvingSettings(Settings):
     def num_halvings(self) -> int:
         """The number of rungs after the first, each trained `eta` times as far, up to `max_amount`.
 
-        The paper's s_max rounded up, not down: where `max_amount` is not a power of `eta`, the first rung is rounded.
+        It is the paper's s_max, but rounded up: if `max_amount` is not a power of `eta`, the first amount is rounded.
         """
         halvings, amount = 0, self.min_amount
         while amount < self.max_amount:
@@ -61,20 +61,20 @@ class HalvingSettings(Settings):
         return halvings
 
     def amounts(self, num_halvings: int) -> list[int]:
-        """Return the amounts of a bracket's rungs: rising by `eta`, the last is `max_amount`."""
+        """Return the amounts of a bracket's rungs: each `eta` times the one before, up to `max_amount`."""
         amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
         return sorted(set(amounts))
 
     @property
     def brackets(self) -> list[int]:
-        """The number of halvings of each kind of bracket, from the most to none; all start with different amounts."""
+        """The number of halvings of each kind of bracket, from the most to 0; each kind has another first amount."""
         kinds: dict[int, int] = {}
         for num_halvings in range(self.num_halvings, -1, -1):
             kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
         return list(kinds.values())
 
     def share_of_training(self, num_halvings: int) -> float:
-        """Return what a point of a bracket costs on average, as a share of a full training."""
+        """Return the average cost of a point of a bracket, as a share of a full training."""
         points, amounts, cost = self.first_points(num_halvings), self.amounts(num_halvings), 0
         for rung, amount in enumerate(amounts):
             trained = self.survivors(num_halvings, rung) if rung else points
@@ -94,7 +94,7 @@ class HalvingSettings(Settings):
 
 
 class SuccessiveHalvingSettings(HalvingSettings):
-    """Settings of successive halving; conf/strategy/successive_halving.yaml says what each is."""
+    """Settings of successive halving, described in conf/strategy/successive_halving.yaml."""
 
     points: int | None = Field(ge=1, le=MOST)
     keep: int | None = Field(ge=1, le=MOST)
@@ -104,7 +104,7 @@ class SuccessiveHalvingSettings(HalvingSettings):
         if self.keep is not None and self.keep >= self.first_points(self.num_halvings):
             raise PydanticCustomError(
                 "cross_field",
-                "must drop some, given {keep} kept of {points}; with all kept nothing is saved",
+                "must be below the number of points, given {keep} of {points}; else no point is dropped",
                 {
                     "keep": self.keep,
                     "points": self.first_points(self.num_halvings),
@@ -114,7 +114,7 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return self
 
     def amounts(self, num_halvings: int) -> list[int]:
-        """Return the amounts of a bracket's rungs; with `keep`, the first and the last."""
+        """Return the amounts of a bracket's rungs; with `keep`, only the first and the last."""
         return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
 
     def first_points(self, num_halvings: int) -> int:
@@ -128,28 +128,28 @@ class SuccessiveHalvingSettings(HalvingSettings):
 
 @dataclass(frozen=True)
 class SuccessiveHalving:
-    """Consecutive brackets: new points on the first rung, the best 1 / eta of each rung on the next.
+    """Train brackets one after another: new points on the first rung, and the best 1 / eta of each rung on the next.
 
-    Synchronous: a rung is finished before the next is proposed. A survivor continues from its own checkpoint, so a rung
-    costs only what it adds. First points: eta ** (number of halvings) new ones,
-    drawn by `NewPoints` (in the first bracket at random). Failures never survive; ties go to
-    the earlier trial. A rung with too few successes passes on fewer. Ends when a finite space is exhausted.
+    The strategy is synchronous: it proposes a rung when all trials of the rung before have ended. A survivor continues
+    from its own checkpoint, so a rung costs only the training that it adds. First points: eta ** (number of halvings)
+    new ones, drawn by `NewPoints` (in the first bracket at random). Failed trials never survive, and ties go to the
+    earlier trial. If a rung has fewer complete trials than the next one needs, that one is smaller. The search ends
+    when a finite space is exhausted.
 
-    With several metrics the best of a rung are those of its first fronts, and of one front those that add most to its
-    hypervolume; what exceeds a limit comes after all that does not: see `Asha`.
+    With several metrics, trials are ranked by Pareto fronts, as in `Asha`.
 
-    With `keep` there are two rungs: the best `keep` of `points` are trained to the end. After one epoch this is the
-    baseline that every method of several rungs must beat (Egele et al. 2023, "Is One Epoch All You Need For
-    Multi-Fidelity Hyperparameter Optimization?").
+    With `keep` there are two rungs: the best `keep` of `points` are fully trained. With one epoch on the first rung,
+    this is the baseline for methods of several rungs (Egele et al. 2023, "Is One Epoch All You Need For Multi-Fidelity
+    Hyperparameter Optimization?").
 
     Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
-    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. We differ: brackets with new
-    points follow each other until the budget ends.
+    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. We differ: further brackets
+    with new points follow until the budget ends.
 
     Example: min_amount 1, max_amount 9, eta 3: 9 points for 1 epoch, the best 3 for 2 more, the best one for 6 more.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 4
 
     settings: HalvingSettings
@@ -157,12 +157,12 @@ class SuccessiveHalving:
     seed: int
 
     def next_halvings(self, last: int | None) -> int:  # noqa: ARG002 -- the same call as its siblings
-        """Return the number of halvings of the next bracket, given that of the last one (None before the first)."""
+        """Return the number of halvings of the next bracket; `last` is that of the last one, None before the first."""
         return self.settings.num_halvings
 
     @property
     def announcement(self) -> str:
-        """One line on the rungs."""
+        """One line about the rungs."""
         halvings = self.next_halvings(None)
         amounts = ", ".join(map(str, self.settings.amounts(halvings)))
         first = self.settings.first_points(halvings)
@@ -171,20 +171,20 @@ class SuccessiveHalving:
         return f"successive halving: {first} points, {best} continue, by {amounts}"
 
     def expected_at_end(self, configurations: int) -> int:
-        """Return how many of so many configurations are trained to `max_amount` by halving, if none fails."""
+        """Return how many of the configurations are trained to `max_amount`, if none fails."""
         reached, halvings = 0, self.next_halvings(None)
         while (first := self.settings.first_points(halvings)) <= configurations:
             configurations -= first
             rungs = len(self.settings.amounts(halvings))
             reached += self.settings.survivors(halvings, rungs - 1) if rungs > 1 else first
             halvings = self.next_halvings(halvings)
-        # Of a bracket that is cut, nobody goes on.
+        # An incomplete bracket never gets to its second rung.
         return reached + (configurations if len(self.settings.amounts(halvings)) == 1 else 0)
 
     learns: ClassVar[Learns] = "by_round"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
-        """Return the next rung of the bracket, or the first of a new one; nothing until the last one is finished."""
+        """Return the next rung of the bracket, or the first of a new one; nothing while a trial is pending."""
         return [] if pending else self._next_rung(known)
 
     def _next_rung(self, history: History) -> Sequence[Proposal]:
@@ -204,14 +204,14 @@ class SuccessiveHalving:
         return NewPoints(self.space, self.settings.new_points == "learned")
 
     def _place(self, history: History) -> tuple[int | None, int]:
-        """Return the halvings of the last bracket (None before the first), and the next rung, reading from the end."""
+        """Return the number of halvings of the current bracket (None before the first), and its next rung."""
         rung = 0
         last_round = None
         for place in range(len(history) - 1, -1, -1):
             trial: Trial = history[place]
             if trial.round < 0:
                 break
-            # A retry joins any rung, and makes none.
+            # A retry joins the rung of its trial, and is no rung itself.
             if trial.retry_of is not None:
                 continue
             rung += trial.round != last_round
@@ -221,26 +221,26 @@ class SuccessiveHalving:
         return None, 0
 
     def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
-        """Return the trials of the last round that are continued, the best first."""
+        """Return the trials of the last rung to continue, the best first."""
         count = self.settings.survivors(halvings, rung)
         own = next(trial for trial in reversed(history) if trial.retry_of is None)
         last: list[Trial] = []
         for trial in reversed(history):
             if trial.round < own.round:
                 break
-            # Retries of the same rung rise as others do.
+            # A retry on this rung may be continued, too.
             if trial.amount == own.amount:
                 last.append(trial)
-        # Only complete ones: a trial that a race stopped lacks the state of some folds, and was behind anyway.
+        # `leaders` takes complete trials only: a trial stopped by a race lacks the checkpoints of some folds.
         return leaders(at_same_place(last), count)
 
 
 @dataclass(frozen=True)
 class Hyperband(SuccessiveHalving):
-    """Brackets of successive halving, each with fewer points that are trained longer at first.
+    """Train brackets of successive halving in turns, each with fewer points and a larger first amount.
 
-    The amount that separates good points from bad ones is not known, so brackets of all kinds take turns: from the
-    one that halves most to the one that trains all its points to the end, and again. Otherwise as successive halving.
+    The amount of training that separates good points from bad ones is unknown. So the brackets take turns, from the one
+    with the most halvings to the one that fully trains all its points. All else is as in `SuccessiveHalving`.
 
     Source: Li, Jamieson, DeSalvo, Rostamizadeh & Talwalkar 2018, "Hyperband", JMLR 18, algorithm 1.
 
@@ -251,13 +251,13 @@ class Hyperband(SuccessiveHalving):
     REVISION: ClassVar[int] = 4
 
     def next_halvings(self, last: int | None) -> int:
-        """Return the number of halvings of the next bracket (s of algorithm 1): from most to none, and again."""
+        """Return the number of halvings of the next bracket (s of algorithm 1): from the most to 0, in turns."""
         kinds = self.settings.brackets
         return kinds[(kinds.index(last) + 1) % len(kinds)] if last in kinds else kinds[0]
 
     @property
     def announcement(self) -> str:
-        """One line on the brackets."""
+        """One line about the brackets."""
         kinds = self.settings.brackets
         brackets = ", ".join(f"{self.settings.first_points(s)} from {self.settings.amounts(s)[0]}" for s in kinds)
         return f"hyperband: brackets of points from an amount of training: {brackets}, up to {self.settings.max_amount}"

@@ -1,4 +1,4 @@
-"""The ladder: most trials where training is cheap, and at each larger scale fewer, where the best is expected."""
+"""The ladder: most trials at the smallest scale, and fewer at each larger scale, around the expected best point."""
 
 import math
 import operator
@@ -22,16 +22,15 @@ from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
 
 HALVINGS: Mapping[str, type[HalvingSettings]] = {"asha": AshaSettings, "successive_halving": SuccessiveHalvingSettings}
-"""The strategies at the smallest scale that train by amounts, with their settings."""
+"""The settings of the strategies that the smallest scale may use and that train by amounts, by name."""
 
-# What asha costs, over what halving with the same numbers of points does: it continues what is among the best for a
-# while, and the later points that are drawn by what it has learned are better (benchmarks/ladder: 1.5 by 39 points and
-# by 63).
+# The cost of asha, divided by the cost of halving with the same number of points. Asha also continues trials that are
+# among the best only for a while, and its later points are better (benchmarks/ladder: 1.5 with 39 points and with 63).
 _ASHA = 1.5
 
 
 class LadderSettings(Settings):
-    """Settings of the ladder; conf/strategy/ladder.yaml says what each is."""
+    """Settings of the ladder, described in conf/strategy/ladder.yaml."""
 
     first: Mapping[str, Any]
     trials: int = Field(ge=1, le=MOST)
@@ -43,7 +42,7 @@ class LadderSettings(Settings):
 
     @property
     def costs_of_points(self) -> list[float]:
-        """What a point costs at each scale, in trainings at the target; less than one where halving trains it."""
+        """The cost of a point at each scale, in full trainings at the target; halving lowers that of the first."""
         assert self.costs is not None
         shares = [cost / self.costs[-1] for cost in self.costs]
         if (halving := HALVINGS.get(self.first.get("name", ""))) is not None:
@@ -54,16 +53,19 @@ class LadderSettings(Settings):
 
     @property
     def planned(self) -> tuple[int, ...]:
-        """How many points each scale gets: `trials` the first, each other as many as its share of cost allows."""
+        """The number of points of each scale: `trials` at the first, then as many as its share of the cost allows."""
         costs = self.costs_of_points
         return tuple(
             max(1, round(self.trials * costs[0] / cost * self.cost_ratio**place)) for place, cost in enumerate(costs)
         )
 
     def within_budget(self) -> tuple[Self, int]:
-        """Return the settings with the most `trials` whose plan `budget` pays, and how many trials it pays in all.
+        """Return the settings with the most `trials` that `budget` allows, and the total number of trials it allows.
 
-        What is left over pays for more at the target. ConfigError where it does not pay for one trial at each scale.
+        The rest of the budget allows more trials at the target.
+
+        Raises:
+            ConfigError: the budget is too small for one trial at each scale.
         """
         costs, budget = self.costs_of_points, self.budget
         assert budget is not None
@@ -73,23 +75,24 @@ class LadderSettings(Settings):
             if left >= 0:
                 return plan, sum(plan.planned) + int(left)
         raise ConfigError(
-            f"strategy.budget: must pay for a trial at each scale, {math.fsum(costs):.3g} trainings at the target, "
-            f"given {budget:g}"
+            f"strategy.budget: must allow a trial at each scale, which costs {math.fsum(costs):.3g} trainings at the "
+            f"target, given {budget:g}"
         )
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """Climbs from scale to scale, as shifting windows move.
+    """Search from the smallest scale to the target, with windows around the best point of the scales so far.
 
-    At the smallest scale another strategy searches, for `trials` points; one that halves trains its best further. Each
-    larger scale then gets as many trials, full trainings, as cost together `cost_ratio` times what the scale before
-    does, at least one, all planned when that has ended. The first is
-    the point that is expected to be the best, the others are spread over windows around it; both move on as the best
-    values have moved so far, and are the narrower the surer that is (see `expect`). After the last planned trial
-    further ones are drawn from the windows around the best at the target, one at a time.
+    At the smallest scale another strategy searches `trials` points; a strategy that halves also continues its best.
+    Each larger scale gets at least one full training. Together its trials cost `cost_ratio` times those of the scale
+    before. They are planned when that scale has ended. The first trial is the expected best point, and the others are
+    spread over windows around it. Point and windows move from scale to scale as the best values have moved so far; the
+    more certain this move is, the narrower are the windows (see `expect`). After the last planned trial, the strategy
+    draws one point at a time from the windows around the best at the target.
 
-    Failures are never the best; where a whole scale has failed, the points of the next are spread over the whole space.
+    Failed trials are never the best. If all trials of a scale fail, the points of the next are spread over the whole
+    space.
 
     Source: windows: see `ShiftingWindow`; small scales first: Yang et al. 2021, "Tensor programs V", algorithm 1, whose
     ladder has two scales and one trial at the target.
@@ -97,7 +100,7 @@ class Ladder:
     Example: costs 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`: 24 trials at the first scale, then 3, then 1.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: LadderSettings
@@ -107,17 +110,18 @@ class Ladder:
     def __post_init__(self) -> None:
         if SCALE not in self.space.keys:
             raise ConfigError(
-                "strategy: ladder climbs from scale to scale; give study.scales two or more, small to target"
+                "strategy: ladder needs scales; give study.scales two or more, from the smallest to the target"
             )
         costs = self.settings.costs
         if costs is None:
             raise ConfigError(
-                "strategy.costs: are not known; give the cost of a training at each scale, such as [1, 4, 16]"
+                "strategy.costs: must be given, because they cannot be computed; give the cost of a training at each "
+                "scale, such as [1, 4, 16]"
             )
         if len(costs) != self._target or any(map(operator.ge, costs, costs[1:])):
             raise ConfigError(
-                f"strategy.costs: must be one for each of the {self._target} scales and grow, given {list(costs)}; "
-                f"give study.scales from the cheapest to the most expensive"
+                f"strategy.costs: must be {self._target} ascending numbers, one per scale, given {list(costs)}; give "
+                f"study.scales from the cheapest to the most expensive"
             )
         assert self._first
 
@@ -131,12 +135,12 @@ class Ladder:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many points are planned at each scale, each once at most."""
+        """The number of points planned at each scale, at most the size of the space."""
         return tuple(min(count, self._inner.size or count) for count in self.settings.planned)
 
     @property
     def announcement(self) -> str:
-        """One line on the trials at each scale."""
+        """One line about the trials at each scale."""
         counts = ", ".join(map(str, self.counts))
         rest = "then the rest of the budget there"
         return (
@@ -145,38 +149,38 @@ class Ladder:
 
     @property
     def learns(self) -> Learns:
-        """By trials, or as the strategy of the smallest scale."""
+        """By rounds if the strategy of the smallest scale does, else by trials."""
         return "by_round" if self._first.learns == "by_round" else "by_trial"
 
     @property
     def refuses_several(self) -> str:
-        """It fits where the best values of one metric lie."""
-        return "expects where the best of one metric lies"
+        """Why it cannot search with several metrics."""
+        return "predicts the best values of a single metric"
 
     @cached_property
     def _inner(self) -> Space:
-        """The space of one scale."""
+        """The space within one scale."""
         return replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
 
     @cached_property
     def _first(self) -> Strategy:
-        # Here, since the table of strategies has this one.
+        # Imported here, because that module imports this one.
         from hpo.engine.strategies import make_strategy
 
         return make_strategy(self.settings.first, self._inner, self.seed)
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
-        """Return the next points of the scale that is searched; none while an earlier one has not ended."""
+        """Return the next points of the current scale; none while an earlier scale has not ended."""
         ended = [[trial.within_scale for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
         running = [[trial.within_scale for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
         rng = generator(self.seed, known, pending)
-        # Of a search that goes on from another one's scales, those are over.
-        begun = max((trial.scale for trial in known if trial.number < 0), default=1)
+        # A search that continues another one's scales begins at the last of those.
+        start = max((trial.scale for trial in known if trial.number < 0), default=1)
         for scale, count in enumerate(self.counts, start=1):
-            begun_there = (*ended[scale - 1], *running[scale - 1])
-            there = sum(trial.continues is None and trial.retry_of is None for trial in begun_there)
-            missing = 0 if scale < begun else count - there
-            if scale == begun == 1 and (missing > 0 or self.settings.max_amount is not None):
+            trials = (*ended[scale - 1], *running[scale - 1])
+            num_points = sum(trial.continues is None and trial.retry_of is None for trial in trials)
+            missing = 0 if scale < start else count - num_points
+            if scale == start == 1 and (missing > 0 or self.settings.max_amount is not None):
                 if proposed := self._first_points(ended[0], running[0], max(0, missing)):
                     return proposed
                 if running[0]:
@@ -191,7 +195,7 @@ class Ladder:
         return self._in_full(self._draw(self._target, ended, rng, tried, 1))
 
     def _first_points(self, ended: Sequence[Trial], running: Sequence[Trial], missing: int) -> Sequence[Proposal]:
-        """Return what the strategy of the smallest scale trains further, and so many of its new points at most."""
+        """Return the continuations and at most `missing` new points of the strategy at the smallest scale."""
         proposed = self._first.propose(History(ended), running)
         each = [one if isinstance(one, Proposal) else Proposal(one) for one in proposed]
         further = [one for one in each if one.continues is not None]
@@ -204,7 +208,7 @@ class Ladder:
     def _draw(
         self, scale: int, known: Sequence[Sequence[Trial]], rng: np.random.Generator, tried: Collection[str], count: int
     ) -> Sequence[Point]:
-        """Return points at a scale: the one that is expected to be the best, and others around it."""
+        """Return `count` points at a scale: the expected best point, and others around it."""
         expected = self.expected(scale, known)
         points: list[Point] = []
         if expected is None:
@@ -215,14 +219,14 @@ class Ladder:
                 points = [expected.point]
         taken = {*tried, *map(point_key, points)}
         for searched in (space, self._inner):
-            # Where the windows hold nothing untried, from the whole space.
+            # If the windows hold no untried point, the rest comes from the whole space.
             if len(points) < count:
                 drawn = draw_stratified(searched, rng, taken, count - len(points))
                 points, taken = [*points, *drawn], taken | {*map(point_key, drawn)}
         return [{SCALE: scale, **point} for point in points]
 
     def expected(self, scale: int, known: Sequence[Sequence[Trial]]) -> Expected | None:
-        """Return what is expected at a scale by the trials of each of the first ones; None where none is complete."""
+        """Return the expected best point and windows at a scale, by the trials of each; None if none is complete."""
         assert self.settings.costs is not None
         doublings = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]
         return expect(self._inner, known, doublings, doublings[scale - 1], doublings[-1], self.settings.elite)

@@ -18,35 +18,35 @@ from hpo.trials.trial import Trial
 if TYPE_CHECKING:
     from hpo.engine.strategies.optuna_study import Proposals
 
-# Whole numbers of a range that Optuna's Gaussian process lists: 80 MB.
+# Optuna's Gaussian process lists the whole numbers of a range: these take 80 MB.
 _MOST_LISTED = 10_000_000
 
 
 @dataclass(frozen=True)
 class OptunaModel:
-    """Points from Optuna's TPE, Gaussian process or CMA-ES, each of which sees the trials as an Optuna study.
+    """Propose points of Optuna's TPE, Gaussian process or CMA-ES, which read the trials as an Optuna study.
 
-    First points: TPE and the Gaussian process draw `startup` points uniformly; CMA-ES starts from a normal distribution
-    in the middle of the space, its standard deviation a sixth of every range. Ordered values are passed as their ranks,
-    so that the sampler sees their order but not their spacing; choices as categories. A dimension with a condition is
-    modelled separately (TPE) or drawn at random (the others); CMA-ES also draws choices at random.
+    First points: TPE and the Gaussian process draw `startup` points uniformly. CMA-ES starts from a normal distribution
+    in the middle of the space; its standard deviation is a sixth of every range. The sampler gets ordered values as
+    ranks, so it knows their order but not their spacing, and choices as categories. TPE models a dimension with a
+    condition separately; the others draw it at random. CMA-ES also draws choices at random.
 
-    A failed trial is passed as complete with an infinite loss, which comes last: Optuna's own FAIL would hide it, and
-    the same bad region would be proposed again. For TPE and the Gaussian process it also breaks a constraint, as one
-    beyond the study's limits does another, by its excess. Optuna breaks ties. A proposal that was tried before, or that
-    the space does not contain, is answered at once (with its known loss, if any); after `patience` of them in a row an
-    untried point is drawn uniformly. Ends when a finite space is exhausted.
+    A failed trial is passed as complete, with an infinite loss: Optuna's own FAIL would hide it, and the sampler would
+    propose the same bad region again. For TPE and the Gaussian process it also violates a constraint. A trial beyond
+    the study's limits violates another constraint, by its excess. Optuna breaks ties. The sampler gets an immediate
+    answer for a proposal outside of the space or tried before (with its known loss, if any). After `patience` such
+    proposals in a row, an untried point is drawn uniformly. The search ends when a finite space is exhausted.
 
-    TPE and the Gaussian process propose one point at a time, and see what is pending as running trials: TPE counts them
-    among the bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization"),
-    the Gaussian process takes the mean over the losses that its model gives them (qLogEI, Ament et al. 2023). CMA-ES
-    proposes a generation, waits until it is finished, and is told the whole history in order for each proposal.
+    TPE and the Gaussian process propose one point at a time, and see pending trials as running. TPE counts these among
+    the bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization"). The
+    Gaussian process takes the mean over the losses that its model predicts for them (qLogEI, Ament et al. 2023). CMA-ES
+    proposes a generation, waits until it has ended, and reads the whole history in order for each proposal.
 
-    With several metrics these two are Optuna's own of several objectives: TPE takes for the good ones the first fronts,
-    and of the last of them what dominates the most (Ozaki et al. 2022, "Multiobjective tree-structured Parzen
-    estimator"; multivariate, which Optuna leaves out there); the Gaussian process has a model of each metric and
-    expects the gain in hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete they are those of one.
-    CMA-ES has one loss.
+    With several metrics TPE and the Gaussian process are Optuna's multi-objective ones. TPE takes the first fronts as
+    the good trials, and from the last of them those that dominate most (Ozaki et al. 2022, "Multiobjective
+    tree-structured Parzen estimator"); ours stays multivariate there, unlike Optuna's default. The Gaussian process
+    models each metric, and expects the gain in hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete,
+    both search by one metric. CMA-ES supports one metric only.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
@@ -55,7 +55,7 @@ class OptunaModel:
     Example: TPE with startup 10 proposes ten random points, then one at a time from its model.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: TpeSettings | GpSettings | CmaEsSettings
@@ -66,8 +66,8 @@ class OptunaModel:
         for dimension in self.space.dimensions if isinstance(self.settings, GpSettings) else ():
             if isinstance(dimension, Range) and dimension.integer and dimension.high - dimension.low > _MOST_LISTED:
                 raise SpaceError(
-                    f"space.{dimension.key}: has more than {_MOST_LISTED:,} whole numbers, which Optuna's gp lists one "
-                    f"by one; give a smaller range, one without `integer`, or another strategy"
+                    f"space.{dimension.key}: must have at most {_MOST_LISTED:,} whole numbers, because Optuna's gp "
+                    f"lists them one by one; give a smaller range, one without `integer`, or another strategy"
                 )
 
     @property
@@ -84,7 +84,7 @@ class OptunaModel:
 
     @property
     def announcement(self) -> str:
-        """One line on what is proposed."""
+        """One line about the proposals."""
         if not isinstance(self.settings, CmaEsSettings):
             return f"{self.settings.name}: one point at a time, the first {self.settings.startup} at random"
         others = len(self.space.dimensions) - len(self.numeric)
@@ -96,23 +96,22 @@ class OptunaModel:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why it cannot search by several metrics, or within limits; None where it can."""
+        """Why it cannot search with several metrics or limits; None if it can."""
         return "models one loss, without limits" if isinstance(self.settings, CmaEsSettings) else None
 
     @property
     def learns(self) -> Learns:
-        """CMA-ES by generations, the others by trial."""
+        """By generations for CMA-ES, by trials for the others."""
         return "by_round" if isinstance(self.settings, CmaEsSettings) else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return `round_size` untried points, fewer where the space holds no more; CMA-ES none while any is pending."""
+        """Return `round_size` untried points, or all that are left; CMA-ES returns none while a trial is pending."""
         if pending and self.learns == "by_round":
             return []
         tried = known.tried(pending)
         remaining = None if self.space.size is None else self.space.size - len(tried)
         rng = generator(self.seed, known, pending)
         if remaining is not None and remaining <= self.round_size:
-            # Every remaining point is proposed.
             return draw_untried(self.space, rng, tried, self.round_size)
         sampler_seed = int(rng.integers(2**31))
         points = self._proposals.propose(known, pending, tried, self.round_size, sampler_seed)
@@ -121,7 +120,7 @@ class OptunaModel:
 
     @cached_property
     def _proposals(self) -> "Proposals":
-        """The Optuna part, which caches the history; imported on the first proposal."""
+        """The sampler and its cache of the history; Optuna is imported on the first proposal."""
         from hpo.engine.strategies.optuna_study import Proposals
 
         return Proposals(self.space, self.settings, self.round_size, [d.key for d in self.numeric])

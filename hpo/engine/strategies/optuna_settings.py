@@ -6,7 +6,7 @@ from hpo.engine.strategies.strategy import MOST, Settings
 
 
 class TpeSettings(Settings):
-    """Settings of the tree-structured Parzen estimator; conf/strategy/tpe.yaml says what each is."""
+    """Settings of the tree-structured Parzen estimator, described in conf/strategy/tpe.yaml."""
 
     startup: int = Field(ge=1, le=MOST)
     candidates: int = Field(ge=1, le=MOST)
@@ -14,16 +14,16 @@ class TpeSettings(Settings):
 
 
 class GpSettings(Settings):
-    """Settings of Bayesian optimisation with a Gaussian process; as for TPE."""
+    """Settings of Bayesian optimisation with a Gaussian process, described in conf/strategy/gp.yaml."""
 
     startup: int = Field(ge=1, le=MOST)
     patience: int = Field(ge=0, le=MOST)
 
 
 class CmaEsSettings(Settings):
-    """Settings of CMA-ES; conf/strategy/cma_es.yaml says what each is.
+    """Settings of CMA-ES, described in conf/strategy/cma_es.yaml.
 
-    The population of None is that of Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48.
+    A population of None takes the size of Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48.
     """
 
     # With fewer than four points the recombination of eq. 49-51 divides by zero.

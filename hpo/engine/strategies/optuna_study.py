@@ -20,12 +20,15 @@ from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Trial
 
-# Constraints, above 0 where one is violated.
+# The names of the constraints; a value above 0 violates one.
 _CAN_BE_TRAINED, _KEEPS_LIMITS = "can be trained", "keeps the limits"
 
 
 class Proposals:
-    """Requests points from a sampler, and caches the history; for CMA-ES: points of a generation, modelled keys."""
+    """Gets points from a sampler, and caches the history.
+
+    `population` (the points of a generation) and `numeric` (the keys that it models) are for CMA-ES.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class Proposals:
         self._forget(1, frozenset())
 
     def _forget(self, num_metrics: int, constraints: frozenset[str]) -> None:
-        self._told = History()
+        self._read = History()
         self._frozen: list[FrozenTrial] = []
         self._by_key: dict[str, Trial] = {}
         self._num_metrics = num_metrics
@@ -51,12 +54,12 @@ class Proposals:
     def propose(
         self, known: History, pending: Sequence[Trial], tried: Collection[str], count: int, seed: int
     ) -> list[Point]:
-        """Return up to `count` points whose keys are not in `tried`; fewer after too many unusable proposals."""
+        """Return up to `count` points whose keys are not in `tried`; fewer if the sampler repeats itself too often."""
         with _quiet(), _one_thread() if isinstance(self._settings, GpSettings) else nullcontext():
             study = self._study(known)
             for running in pending:
                 study.add_trial(self._frozen_trial(running, TrialState.RUNNING, None))
-            # A new sampler: reading the history consumed random numbers, as many as it had new trials.
+            # `_study` consumed random numbers of its sampler, as many as the history has new trials.
             study.sampler = self._sampler(seed)
             points: dict[str, Point] = {}
             misses = 0
@@ -65,7 +68,7 @@ class Proposals:
                 point = _suggested(self._space, trial)
                 key = point_key(point)
                 if key not in tried and key not in points and self._space.contains(point):
-                    # It stays RUNNING in Optuna's study, so that the sampler avoids it.
+                    # The trial stays RUNNING in Optuna's study, so that the sampler avoids it.
                     points[key] = point
                     misses = 0
                     continue
@@ -78,8 +81,8 @@ class Proposals:
         return list(points.values())
 
     def _study(self, known: History) -> optuna.Study:
-        """Return a new study that holds these trials only; of a history that has grown, what was added is read."""
-        added = known.since(self._told)
+        """Return a new study with the trials of a history; if that has grown, only the added trials are converted."""
+        added = known.since(self._read)
         if added is None:
             self._forget(known.num_metrics, frozenset())
             added = known
@@ -87,8 +90,8 @@ class Proposals:
         if constraints != self._constraints or known.num_metrics != self._num_metrics:
             self._forget(known.num_metrics, constraints)
             added = known
-        # Until all of it is told: after an exception everything is told again.
-        self._told = History()
+        # Empty until all trials are converted, so that an exception causes a full retry.
+        self._read = History()
         directions = [StudyDirection.MINIMIZE] * self._num_metrics
         study = optuna.create_study(
             storage=_SharingStorage(self._frozen), sampler=self._sampler(0), directions=directions
@@ -97,38 +100,38 @@ class Proposals:
             self._by_key[trial.key] = trial
             if self._space.contains(trial.point):
                 self._tell(study, trial)
-        self._told, self._frozen = known, study.get_trials(deepcopy=False)
+        self._read, self._frozen = known, study.get_trials(deepcopy=False)
         return study
 
     def _tell(self, study: optuna.Study, trial: Trial) -> None:
         if isinstance(self._settings, CmaEsSettings):
             params = self._params(trial)
             study.enqueue_trial(params)
-            asked = study.ask({key: self._distributions[key] for key in params})
-            # CMA-ES stores its state in attributes of a trial when it samples, which happens on first use: with every
-            # value given, never.
-            _ = asked.relative_params
-            study.tell(asked, trial.loss)
+            enqueued = study.ask({key: self._distributions[key] for key in params})
+            # CMA-ES samples on the first access, and then stores its state in the trial. With all values given, only
+            # this line accesses it.
+            _ = enqueued.relative_params
+            study.tell(enqueued, trial.loss)
         else:
             frozen = self._frozen_trial(trial, TrialState.COMPLETE, self._losses(trial))
             self._set_constraints(frozen, trial)
             study.add_trial(frozen)
 
     def _losses(self, trial: Trial) -> Sequence[float]:
-        """Return one loss per metric; infinite ones of a trial that is not complete."""
+        """Return one loss per metric; infinite if the trial is not complete."""
         return trial.losses if trial.state == "complete" else [math.inf] * self._num_metrics
 
     def _violated(self, trials: Sequence[Trial]) -> set[str]:
-        """Return the constraints that any of the trials violates; CMA-ES knows none."""
+        """Return the constraints that any of the trials violates; CMA-ES has no constraints."""
         if isinstance(self._settings, CmaEsSettings):
             return set()
         return {name for trial in trials for name, value in _violations(trial).items() if value > 0}
 
-    def _set_constraints(self, told: FrozenTrial | optuna.Trial, trial: Trial) -> None:
-        """Set what any trial violates: all have a constraint or none, since it costs a model of its own."""
+    def _set_constraints(self, target: FrozenTrial | optuna.Trial, trial: Trial) -> None:
+        """Set the constraints that any trial violates: a constraint costs a model, and all trials must have it."""
         for name, value in _violations(trial).items():
             if name in self._constraints:
-                told.set_constraint(name, value)
+                target.set_constraint(name, value)
 
     def _params(self, trial: Trial) -> dict[str, Value]:
         return {key: encoded(self._space[key], value) for key, value in trial.point.items()}
@@ -146,7 +149,7 @@ class Proposals:
         settings = self._settings
         match settings:
             case TpeSettings():
-                # With several metrics, too: Optuna would model each parameter alone, slower and with a worse front.
+                # Optuna's default with several metrics models each parameter alone: slower, and with a worse front.
                 return TPESampler(
                     n_startup_trials=settings.startup,
                     n_ei_candidates=settings.candidates,
@@ -161,7 +164,7 @@ class Proposals:
 
 
 class _SharingStorage(InMemoryStorage):
-    """A study in memory that begins with given trials: to copy them for every proposal takes longer than to sample."""
+    """A storage in memory that shares its first trials: copying them for every proposal takes longer than sampling."""
 
     def __init__(self, first: Sequence[FrozenTrial]) -> None:
         super().__init__()
@@ -169,7 +172,7 @@ class _SharingStorage(InMemoryStorage):
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
         trial_id = super().create_new_trial(study_id, template_trial)
-        # Samplers weigh trials by their numbers, and tell by it which is their own.
+        # Samplers weigh trials by their numbers, and recognize their own trial by it.
         self.get_trial(trial_id).number += len(self._first)
         return trial_id
 
@@ -183,20 +186,20 @@ class _SharingStorage(InMemoryStorage):
 
 
 def _violations(trial: Trial) -> dict[str, float]:
-    """Return the values of the constraints, from -1 to 1: above 0 is infeasible, and what failed the worst."""
+    """Return the values of the constraints, from -1 to 1; above 0 is a violation, and a failure has the largest."""
     return {
         _CAN_BE_TRAINED: 1.0 if trial.state == "failed" else -1.0,
-        # What failed is not known to exceed a limit. With -1 for what keeps them, a far higher step than most of the
-        # excesses, the Gaussian process exceeded a limit in 86 % of its proposals where with -0.1 in 61 %.
+        # A failed trial is not known to exceed a limit. A trial within the limits gets -0.1, because -1 is a far larger
+        # step than most excesses: with it the Gaussian process exceeded a limit in 86 % of its proposals, not in 61 %.
         _KEEPS_LIMITS: trial.excess / (1 + trial.excess) if trial.excess > 0 else -0.1,
     }
 
 
 class _CmaEs(CmaEsSampler):
-    """CMA-ES with given dimensions.
+    """CMA-ES that models the given dimensions.
 
-    Optuna's version infers them from the first finished trials, so it would draw the whole first round at random and
-    could not use it.
+    Optuna's own infers them from the first finished trials. It would draw the first generation at random, and could not
+    use it.
     """
 
     def __init__(self, numeric: dict[str, BaseDistribution], population: int, seed: int) -> None:
@@ -208,7 +211,7 @@ class _CmaEs(CmaEsSampler):
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """Return the dimension as the samplers see it: ordered values as ranks, choices as indices."""
+    """Return the distribution of a dimension for the samplers: ordered values as ranks, choices as indices."""
     if isinstance(dimension, Range):
         if dimension.integer:
             return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
@@ -219,10 +222,10 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def encoded(dimension: Dimension, value: Value) -> Value:
-    """Return the parameter for the value; the inverse of `decoded`."""
+    """Return the sampler's parameter of a value; the inverse of `decoded`."""
     if isinstance(dimension, Range):
         return value
-    # True equals 1 in Python, and both may be values.
+    # True equals 1 in Python, and a dimension may have both.
     kinds = [(isinstance(v, bool), v) for v in dimension.values]
     return kinds.index((isinstance(value, bool), value))
 
@@ -235,7 +238,7 @@ def decoded(dimension: Dimension, parameter: Any) -> Value:
 
 
 def _suggested(space: Space, trial: optuna.Trial) -> Point:
-    """Return the trial's point: each active dimension, parents before children."""
+    """Return the point that a trial suggests, with the active dimensions; parents come before children."""
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
@@ -255,7 +258,7 @@ def _suggest(trial: optuna.Trial, dimension: Dimension) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence expected warnings: experimental parts, independently drawn dimensions, infinite losses."""
+    """Silence expected warnings: experimental features, independently drawn dimensions, infinite losses."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -269,8 +272,8 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep linear algebra to one thread: sums stay the same, and two busy cores took 30 times as long with two."""
-    # A library loaded later would not be limited.
+    """Limit linear algebra to one thread: sums stay the same, and two threads took 30 times as long on busy cores."""
+    # These must be loaded before, because the limit ignores libraries loaded later.
     import scipy.optimize  # noqa: F401
     import torch  # noqa: F401
     from threadpoolctl import threadpool_limits

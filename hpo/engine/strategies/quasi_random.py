@@ -16,15 +16,15 @@ from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Trial
 
-# The sequence is followed up to this many of its points per requested point, and a few more; the rest is drawn
-# uniformly. This happens where nearly the whole of a finite space has been tried, or where fewer than one point in
-# five fulfils the rules of the space.
+# The search looks at so many points of the sequence per proposed point, and a few more; the rest is drawn uniformly.
+# That happens if nearly the whole of a finite space has been tried, or if fewer than one point in five keeps the rules
+# of the space.
 _SEQUENCE_STRETCH = 5
 _SEQUENCE_START = 100
 
 
 class QmcSettings(Settings):
-    """Settings of quasi-random search; conf/strategy/qmc.yaml says what each is."""
+    """Settings of quasi-random search, described in conf/strategy/qmc.yaml."""
 
     sequence: Literal["sobol", "halton"]
     scramble: bool
@@ -33,11 +33,11 @@ class QmcSettings(Settings):
 
 @dataclass(frozen=True)
 class QuasiRandom:
-    """Points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws.
+    """Propose the points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws.
 
-    First points: the first of the sequence. Ordered values and choices take equal shares of their axis. Points that
-    were tried before, or that the space does not contain, are skipped. Failures and ties have no influence. Ends when a
-    finite space is exhausted, whose last points are drawn uniformly, since the sequence is slow to reach them.
+    First points: the first of the sequence. Ordered values and choices take equal shares of their axis. The search
+    skips points outside of the space and points tried before. Failures and ties have no influence. The search ends when
+    a finite space is exhausted. Its last points are drawn uniformly, because the sequence is slow to reach them.
 
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the sequences
     are SciPy's, scrambled after Owen 1998.
@@ -46,7 +46,7 @@ class QuasiRandom:
     lowest values, then the middle of both.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: QmcSettings
@@ -55,7 +55,7 @@ class QuasiRandom:
 
     @property
     def announcement(self) -> str:
-        """One line on the sequence."""
+        """One line about the sequence."""
         kind = "scrambled " if self.settings.scramble else ""
         return f"qmc: a {kind}{self.settings.sequence} sequence over {len(self.space.dimensions)} dimensions"
 
@@ -86,7 +86,7 @@ class _Sequence:
     """The points of a quasi-random sequence with their keys, by place; each is computed once."""
 
     def __init__(self, space: Space, settings: QmcSettings, seed: int) -> None:
-        from scipy.stats import qmc  # Half a second to load: only where it is used.
+        from scipy.stats import qmc  # Half a second to load, and only this strategy needs it.
 
         self._space = space
         self._axes = [dimension for dimension in space.dimensions if len(dimension.values) != 1]
@@ -100,7 +100,6 @@ class _Sequence:
             values = {axis.key: _value(axis, float(share)) for axis, share in zip(self._axes, shares, strict=True)}
             point: dict[str, Value] = {}
             for dimension in self._space.dimensions:
-                # The value of an inactive dimension is dropped.
                 if self._space.active(dimension, point):
                     point[dimension.key] = values[dimension.key] if dimension.key in values else dimension.values[0]
             self._points.append((point_key(point), point))
@@ -108,7 +107,7 @@ class _Sequence:
 
 
 def _value(dimension: Dimension, share: float) -> Value:
-    """Return the value at a place of an axis, 0 <= share < 1; values and whole numbers take equal shares."""
+    """Return the value at a share of an axis, 0 <= share < 1; values and whole numbers take equal shares."""
     if not isinstance(dimension, Range):
         return dimension.values[int(share * len(dimension.values))]
     margin = 0.5 if dimension.integer else 0.0

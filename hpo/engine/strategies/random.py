@@ -14,17 +14,17 @@ from hpo.trials.trial import Trial
 
 
 class RandomSettings(Settings):
-    """Settings of random search; conf/strategy/random.yaml says what each is."""
+    """Settings of random search, described in conf/strategy/random.yaml."""
 
     round_size: int = Field(ge=1, le=MOST)
 
 
 @dataclass(frozen=True)
 class RandomSearch:
-    """Draw every dimension uniformly, log-uniformly on log ranges; never the same point twice.
+    """Draw every dimension uniformly (log-uniformly on log ranges), and never the same point twice.
 
-    First points: drawn like all others. Failures and ties have no influence. Ends when a finite space is
-    exhausted; never on an infinite one.
+    First points: drawn like all others. Failures and ties have no influence. The search ends when a finite space is
+    exhausted.
 
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13; without
     replacement, which the paper does not specify.
@@ -32,7 +32,7 @@ class RandomSearch:
     Example: over `num_layers` in 1, 2, 3 it proposes the three values in a random order, then nothing.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: RandomSettings
@@ -41,13 +41,13 @@ class RandomSearch:
 
     @property
     def announcement(self) -> str:
-        """One line on the size of the space."""
+        """One line about the size of the space."""
         size = self.space.size
         return f"random: {f'{size:,} points' if size else 'an infinite space'}, drawn uniformly without repeats"
 
     learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return `round_size` untried points, fewer where the space holds no more."""
+        """Return `round_size` untried points, or all that are left."""
         rng = generator(self.seed, known, pending)
         return draw_untried(self.space, rng, known.tried(pending), self.settings.round_size)

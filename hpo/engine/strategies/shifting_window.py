@@ -1,4 +1,4 @@
-"""Shifting-window search: random draws from a window that moves to the best value of every dimension."""
+"""Shifting-window search: random draws from windows that move to the best value of every dimension."""
 
 import math
 import statistics
@@ -30,15 +30,15 @@ def _odd(value: int) -> int:
     return value
 
 
-def _flat(given: Any) -> Any:
-    return flatten(given) if isinstance(given, Mapping) else given
+def _flat(value: Any) -> Any:
+    return flatten(value) if isinstance(value, Mapping) else value
 
 
 Window = Annotated[int, Field(ge=1, le=MOST), AfterValidator(_odd)]
 
 
 class ShiftingWindowSettings(Settings):
-    """Settings of shifting-window search; conf/strategy/shifting_window.yaml says what each is."""
+    """Settings of shifting-window search, described in conf/strategy/shifting_window.yaml."""
 
     window: Window | None
     windows: Annotated[dict[str, Window], BeforeValidator(_flat)]
@@ -55,35 +55,36 @@ class ShiftingWindowSettings(Settings):
 
 @dataclass(frozen=True)
 class ShiftingWindow:
-    """N rounds of N' random draws; after each, every window moves to the value with the best results.
+    """Draw points at random from windows around the best values; after each round, the windows move to the new best.
 
-    First points: from the whole space, spread evenly over every dimension, or from windows in the middle of every
-    range, or around `start` or the dimension's default. After a round, per dimension, the value that led to the best
-    performance among all trials so far becomes the centre of its window, which is clipped to stay inside the range. A
-    draw changes only some dimensions (`moving`): each to a random value of its window. Without a given length, the
-    windows of each draw are a share of the range that is log-uniform between 1 and first_draws / trials so far, at
-    least three values: draws come ever closer to the best, but never only there. Choices have no window: they are drawn
-    from all their values. With `draws: 1` the windows move with every trial that becomes known.
+    First points (`opening`): from the whole space, spread evenly over every dimension; or from windows around `start`,
+    around a dimension's default, or in the middle of a range. After a round of `draws`, the best value of each
+    dimension in all trials so far becomes the centre of its window, which is clipped to the range. A draw changes only
+    the share `moving` of the dimensions, each to a random value of its window. If no length is given, each draw has its
+    own: a share of the range, log-uniform between 1 and first_draws / trials so far, and at least three values. So
+    draws come closer to the best, but some always go further. Choices have no window. With `draws: 1` the windows move
+    with every trial that becomes known.
 
-    It can get stuck, as evolutionary search can, where nothing better is within reach of the best point: of 648
-    searches on made-up problems 43 gained nothing from trial 30 to trial 100 without being at the optimum, of
-    `evolutionary` 48 (benchmarks/strategy_defaults).
+    Like evolutionary search, it can get stuck at a point with nothing better within reach. Of 648 searches on made-up
+    problems, 43 gained nothing from trial 30 to trial 100 without being at the optimum (`evolutionary`: 48;
+    benchmarks/strategy_defaults).
 
-    With several metrics the best trial is that of the least loss by weights of the metrics, which are drawn for each
-    proposal, so that the windows come to all of the front (ParEGO: Knowles 2006). Failures, and trials that exceed a
-    limit, count as worst; once there are some, `Preselection` takes of several draws the first that is not likely to
-    fail. Ties go to the earlier trial; while every trial has failed points are drawn as at first. Where the windows
-    hold no untried point, one is drawn from the whole space. Ends after N rounds, or when a finite space is exhausted.
+    With several metrics the best trial is the one of the least weighted loss. The weights are drawn for each proposal,
+    so that the windows cover the whole Pareto front (ParEGO: Knowles 2006). Failures and trials that exceed a limit
+    count as worst. After the first of these, `Preselection` takes the first of several draws that is not likely to
+    fail. Ties go to the earlier trial. While every trial has failed, points are drawn like the first ones. If the
+    windows hold no untried point, one is drawn from the whole space. The search ends after `rounds` rounds, or when a
+    finite space is exhausted.
 
-    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020, which does not specify which trials are used
-    and how credit is given: here it is all trials so far, and `credit` says how. Its literal method is `window: 3`,
-    `opening: window`, `moving: 1`, which is random search where the ranges are as short as the windows.
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. It does not specify which trials are used and
+    how a value gets credit: here all trials so far, and the setting `credit`. The lecture's literal method is
+    `window: 3`, `opening: window`, `moving: 1`; if the ranges are as short as the windows, that is random search.
 
     Example: over the range 4, 8, 16, 32, 64, 128, 256 with `window: 3`, `opening: window`, the first window is 16, 32,
     64. If 64 is best, the next window is 32, 64, 128; if 256 is best, 64, 128, 256.
     """
 
-    # Rises where the same settings, history and seed would give other points.
+    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: ShiftingWindowSettings
@@ -102,7 +103,7 @@ class ShiftingWindow:
         for key in self.settings.windows:
             if isinstance(windowed[key], Range):
                 raise ConfigError(
-                    f"strategy.windows.{key}: has no effect on a range; set strategy.range_window, or give it points"
+                    f"strategy.windows.{key}: has no effect on a range; set strategy.range_window or space.{key}.points"
                 )
         for key, value in self.settings.start.items():
             if not allows(windowed[key], value):
@@ -116,14 +117,14 @@ class ShiftingWindow:
             window = self.settings.windows.get(dimension.key, 0)
             if window > len(dimension.values):
                 raise ConfigError(
-                    f"strategy.windows.{dimension.key}: is longer than the range, given {window} for "
-                    f"{len(dimension.values)} values; give an odd number up to that"
+                    f"strategy.windows.{dimension.key}: must be an odd number up to {len(dimension.values)}, the "
+                    f"number of values, given {window}"
                 )
         longest = max((len(d.values) for d in finite), default=math.inf)
         if (self.settings.window or 0) > longest:
             raise ConfigError(
-                f"strategy.window: is longer than every ordered range of the space, given {self.settings.window} "
-                f"where the longest has {longest} values; give an odd number up to that"
+                f"strategy.window: must be an odd number up to {longest}, the length of the longest ordered dimension, "
+                f"given {self.settings.window}"
             )
 
     @property
@@ -133,7 +134,7 @@ class ShiftingWindow:
 
     @property
     def announcement(self) -> str:
-        """One line on the windows and rounds."""
+        """One line about the windows and rounds."""
         settings = self.settings
         windows = f"windows of {settings.window} values" if settings.window else "windows of random length"
         draws = "then one at a time" if settings.draws == 1 else f"each later round of {settings.draws}"
@@ -142,11 +143,11 @@ class ShiftingWindow:
 
     @property
     def learns(self) -> Learns:
-        """By rounds, where several points are drawn in one."""
+        """By rounds, if a round has several draws; else by trials."""
         return "by_round" if self.settings.draws > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return untried points from the windows that follow from what is known."""
+        """Return untried points from the windows around the best values so far."""
         settings = self.settings
         if pending and self.learns == "by_round":
             return []
@@ -155,7 +156,7 @@ class ShiftingWindow:
         rng, tried = generator(self.seed, known, pending), known.tried(pending)
         num_proposed = len(known) + len(pending)
         missing = self.first_draws - num_proposed
-        # With several metrics another leader each time: the weights are drawn for each proposal (ParEGO).
+        # With several metrics, new weights for each proposal give another leader each time (ParEGO).
         weights = known.draw_weights(rng)
         best = known.ranked(1, weights)
         has_led = any(trial.score is not None for trial in best)
@@ -176,7 +177,7 @@ class ShiftingWindow:
         return Preselection(self.space)
 
     def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
-        """Return the value at the centre of each window by key, without dimensions that have no results yet."""
+        """Return the centre of each window by key, without dimensions that have no results yet."""
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))
             for d in self.space.dimensions
@@ -189,11 +190,11 @@ class ShiftingWindow:
                 groups = _groups(key, history, weights)
                 average = statistics.fmean if self.settings.credit == "mean" else statistics.median
                 if groups:
-                    # min() keeps the first of equals; the groups are in the order of their earliest trial.
+                    # `min` returns the first of equals, and the groups are in the order of their earliest trial.
                     centres[key] = min(groups, key=lambda value: average(groups[value]))
             elif key in leaders[0].point:
                 centres[key] = leaders[0].point[key]
-            else:  # A dimension that the best trial does not have.
+            else:  # The best trial lacks this dimension, because of its condition.
                 having = (t for t in history.ranked(None, weights) if key in t.point and t.score is not None)
                 leader = next(having, None)
                 if leader is not None:
@@ -203,7 +204,11 @@ class ShiftingWindow:
     def draw(self, centres: Mapping[str, Value], shortest: float, moving: float, rng: np.random.Generator) -> Point:
         """Return a point: some dimensions drawn from their windows, the others at the centres of theirs.
 
-        A window without a centre is in the middle of its dimension; `shortest` is the least share of a random window.
+        Args:
+            centres: the centres of the windows by key; without one, the window is in the middle of its dimension.
+            shortest: the least length of a random window, as a share of its dimension.
+            moving: the probability that a dimension with a centre is drawn from its window.
+            rng: the random numbers.
         """
         share = shortest ** float(rng.random())
         values: dict[str, Value] = {}
@@ -216,7 +221,7 @@ class ShiftingWindow:
         return self.space.complete(values, rng)
 
     def window(self, dimension: Dimension, centres: Mapping[str, Value], share: float) -> Dimension:
-        """Return the dimension narrowed to its window; `share` is its length where the settings give none."""
+        """Return the dimension narrowed to its window; `share` is the length if the settings give none."""
         settings = self.settings
         length = settings.windows.get(dimension.key, settings.window)
         if isinstance(dimension, Range):
@@ -225,7 +230,7 @@ class ShiftingWindow:
 
 
 def _groups(key: str, history: History, weights: Weights) -> dict[Value, list[float]]:
-    """Return the losses of each value's trials, the values in the order of their earliest trial."""
+    """Return the losses of the trials of each value; the values are in the order of their earliest trial."""
     losses: dict[Value, list[float]] = {}
     for trial, loss in sorted(zip(history, history.losses(weights), strict=True), key=lambda pair: pair[0].number):
         if key in trial.point:

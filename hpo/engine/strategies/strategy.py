@@ -10,19 +10,20 @@ from hpo.trials.history import History
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Proposal, Trial
 
-# Bound of every count in a strategy's settings: more points at once would not fit into memory.
+# The limit of every count in a strategy's settings: more points at once would not fit into memory.
 MOST = 1_000_000
 
 Learns = Literal["never", "by_round", "by_trial"]
 
 
 class Strategy(Protocol):
-    """Proposes points, from what is known at its place on the study's clock.
+    """Proposes points from the trials known at a time on the study's clock.
 
-    The answer depends only on the settings, the space, the seed, and the two arguments of `propose`. Randomness is
-    `numpy.random.default_rng((seed, number of trials proposed))`, so a resumed study gets the same points again.
+    A proposal depends only on the settings, the space, the seed, and the two arguments of `propose`. Random numbers
+    come from `numpy.random.default_rng((seed, number of trials proposed))`, so a resumed study gets the same points
+    again.
 
-    A strategy of the toolkit has an integer `REVISION`, which its studies note: it rises where the same settings,
+    A strategy of the toolkit has an integer `REVISION`, which its studies record. It increases when the same settings,
     history and seed would give other points. Any other strategy is compared by the content of its files.
     """
 
@@ -33,35 +34,39 @@ class Strategy(Protocol):
 
     @property
     def announcement(self) -> str:
-        """One line for the user about the search, shown before it starts."""
+        """One line about the search, which the user reads before it starts."""
         ...
 
     @property
     def learns(self) -> Learns:
-        """When it learns from what has ended: `never`, `by_round` (none is proposed while any is pending), `by_trial`.
+        """When it learns from ended trials: `never`; `by_round`, when no trial is pending; `by_trial`, after each one.
 
-        Only `by_trial` can depend on the order in which trials end.
+        Only the proposals of `by_trial` can depend on the order in which trials end.
         """
         ...
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
-        """Return one or more points, all new; none = ask again when more is known, or, with nothing pending, the end.
+        """Return one or more new points.
 
-        `known` are the trials that have ended, failures included, in the order of their ends; before them those
-        imported from other studies, with numbers below 0. `pending` are those proposed and not ended, without their
-        outcomes. A strategy that trains by amounts returns proposals: the same point may then be proposed again, to be
-        trained further.
+        An empty list means: ask again when more trials are known. If no trial is pending, it means the end of the
+        search. A strategy that trains by amounts returns proposals; it may propose the same point again, to continue
+        its training.
+
+        Args:
+            known: the trials that have ended, failures included, in the order of their ends. Trials imported from other
+                studies come first, with numbers below 0.
+            pending: the trials that were proposed and have not ended, without their outcomes.
         """
         ...
 
 
 def generator(seed: int, known: History, pending: Sequence[Trial]) -> np.random.Generator:
-    """Return the random numbers of a proposal, which depend on the seed and the number of trials proposed."""
+    """Return the random generator of a proposal, which depends on the seed and the number of trials proposed."""
     return np.random.default_rng((seed, len(known) + len(pending)))
 
 
 def next_round(trials: Iterable[Trial]) -> int:
-    """Return the number of the proposal that follows those of these trials, from 0."""
+    """Return the number of the next proposal after those of these trials, from 0."""
     return max((trial.round + 1 for trial in trials), default=0)
 
 

@@ -1,1 +1,1 @@
-"""How points are drawn: untried, spread evenly, near the best, and chosen among candidates."""
+"""Draws points: untried ones, evenly spread ones, children of the best, and the most promising of several."""

@@ -1,4 +1,4 @@
-"""Crosses and mutates points: the children of an evolution."""
+"""Crosses and mutates points: the children of an evolutionary search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from hpo.trials.space.space import Point, Space
 
 @dataclass(frozen=True)
 class Breeding:
-    """How a child comes from its parents; the defaults are those of conf/strategy/evolutionary.yaml.
+    """Makes children; the defaults are those of conf/strategy/evolutionary.yaml.
 
     Attributes:
         crossover: the probability that a hyperparameter comes from the second parent.
-        mutation: the probability that a hyperparameter changes; None = 1 / their number.
-        mutation_steps: how far along ordered values, at most; None = one with probability 1/2, two with 1/4, ...
+        mutation: the probability that a hyperparameter changes; None = 1 / number of hyperparameters.
+        mutation_steps: the most steps along ordered values; None = one with probability 1/2, two with 1/4, and so on.
         mutation_scale: the standard deviation of a change on a range, as a share of its (log) length.
     """
 
@@ -27,15 +27,15 @@ class Breeding:
     mutation_scale: float = 0.1
 
     def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
-        """Return a mutated child of two different parents (or of a single one)."""
+        """Return a mutated child of two different parents, or of the only one."""
         place = int(rng.integers(len(parents)))
         first, second = parents[place], parents[place - int(rng.integers(1, max(len(parents), 2)))]
         probability = 1 / max(len(first), 1) if self.mutation is None else self.mutation
         values: dict[str, Value] = {}
-        # All at once: one number at a time takes most of the time of a proposal.
+        # One call for all numbers: one call for each takes most of the time of a proposal.
         crossing, mutating = rng.random((2, len(self.space.dimensions))).tolist()
         for dimension, crosses, mutates in zip(self.space.dimensions, crossing, mutating, strict=True):
-            # A dimension of only one parent comes from that parent; `complete` drops it if inactive.
+            # A dimension that one parent lacks comes from the other; `complete` drops it if it is inactive.
             key, (one, other) = dimension.key, (second, first) if crosses < self.crossover else (first, second)
             if key in one or key in other:
                 value = one[key] if key in one else other[key]
@@ -43,11 +43,11 @@ class Breeding:
         return self.space.complete(values, rng)
 
     def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:
-        """Return another value of the dimension near this one (the same where it is the only one)."""
+        """Return another value of the dimension near this one; the same if it is the only value."""
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)
             unit = dimension.to_unit(value) + float(rng.normal(0.0, self.mutation_scale))
-            # Reflected, not clipped: near the end of a range, clipping would propose the end repeatedly.
+            # Reflect at the ends: clipping would propose an end again and again.
             return dimension.from_unit(1 - abs(1 - abs(unit) % 2))
         last = len(dimension.values) - 1
         if last == 0:

@@ -8,18 +8,18 @@ import numpy as np
 from hpo.trials.space.dimensions import Choices, Dimension, NoDefault, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 
-# The share of a range around a default for the first points: a default says where to look first, not only.
+# First points are drawn from this share of a range around its default: the default is a hint, no limit.
 _SHARE = 0.5
 
 Centre = Value | type[NoDefault]
 
 
 def draw_stratified(space: Space, rng: np.random.Generator, tried: Collection[str], count: int) -> list[Point]:
-    """Return up to `count` different points outside `tried`, each dimension's values used as evenly as possible.
+    """Return up to `count` different points outside `tried`, spread evenly over the values of each dimension.
 
-    Every dimension is cut into `count` strata of equal probability, and each point is in a different stratum of every
-    dimension; one with a default is drawn from the half of its range around it. A point that breaks the rules of the
-    space, or was tried before, is replaced by a random one.
+    Every dimension is cut into `count` strata of equal probability, and each point is in another stratum of every
+    dimension. A dimension with a default is drawn from the half of its range around it. A random point replaces one
+    that breaks the rules of the space or was tried before.
 
     Source: Latin hypercube sampling, McKay, Beckman & Conover 1979, "A comparison of three methods for selecting values
     of input variables in the analysis of output from a computer code", Technometrics 21.
@@ -46,10 +46,14 @@ def _column(dimension: Dimension, rng: np.random.Generator, count: int) -> list[
 
 
 def window(dimension: Dimension, centre: Centre, share: float, length: int | None = None, least: int = 1) -> Dimension:
-    """Return the dimension narrowed to a window, clipped to stay inside its range; choices have none, and stay whole.
+    """Return the dimension narrowed to a window inside its range; return choices unchanged.
 
-    The value `centre` is in its middle; `NoDefault` = the middle of the range (the lower one of an even number). Its
-    length is a `share` of the range (of its logarithm with `log`), at least `least` values; or `length` values.
+    Args:
+        dimension: the dimension.
+        centre: the value in the middle of the window; `NoDefault` = the middle of the range (the lower of two).
+        share: the length of the window, as a share of the range (of its logarithm with `log`).
+        length: the number of values of the window; None = as `share` says.
+        least: the fewest values that `share` may give.
     """
     if isinstance(dimension, Choices):
         return dimension
@@ -72,11 +76,11 @@ def _range_window(dimension: Range, centre: Centre, share: float) -> Dimension:
     return replace(dimension, low=low, high=high)
 
 
-# After so many draws in a row that hit tried points, a finite space is listed instead. With a share f of the space
-# tried, 100 misses in a row have probability f**100: the space is nearly exhausted then.
+# After so many draws of tried points in a row, the untried points of a finite space are listed. If a share f of the
+# space is tried, 100 such draws have probability f**100, so the space is nearly exhausted then.
 _PATIENCE = 100
-# Where a strategy names no patience: so many unusable candidates in a whole call, and so many more per point, before
-# the rest is drawn uniformly. A long study has tried most of what is near the best, and every candidate costs.
+# Without a `patience`: the number of unusable candidates per call, and per point, before the rest is drawn uniformly.
+# A long study has tried most points near the best, and every candidate costs time.
 _PATIENCE_PROPOSED, _PATIENCE_PER_POINT = 64, 4
 
 
@@ -88,11 +92,16 @@ def draw_untried(
     propose: Callable[[], Point] | None = None,
     patience: int | None = None,
 ) -> list[Point]:
-    """Return up to `count` different points outside `tried`; fewer only where the space has no more.
+    """Return up to `count` different untried points; fewer only if the space has no more.
 
-    `tried` holds the keys of points. `propose` draws one candidate, by default uniformly from the space; after
-    `patience` unusable candidates in a row (tried before, against the rules), the rest is drawn uniformly from the
-    untried points. None = after 64 in all, and 4 more for each point.
+    Args:
+        space: the space.
+        rng: the random numbers.
+        tried: the keys of the points that were tried before.
+        count: the number of points.
+        propose: draws one candidate; None = uniformly from the space.
+        patience: the rest is drawn uniformly after so many unusable candidates in a row (tried, or against the rules);
+            None = after 64 in all, and 4 more for each point.
     """
     drawn: dict[str, Point] = {}
     left = _PATIENCE_PROPOSED + _PATIENCE_PER_POINT * count if patience is None else patience
@@ -108,7 +117,7 @@ def draw_untried(
 
 
 def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], point: Point) -> bool:
-    """Add the point to those drawn, if it is new and keeps the rules; return whether."""
+    """Add the point to those drawn if it is new and keeps the rules; return whether it was added."""
     key = point_key(point)
     if key in tried or key in drawn or not space.keeps_rules(point):
         return False
@@ -119,7 +128,7 @@ def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], 
 def _from_list(
     space: Space, rng: np.random.Generator, tried: Collection[str], drawn: Collection[str], count: int
 ) -> list[Point]:
-    """Return `count` untried points of a finite space, every set equally likely."""
+    """Return `count` untried points of a finite space, or all that are left; every set of points is equally likely."""
     if space.size is None:
         return []
     keyed = ((point_key(point), point) for point in space.points())

@@ -1,4 +1,4 @@
-"""What is expected at a scale by the trials at smaller ones: its best point, and windows around it."""
+"""Predicts the best point of a scale, and windows around it, from the trials at smaller scales."""
 
 import math
 from collections.abc import Sequence
@@ -18,28 +18,27 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# How far the best is expected to move over all scales before a trial says anything: the standard deviation, as a share
-# of the dimension.
+# The prior of how far the best value moves over all scales: the standard deviation, as a share of the dimension.
 _MOVES = 0.2
-# So many of the best trials say how far the best values are spread; with fewer a smaller scale does.
+# The spread of the best values needs so many of the best trials; with fewer it comes from a smaller scale.
 _LEAST_BEST = 3
 # A window reaches this many standard deviations to either side.
 DEVIATIONS = 2.0
 # The shortest window, in values: the centre and a neighbour on each side.
 LEAST_VALUES = 3
-# A best value in this share of its window, at either end, doubles the next one.
+# A best value in this share of its window, at either end, doubles the length of the next window.
 _EDGE = 0.1
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected at a scale: its best point, and the windows around it as a space."""
+    """The expected best point of a scale, and the windows around it as a space."""
 
     point: Point
     space: Space
 
     def is_at_edge(self, dimension: Dimension, value: Value) -> bool:
-        """Return whether a value is at an end of its window, which is none of the whole dimension."""
+        """Return whether a value is at an end of its window that is not an end of the dimension."""
         inner = next(d for d in self.space.dimensions if d.key == dimension.key)
         low, high = (to_unit(dimension, end) for end in _ends(inner))
         unit, edge = to_unit(dimension, value), _EDGE * (high - low)
@@ -50,24 +49,28 @@ class Expected:
 def expect(
     space: Space, known: Sequence[Sequence[Trial]], doublings: Sequence[float], at: float, span: float, share: float
 ) -> Expected | None:
-    """Return what is expected where a training costs `at` doublings; None where no trial is complete.
+    """Return the expected best point and windows at the cost `at`; None if no trial is complete.
 
-    At a larger scale the centre of a window is the mean of the best trials of the last one, weighted by rank, moved on
-    as far as the best values move; at the same scale it is the best trial. How far they move is a mean of what the fit
-    says (`fit_shift`) and of what is taken for true before any trial, that they stay, weighted by their precisions: a
-    normal prior, whose standard deviation is a fifth of the dimension from the smallest scale to the target. A window
-    has two standard deviations to each side, of the best values (of the last scale where three or more are among the
-    best) and of where they move, and never less than the neighbouring values; one whose end won at the scale before is
-    twice as long. Of choices those stay that the best trials have.
+    At the last scale so far, the centre of a window is the best trial. At a larger scale, it is the mean of the best
+    trials of the last scale, weighted by rank, plus the expected move of the best value. The move is the mean of the
+    fitted move (`fit_shift`) and a prior of no move, weighted by their precisions. The prior is normal, with a standard
+    deviation of a fifth of the dimension from the smallest scale to the target.
+
+    A window reaches two standard deviations to each side, and at least to the neighbouring values. The standard
+    deviation combines the spread of the best values and the error of the move. The spread comes from the last scale
+    with three or more best trials. If the best value was at an end of its last window, the new window is twice as long.
+    Of choices, the values of the best trials stay.
 
     Sources: windows: see `ShiftingWindow`; weights by rank: Hansen 2016, "The CMA evolution strategy: a tutorial",
     equation 49; the numbers: benchmarks/ladder/simulated.py.
 
     Args:
+        space: the space within a scale.
         known: the trials of each scale, the smallest first, as points of `space`.
-        doublings: the logarithm to base 2 of what a training costs at each of these scales.
-        span: that of the target's cost, less that of the smallest scale's.
-        share: how many of a scale's trials are its best.
+        doublings: the logarithm to base 2 of the cost of a training at each of these scales.
+        at: the logarithm to base 2 of the cost of a training at the scale to predict.
+        span: the difference of this logarithm between the target and the smallest scale.
+        share: the share of a scale's trials that counts as its best.
     """
     ranked = ranked_scales(known)
     if not ranked:
@@ -105,7 +108,7 @@ def expect(
 def _slope(
     dimension: Dimension, space: Space, ranked: Sequence[Sequence[Trial]], doublings: Sequence[float], moves: float
 ) -> tuple[float, float]:
-    """Return how far the best moves with each doubling, as a share of the dimension, and the error of that."""
+    """Return the move of the best value with each doubling, as a share of the dimension, and its standard error."""
     shift = fit_shift(dimension, space.dimensions, ranked, doublings)
     if shift is None:
         return 0.0, moves

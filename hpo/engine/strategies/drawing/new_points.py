@@ -1,4 +1,4 @@
-"""New points for a first rung: children of those that went furthest, and random ones."""
+"""New points for a first rung: children of the best points, and random ones."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,33 +16,34 @@ from hpo.trials.ranking import Ranking
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# Once so many points are known, a share of the new ones are children of the best four, each the most promising of eight
-# candidates. On learning curves of real trainings six parents were worse, and nine known points were worse at the cost
-# of two trainings.
+# After _KNOWN points, this share of the new ones are children of the best _PARENTS; each child is the most promising of
+# _CANDIDATES. On learning curves of real trainings, 6 parents were worse; so were 9 known points with a budget of two
+# full trainings.
 _KNOWN, _SHARE, _PARENTS, _CANDIDATES, _PATIENCE = 15, 0.75, 4, 8, 20
-# What is promising is told by the highest rung that has so many points: a low one may mislead. From four to eight the
-# regret differs by less than its noise; with the points of all rungs it is a third larger where low rungs mislead
+# Candidates are compared with the highest rung that has so many points: a low one may mislead. From 4 to 8 the regret
+# differs by less than its noise; with the points of all rungs it is a third larger where low rungs mislead
 # (benchmarks/search_quality/by_cost.md).
 _ENOUGH = 6
 
 
 @dataclass(frozen=True)
 class NewPoints:
-    """Draws new points where points are trained by amounts; if it is `learned`, most are children of the best so far.
+    """Draws new points for strategies that train by amounts; if `is_learned`, most are children of the best so far.
 
-    Better is what was trained further, then what has the lower loss there, with several metrics the earlier front. The
-    other points are random: what leads on a low rung may not lead on a high one.
+    A point that was trained further is better; among equals, the one with the lower loss, or with several metrics on
+    the earlier Pareto front. The other points are random, because the best of a low rung may not be the best of a high
+    one.
 
-    Source: the model of BOHB, too, is that of the largest budget with enough points, and a share of its points is
-    random (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale", section 4).
-    We differ: children of an evolution and a kernel over ranks in place of density estimates.
+    Source: BOHB (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale",
+    section 4), whose model also comes from the largest amount with enough points, and which draws a share of its points
+    at random. We differ: evolutionary children and a kernel over ranks take the place of density estimates.
     """
 
     space: Space
     is_learned: bool
 
     def draw(self, known: History, pending: Sequence[Trial], rng: np.random.Generator, count: int) -> list[Point]:
-        """Return up to `count` points that were not tried; fewer only where the space has no more."""
+        """Return up to `count` untried points; fewer only if the space has no more."""
         best = self._rungs
         best.read(known)
         if not self.is_learned or best.num_points < _KNOWN:
@@ -52,7 +53,7 @@ class NewPoints:
         def breed() -> Point:
             return self._breeding.child(parents, rng)
 
-        # One that is trained further says where it is good to be, not where others are on their way.
+        # A pending continuation is no reason to keep away from its point.
         new, drawn = [trial for trial in pending if trial.continues is None], list[Trial]()
         while len(drawn) < count:
             tried = known.tried([*pending, *drawn])
@@ -93,7 +94,7 @@ class _Rungs(Reader):
         if trial.state == "failed":
             self._failed.append(trial)
         elif trial.state == "complete":
-            # Those of other studies may be trained to their end, without an amount.
+            # Imported trials may be fully trained, without an amount.
             amount = math.inf if trial.amount is None else trial.amount
             self._keys.add(trial.key)
             self._complete.setdefault(amount, []).append(trial)
@@ -101,21 +102,21 @@ class _Rungs(Reader):
 
     @property
     def num_points(self) -> int:
-        """The number of points that are complete on a rung."""
+        """The number of points that have a complete trial."""
         return len(self._keys)
 
     def furthest(self) -> Iterator[Trial]:
-        """Yield each point's furthest trial, from the highest rung to the lowest, the best of each rung first."""
-        seen = set[str]()
+        """Yield each point's trial on its highest rung, from the highest rung down, the best of each rung first."""
+        keys = set[str]()
         for amount in sorted(self._complete, reverse=True):
             trials = self._complete[amount]
-            for place in self._rankings[amount].first(_PARENTS + len(seen), len(trials)):
-                if trials[place].key not in seen:
-                    seen.add(trials[place].key)
+            for place in self._rankings[amount].first(_PARENTS + len(keys), len(trials)):
+                if trials[place].key not in keys:
+                    keys.add(trials[place].key)
                     yield trials[place]
 
     def latest_of_highest(self) -> list[Trial]:
-        """Return failures, and the latest trials of the highest rung with enough of them; else of the fullest."""
+        """Return the latest failures, and the latest trials of the highest rung with enough, or of the fullest one."""
         amounts = [amount for amount, trials in self._complete.items() if len(trials) >= _ENOUGH]
         amount = max(amounts) if amounts else max(self._complete, key=lambda each: len(self._complete[each]))
         return [*self._failed[-MEMORY:], *self._complete[amount][-MEMORY:]]

@@ -1,4 +1,4 @@
-"""Selects candidates by the results of nearby trials."""
+"""Selects the most promising candidates, by the results of nearby trials."""
 
 from collections.abc import Sequence
 
@@ -12,38 +12,39 @@ from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# How fast a trial's weight falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
-# to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by less than its noise.
+# How fast a trial's weight falls with its distance. The distance to the next of five ordered values (0.25) divides the
+# weight by 12, the distance to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by
+# less than its noise.
 _SHARPNESS = 10.0
-# Only the latest trials are used: this bounds the time of a proposal in a long study.
+# Only so many of the latest trials are used, which bounds the time of a proposal in a long study.
 MEMORY = 300
-# Coordinates that are kept, so that a long study needs no more memory than a short one.
-MOST_ROWS = 10 * MEMORY
-# The rank that a pending trial counts with: the middle, so that few go where others are on their way. From 0.2 to 0.8
-# the quality of evolutionary search on 8 and 32 lanes differs by less than its noise.
+# The size of the cache of coordinates, so that a long study needs no more memory than a short one.
+_MOST_ROWS = 10 * MEMORY
+# The rank of a pending trial: the middle, so that few candidates go near it. From 0.2 to 0.8 the quality of
+# evolutionary search on 8 and 32 lanes differs by less than its noise.
 _PENDING = 0.5
-# Where so many of the trials near a point did not fail it is as good as any. With 1 the search keeps to the middle of
-# what can be trained, and its regret doubles where a fifth cannot; the best are often at the border.
+# A point is feasible enough if this share of the trials near it did not fail. With 1 the search keeps to the middle of
+# the feasible region, and its regret doubles where a fifth is infeasible; the best points are often at the border.
 _FEASIBLE = 0.7
 
-# How sharply candidates that may exceed a limit are left out, and how much a slope costs. With these, trials exceed a
-# limit half as often as random ones on the tables of benchmarks/fronts, where the best lie at the border; with
-# higher powers less often, and the best within the limit is found later.
+# The exponent of the expected share of trials within the limits, and the ridge penalty of its model. On the tables of
+# benchmarks/fronts, where the best points are at the border, trials exceed a limit half as often as random ones. Higher
+# exponents exceed it less often, but find the best point within the limit later.
 _LIMIT_POWER, _RIDGE = 1.5, 0.1
-# As _FEASIBLE, of the share that keeps the limits.
+# As _FEASIBLE, for the expected share of trials within the limits.
 _WITHIN = 0.6
-# From so many metrics on the hypervolume of a front takes too long for each proposal.
+# With so many metrics or more, the hypervolume of a front takes too long for each proposal.
 _MANY = 4
 
 Array = NDArray[np.float64]
 
 
 class Preselection:
-    """Compares points with the trials near them; it keeps the coordinates of trials, and nothing that changes answers.
+    """Compares candidates by the trials near them; its only state is a cache of coordinates.
 
-    The weight of a trial is exp(-10 x distance): the distance is the sum over the dimensions of the difference of the
-    two values, as a share of the (log) range; 1 for different choices, and where only one of the two points has the
-    dimension. Where it `penalizes_pending`, candidates near pending trials count for less.
+    The weight of a trial is exp(-10 x distance). The distance is a sum over the dimensions. A dimension adds the
+    difference of the two values, as a share of the (log) range; different choices, and a dimension that only one point
+    has, add 1. If it `penalizes_pending`, candidates near pending trials count for less.
 
     Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin 2011,
     "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
@@ -61,27 +62,28 @@ class Preselection:
     def most_promising(
         self, known: Sequence[Trial], pending: Sequence[Trial], candidates: Sequence[Point], count: int
     ) -> list[Point]:
-        """Return the `count` candidates of the highest expected gain, best first; ties to the earlier candidate.
+        """Return the `count` candidates of the highest expected gain, the best first; ties go to the earlier candidate.
 
-        It is the share of known trials near the candidate that did not fail, times 1 - its expected rank: the weighted
-        mean of the ranks of those (0 = best; with several metrics in the order of `one_loss`), pending ones in the
-        middle. Ranks, not losses, so that diverged trials do not dominate; and a factor for feasibility, so that the
-        search keeps away from failures (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
-        expected improvement times probability of feasibility). Where trials exceed a limit, another one is the expected
-        share of those that keep it, to the power of 1.5; what they say of the loss counts all the same.
+        The gain is 1 - the expected rank of the candidate, times the factors below. The expected rank is the weighted
+        mean of the ranks of the trials that did not fail (0 = best; with several metrics in the order of `one_loss`).
+        Pending trials have the middle rank. Ranks are used because diverged trials would dominate a mean of losses.
 
-        A last factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
-        lanes spread out, and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where
-        the factor is 1 in floating point (Gonzalez et al. 2016, "Batch Bayesian optimization via local penalization",
-        with the kernel of above in place of a Lipschitz constant).
+        - Feasibility: the weighted share of trials that did not fail, so that the search keeps away from failures
+          (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints": expected improvement times
+          probability of feasibility).
+        - Limits, if a trial exceeds one: the expected share of trials that keep them, to the power of 1.5.
+        - Pending trials, if they are penalized: 1 - exp(-10 x distance) to the nearest one. So many lanes spread out,
+          and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where the factor is 1
+          in floating point (Gonzalez et al. 2016, "Batch Bayesian optimization via local penalization", with this
+          kernel in place of a Lipschitz constant).
 
-        With two or three metrics the gain is first what the candidate is expected to add to the hypervolume of the
-        front, times the same factors; equals come in the order of above.
+        With two or three metrics, candidates are first ordered by the hypervolume that they are expected to add to the
+        front, times the same factors; equal ones by the gain above.
         """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         losses = one_loss([trial for trial in trials if trial.state != "failed"])
-        # The share of better trials: equal losses share a rank.
+        # The rank is the share of better trials, so equal losses share a rank.
         ranks = np.searchsorted(np.sort(losses), losses) / max(len(losses), 1)
         ranks = np.append(ranks, np.full(len(pending), _PENDING))
         distances = self._distances(candidates, [*trials, *pending])
@@ -92,7 +94,7 @@ class Preselection:
             factors = factors * (1 - np.exp(-_SHARPNESS * distances[:, len(trials) :].min(axis=1)))
         gains = factors
         if len(ranks):
-            # Not by a mask: its columns lie otherwise in memory, and sums that differ in the last bit decide ties.
+            # A mask would give another memory order, and so other last bits of the sums, which decide ties.
             others = np.append(np.flatnonzero(~failed), np.arange(len(trials), distances.shape[1]))
             weights = _weights(distances.take(others, axis=1))
             gains = factors * (1 - weights @ ranks / weights.sum(axis=1))
@@ -108,11 +110,11 @@ class Preselection:
             gains = gains * np.minimum(within, _WITHIN)
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
-    def share_within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
-        """Return the expected share of trials that keep the limits, .01 to .99, of each candidate; None if all do.
+    def _within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
+        """Return the expected share of trials within the limits for each candidate, 0.01 to 0.99; None if all are.
 
-        By a linear model on whether a trial exceeds a limit, since what is limited (size, time, memory) rises or falls
-        with most hyperparameters.
+        A linear model predicts whether a trial exceeds a limit, because size, time and memory rise or fall with most
+        hyperparameters.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         over = np.array([trial.excess > 0 for trial in complete], dtype=float)
@@ -122,11 +124,10 @@ class Preselection:
         return within
 
     def _added_volumes(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
-        """Return what each candidate is expected to add to the front's hypervolume; 0 with one metric, or with many.
+        """Return the hypervolume that each candidate is expected to add to the front; 0 with one metric, or with many.
 
-        A metric in which all are equal does not count as one.
-
-        Its losses, as shares of those seen, are expected by a linear model, and near trials by what that leaves.
+        A metric in which all trials are equal does not count. A linear model predicts the scaled losses of a candidate,
+        plus the weighted mean of the residuals of the trials near it.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         losses = np.array([trial.losses for trial in complete])
@@ -135,28 +136,28 @@ class Preselection:
             return np.zeros(len(candidates))
         scale = scale_of(losses)
         units = scaled(losses, scale)
-        there, expected = self._linear(complete, units, candidates)
+        fitted, expected = self._linear(complete, units, candidates)
         weights = _weights(self._distances(candidates, complete))
-        expected = expected + weights @ (units - there) / weights.sum(axis=1, keepdims=True)
+        expected = expected + weights @ (units - fitted) / weights.sum(axis=1, keepdims=True)
         members = scaled(front[is_on_front(front)], scale)
         volumes = np.array([hypervolume(np.vstack((members, one))) for one in expected])
         return volumes - hypervolume(members)
 
     def _linear(self, trials: Sequence[Trial], values: Array, candidates: Sequence[Point]) -> tuple[Array, Array]:
-        """Return what ridge regression on the coordinates (Hoerl & Kennard 1970) says of trials and of candidates."""
+        """Return the predictions of ridge regression on the coordinates (Hoerl & Kennard 1970): trials, candidates."""
         known = self._features(self._rows_of(trials))
-        asked = self._features(np.array([self._row(point) for point in candidates]))
+        new = self._features(np.array([self._row(point) for point in candidates]))
         middle, mean = known.mean(axis=0), values.mean(axis=0)
         apart = known - middle
         if len(apart) < apart.shape[1]:
-            # The same slopes by as many equations as there are trials, where choices have many values.
+            # The dual form has fewer equations if choices have many values.
             slopes = apart.T @ np.linalg.solve(apart @ apart.T + _RIDGE * np.eye(len(apart)), values - mean)
         else:
             slopes = np.linalg.solve(apart.T @ apart + _RIDGE * np.eye(apart.shape[1]), apart.T @ (values - mean))
-        return mean + apart @ slopes, mean + (asked - middle) @ slopes
+        return mean + apart @ slopes, mean + (new - middle) @ slopes
 
     def _features(self, rows: Array) -> Array:
-        """Return coordinates for a linear model, shape (rows, features): of choices one for each value."""
+        """Return features for a linear model, shape (rows, features); choices are one-hot encoded."""
         ordered = np.nan_to_num(rows[:, self._is_ordered], nan=0.5)
         choices = [
             rows[:, [column]] == np.array(list(places.values()))
@@ -166,20 +167,20 @@ class Preselection:
         return np.hstack([ordered, *choices]).astype(float)
 
     def _distances(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
-        """Return the distance of each candidate to each trial: shape (candidates, trials)."""
+        """Return the distances between candidates and trials, shape (candidates, trials)."""
         left = np.array([self._row(point) for point in candidates])[:, None]
         right = self._rows_of(trials)[None]
         apart = np.abs(left - right)
         if not self._is_ordered.all():
             apart[..., ~self._is_ordered] = np.sign(apart[..., ~self._is_ordered])
-        # Coordinates are fewer than distances, and NaN only in spaces with conditions.
+        # Only spaces with conditions have NaN; the check is cheap, because coordinates are fewer than distances.
         if np.isnan(left).any() or np.isnan(right).any():
             apart = np.where(np.isnan(apart), np.isnan(left) != np.isnan(right), apart)
         distances: Array = apart.sum(axis=-1)
         return distances
 
     def _rows_of(self, trials: Sequence[Trial]) -> Array:
-        """Return the coordinates of trials: shape (trials, dimensions)."""
+        """Return the coordinates of trials, shape (trials, dimensions)."""
         new = [trial for trial in trials if trial.key not in self._row_of]
         if len(self._row_of) + len(new) > len(self._rows):
             self._row_of.clear()
@@ -193,7 +194,7 @@ class Preselection:
         return rows
 
     def _row(self, point: Point) -> list[float]:
-        """Return a point's place in every dimension: 0 to 1 where ordered, NaN where it has none."""
+        """Return the coordinates of a point: 0 to 1 for ordered dimensions, NaN for inactive ones."""
         return [
             _place(dimension, places, point[dimension.key]) if dimension.key in point else np.nan
             for dimension, places in zip(self._dimensions, self._places, strict=True)
@@ -201,7 +202,7 @@ class Preselection:
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
-    """Return the weighted share of trials that did not fail, 0 to 1, of each candidate."""
+    """Return the weighted share of trials that did not fail for each candidate, 0 to 1."""
     if not failed.any():
         return np.ones(len(distances))
     weights = _weights(distances)
@@ -210,14 +211,14 @@ def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
 
 
 def _weights(distances: Array) -> Array:
-    """Return the weight of each trial for each candidate: shape (candidates, trials)."""
+    """Return the weight of each trial for each candidate, shape (candidates, trials)."""
     # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
     weights: Array = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
     return weights
 
 
 def _places(dimension: Dimension) -> dict[Value, float]:
-    """Return the place of each value of a finite dimension."""
+    """Return the coordinate of each value of a finite dimension."""
     if isinstance(dimension, Range):
         return {}
     return {value: i / max(len(dimension.values) - 1, 1) for i, value in enumerate(dimension.values)}

@@ -1,4 +1,4 @@
-"""How far the best value of a hyperparameter moves as training gets more expensive, by trials at several scales."""
+"""Estimates how far the best value of a hyperparameter moves from scale to scale, as a training gets more expensive."""
 
 import math
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.trial import Trial
 
 EVEN = 1 / math.sqrt(12)
-"""The standard deviation of what is spread evenly from 0 to 1."""
+"""The standard deviation of the uniform distribution from 0 to 1."""
 
 LEAST_SHARE = 0.1
-"""The shortest window, as a share of a range; no spread is taken to be less."""
+"""The length of the shortest window, as a share of a range."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the best values of an ordered dimension lie at one scale.
+    """The location of the best values of an ordered dimension at one scale.
 
     Attributes:
-        mean: from 0 to 1, in the dimension or its logarithm; of the best trials, weighted by rank.
+        mean: the mean of the best trials, weighted by rank, 0 to 1 in the dimension or its logarithm.
         spread: their standard deviation.
-        count: how many trials with equal weights would say as much.
+        count: the effective number of trials, given their weights.
     """
 
     mean: float
@@ -34,13 +34,13 @@ class Place:
 
 
 def ranked_scales(known: Sequence[Sequence[Trial]]) -> dict[int, Sequence[Trial]]:
-    """Return each scale's `ranked_points`, by its place from 0, of those that have some."""
+    """Return the `ranked_points` of each scale that has complete trials, by the scale's place from 0."""
     ranked = {place: ranked_points(trials) for place, trials in enumerate(known)}
     return {place: trials for place, trials in ranked.items() if trials}
 
 
 def ranked_points(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the furthest complete training of each point, the furthest first and of these the best."""
+    """Return the most trained complete trial of each point, the most trained first, and of these the best first."""
     furthest = dict[str, Trial]()
     for trial in leaders(trials, len(trials)):
         furthest.setdefault(trial.key, trial)
@@ -48,12 +48,12 @@ def ranked_points(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def elite(ranked: Sequence[Trial], share: float, least: int = 1) -> Sequence[Trial]:
-    """Return the best of a scale's complete trials, which come the best first: this share of them, at least so many."""
+    """Return the first `share` of a scale's ranked trials, at least `least` of them."""
     return ranked[: max(least, math.ceil(share * len(ranked)))]
 
 
 def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
-    """Return where the best values of an ordered dimension lie by these trials, the best first; None = none has it."""
+    """Return the location of the best values, by trials ranked best first; None if no trial has the dimension."""
     key = dimension.key
     units = np.array([to_unit(dimension, trial.point[key]) for trial in best if key in trial.point])
     if not len(units):
@@ -61,7 +61,7 @@ def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
     weights = math.log(len(units) + 0.5) - np.log(np.arange(1, len(units) + 1))
     weights /= weights.sum()
     mean, count = float(weights @ units), float(1 / (weights**2).sum())
-    # A single value says nothing of the spread, and few say less than they seem to.
+    # A single value does not determine the spread; for few values, the variance is corrected for its bias.
     spread = math.sqrt(float(weights @ (units - mean) ** 2) * count / (count - 1)) if count > 1 else EVEN
     return Place(mean, spread, count)
 
@@ -75,35 +75,37 @@ def to_unit(dimension: Dimension, value: Value) -> float:
 
 
 def from_unit(dimension: Dimension, unit: float) -> Value:
-    """Return the value at a place, which is moved to the next end where it lies outside."""
+    """Return the value at a place of an ordered dimension; places outside of 0 to 1 are clipped."""
     unit = min(max(unit, 0.0), 1.0)
     if isinstance(dimension, Range):
         return dimension.from_unit(unit)
     return dimension.values[min(int(unit * len(dimension.values)), len(dimension.values) - 1)]
 
 
-# A parabola is believed near the best only: the better half of each scale's trials, at least so many, at most so many.
-# None of which is more than so many times as far behind the best of its scale as the median of them: it diverged.
+# A parabola fits near the best only: the better _SHARE of the trials of each scale, at least _LEAST, at most _MOST.
+# Trials that are more than _FAR times as far behind the best of their scale as the median have diverged.
 _SHARE, _LEAST, _MOST, _FAR = 0.5, 4, 100, 30.0
-# The residuals are not those of independent draws from parabolas: the allowed growth of their squares is so many times
-# that of the F test. Of simulated ladders (24 each of 33 and 45 trials, an optimum that moves or stays, three ordered
-# dimensions, losses that no parabola fits, some that diverge) the intervals then held the truth in 83 to 100 of 100;
-# with 1, in 54 to 100.
+# The residuals are not independent draws around parabolas, so the interval allows more growth of the squares than the F
+# test, by this factor. Simulated ladders (24 each of 33 and 45 trials, an optimum that moves or stays, three ordered
+# dimensions, losses that no parabola fits, some that diverge): the intervals held the truth in 83 to 100 of 100; with
+# a factor of 1, in 54 to 100.
 _WIDER = 3.0
-# Of a normal distribution 95 % are within so many standard deviations.
+# 95 % of a normal distribution are within so many standard deviations.
 _NORMAL = 1.96
-# Of a dimension over all scales, in steps, to either side.
+# The number of steps to each side in which moves are tried, up to a move by the whole dimension over all scales.
 _STEPS = 100
-# Where the best may move by more than this share of a dimension, over all scales, nobody knows that it stays.
+# The move is unknown if the interval allows more than this share of the dimension over all scales.
 _UNKNOWN = 0.25
 
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the best moves with each doubling of cost, as a share of the dimension, and its 95 % interval.
+    """The move of the best value with each doubling of cost, as a share of the dimension, and its 95 % interval.
 
     Attributes:
-        is_known: whether it moves, or moves by less than a quarter of the dimension over all scales.
+        slope: the move that fits best.
+        low, high: the ends of the interval.
+        is_known: whether the value certainly moves, or moves by less than a quarter of the dimension over all scales.
     """
 
     slope: float
@@ -113,26 +115,31 @@ class Shift:
 
     @property
     def error(self) -> float:
-        """The standard error that the interval stands for."""
+        """The standard error of a normal distribution with this interval."""
         return (self.high - self.low) / (2 * _NORMAL)
 
     @property
     def moves(self) -> bool:
-        """Whether the interval is without 0."""
+        """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 def fit_shift(
     dimension: Dimension, others: Sequence[Dimension], ranked: Sequence[Sequence[Trial]], doublings: Sequence[float]
 ) -> Shift | None:
-    """Return how the best of an ordered dimension moves with cost; None where the trials are too few to tell.
+    """Return the move of the best value of an ordered dimension with cost; None if there are too few trials.
 
-    `ranked` has the complete trials of each scale, the best first, `doublings` the logarithm of its cost to base 2.
-    Those trained less far than the first of their scale are left out: their losses do not compare.
+    A least-squares fit explains the losses of the better half of each scale. It has a level for each scale, a parabola
+    for each ordered dimension, and a level for each value of the choices. The parabola of `dimension` moves by the same
+    distance with each doubling of cost. The interval holds the distances that fit nearly as well as the best one
+    (profile likelihood, by the F test).
 
-    The losses of the better half of each scale are fitted by a level of the scale, a parabola of each ordered dimension
-    and a level of each other value. That of `dimension` moves by the same distance with each doubling; the distances
-    that fit nearly as well as the best one are the interval (profile likelihood, by the F test).
+    Args:
+        dimension: the ordered dimension.
+        others: all dimensions of the space.
+        ranked: the complete trials of each scale, the best first. Trials trained less than the first of their scale are
+            left out, because their losses do not compare.
+        doublings: the logarithm to base 2 of the cost of each scale.
 
     Source: Bates & Watts 1988, "Nonlinear regression analysis and its applications", section 6.1.
     """
@@ -154,13 +161,13 @@ def fit_shift(
     free = len(trials) - int(np.linalg.matrix_rank(rest)) - 3
     if free < 1 or len(set(units.tolist())) < 3:
         return None
-    from scipy import special  # here: it takes a while to load
+    from scipy import special  # Slow to load, and only ladders need it.
 
     step = 1 / (_STEPS * float(np.ptp(away)))
     slopes = step * np.arange(-_STEPS, _STEPS + 1)
     squares = _squares(rest, units, away, np.array([trial.loss for trial in trials]), slopes)
     least = float(squares.min())
-    # The square of Student's t has the distribution F of one and so many degrees of freedom.
+    # The square of Student's t with `free` degrees of freedom has the F distribution of 1 and `free`.
     near_best = slopes[squares <= least * (1 + _WIDER * float(special.stdtrit(free, 0.975)) ** 2 / free)]
     slope, low, high = float(slopes[squares.argmin()]), float(near_best.min() - step), float(near_best.max() + step)
     allowed = max(-low, high) * float(np.ptp(away))
@@ -174,10 +181,10 @@ def _near_best(ranked: Sequence[Trial]) -> Sequence[Trial]:
 
 
 def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
-    """Return the sum of squares that a parabola leaves, by how far it moves; a line where it would have no best.
+    """Return the residual sum of squares of the fit for each of the slopes.
 
-    A parabola of `units - slope * away` beside a level of each scale is one of three columns: the slope of its linear
-    part varies with scale by -2 * slope times its curvature.
+    With a level for each scale, a parabola of `units - slope * away` needs three columns: the slope of its linear part
+    varies with scale by -2 * slope times its curvature. If the parabola would open downwards, a line is fitted.
     """
     columns = np.column_stack([units, units**2, units * away, losses])
     basis, sizes, _ = np.linalg.svd(rest, full_matrices=False)
@@ -187,14 +194,14 @@ def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
     turned = gram[1] - 2 * slopes[:, None] * gram[2]
     linear, curved, both = gram[0, 0], turned[:, 1] - 2 * slopes * turned[:, 2], turned[:, 0]
     left = gram[3, 3] - gram[0, 3] ** 2 / linear
-    # Of what the line leaves, the curvature takes its share where it is upwards.
+    # The curvature explains a share of the residual of the line, if it is upwards.
     bent, slope = curved - both**2 / linear, turned[:, 3] - both * gram[0, 3] / linear
     taken = np.where(slope > 0, slope, 0.0) ** 2 / np.where(bent > 0, bent, np.inf)
     return np.maximum(left - taken, 0.0)
 
 
 def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:
-    """Return what a fit has of a dimension: place and square of an ordered one, else whether it is each value."""
+    """Return the columns of a dimension in the fit: place and square if it is ordered, else one-hot columns."""
     key = dimension.key
     if isinstance(dimension, Choices):
         return [[float(trial.point.get(key, ...) == value) for trial in trials] for value in dimension.values[1:]]

@@ -76,7 +76,7 @@ def test_one_epoch_keeps_the_best_few_to_the_end():
     first, second = ([t for t in history if t.round == r] for r in range(2))
     best = sorted(first, key=lambda t: -t.point["x"])[:2]
     assert [(t.continues, t.trained) for t in second] == [(t.number, 1) for t in best]
-    with pytest.raises(ValueError, match="must drop some"):
+    with pytest.raises(ValueError, match="must be below the number of points"):
         rungs("successive_halving", 1, max_amount=9, points=3, keep=3)
 
 

@@ -33,7 +33,7 @@ def test_rounds_of_any_size_give_the_same_order():
 
 def test_the_size_is_told_and_bounded():
     assert "6 points" in grid().announcement
-    with pytest.raises(SpaceError, match=r"6 points, allowed are 5.*max_points"):
+    with pytest.raises(SpaceError, match=r"at most 5 points, given 6.*max_points"):
         grid(max_points=5)
 
 
