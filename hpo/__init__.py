@@ -1,7 +1,7 @@
 """The search toolkit: strategies, splits, dispatch, record, tracking and reports. Knows nothing of torch.
 
-From Python: `hpo.search` runs a search and returns an `hpo.Study`; `hpo.load` returns one that exists; `hpo.open` lets
-trials be asked for and told that are trained elsewhere.
+From Python: `hpo.search` runs a search and returns an `hpo.Study`; `hpo.load` returns an existing one; `hpo.open`
+returns a session of ask-and-tell, whose trainings run in your own code.
 """
 
 import importlib
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
+# The module of each name, imported on the first access, so that `import hpo` is quick.
 _PLACES = {
     "AskedTrial": "hpo.commands.session",
     "EndedTrial": "hpo.commands.callbacks",

@@ -1,4 +1,4 @@
-"""Files and folders: written, copied, removed, whole or not at all; and what lies below a folder, where links stay."""
+"""Writes, copies and removes files and folders, completely or not at all; lists a folder without following links."""
 
 import contextlib
 import os
@@ -12,8 +12,13 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Entry:
-    """One of them; of a link, `target` is where it leads, relative to where it lies; None where that is outside of the
-    folder.
+    """A file, folder or link below a folder.
+
+    Attributes:
+        name: its path relative to the folder.
+        path: its path.
+        kind: what it is.
+        target: the target of a link, relative to the link's parent; None if that is outside of the folder.
     """
 
     name: str
@@ -23,9 +28,9 @@ class Entry:
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    """Yield what lies below a folder, parents first, in the order of names; links are not followed.
+    """Yield the entries below a folder, parents first, in the order of names, without following links.
 
-    A hard link is a file of its own. Sockets, pipes and devices, which hold nothing to be copied, are omitted.
+    A hard link counts as a file. Sockets, pipes and devices are omitted, because they hold nothing to copy.
     """
     root = Path(os.path.realpath(folder))
     for path in sorted(root.rglob("*")):
@@ -39,42 +44,45 @@ def entries(folder: Path) -> Iterator[Entry]:
 
 
 def links_out(folder: Path) -> list[Entry]:
-    """Return the links below a folder that lead out of it."""
-    # What is written to meanwhile is looked at again.
+    """Return the links below a folder that lead out of it; none if another process removes a file meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         return [entry for entry in entries(folder) if entry.kind == "link" and entry.target is None]
     return []
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader gets the old content or the new one, never a part."""
+    """Write a file so that a reader gets the old content or the new content, never a part of it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        # A new file: under a predictable name, someone may have placed a link.
+        # O_EXCL, because another user may have placed a link under this predictable name.
         aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
     except OSError as error:
-        # The error of a full disk does not name the file.
+        # The error of a full disk does not name the file, so add its path.
         raise OSError(error.errno, error.strerror, str(path)) from error
     aside.replace(path)
 
 
 def copy_tree(
-    source: Path, target: Path, left: Collection[str] = (), copy: Callable[[Path, Path], Any] = shutil.copy2
+    source: Path, target: Path, excluded: Collection[str] = (), copy: Callable[[Path, Path], Any] = shutil.copy2
 ) -> None:
-    """Copy a folder, without what has one of the patterns in `left` directly below it; `copy` copies a file.
+    """Copy a folder; links within it lead to the copy, and links out of it stay as they are.
 
-    Links within it lead to the copy, and those out of it stay as they are.
+    Args:
+        source: the folder.
+        target: the path of the copy.
+        excluded: patterns of names directly below the folder that are not copied.
+        copy: copies a file.
     """
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Under another name first: a process that is killed leaves no part of a copy.
+    # Copy under another name first, so that a killed process leaves no incomplete copy.
     aside = target.with_name(f".{target.name}-{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(mode=0o700)
     for entry in entries(source):
         place = aside / entry.name
-        if any(fnmatch(entry.name.partition("/")[0], pattern) for pattern in left):
+        if any(fnmatch(entry.name.partition("/")[0], pattern) for pattern in excluded):
             continue
         if entry.kind == "folder":
             place.mkdir(mode=0o700)
@@ -86,17 +94,17 @@ def copy_tree(
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder in one step: a process that is killed leaves all of it, or a rest under a hidden name."""
+    """Remove a folder in one step; a killed process leaves all of it, or a rest under a hidden name."""
     aside = folder.with_name(f".{folder.name}-{os.getpid()}")
-    # Of a process that was killed, and had the same number.
+    # A killed process with the same number may have left this one.
     shutil.rmtree(aside, ignore_errors=True)
     folder.rename(aside)
     shutil.rmtree(aside)
 
 
 def _target(link: Path, root: Path) -> str | None:
-    """Return where a link below the root leads, as a relative path that never leaves the root on its way."""
-    led = Path(link.parent, link.readlink())
-    # The last step may be a link too, which stays one and is judged by itself.
-    place = Path(os.path.normpath(Path(os.path.realpath(led.parent), led.name)))
-    return os.path.relpath(place, link.parent) if place.is_relative_to(root) else None
+    """Return the target of a link, relative to the link's parent; None if it is outside of the root."""
+    target = Path(link.parent, link.readlink())
+    # Do not resolve the last part: if it is a link, it is an entry of its own.
+    resolved = Path(os.path.normpath(Path(os.path.realpath(target.parent), target.name)))
+    return os.path.relpath(resolved, link.parent) if resolved.is_relative_to(root) else None

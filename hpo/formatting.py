@@ -1,4 +1,4 @@
-"""Numbers, values and times as text, the same wherever people read them; scores are in `hpo.trials.score_format`."""
+"""Formats numbers, values and times for people; `hpo.trials.score_format` formats scores."""
 
 import json
 import time
@@ -10,7 +10,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def format_count(number: int, thing: str) -> str:
-    """Return a number with its noun; a star marks the place of the plural's s: `3 trials` for `trial*`."""
+    """Return a number with its noun; a star stands for the plural's s: `3 trials` for `trial*`."""
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
@@ -22,12 +22,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Return a time, in seconds since the epoch, as the clock of this machine shows it, to the second."""
+    """Return a time in seconds since the epoch as local time, to the second: `2026-01-31 12:00:00`."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def format_size(count: int) -> str:
-    """Return a number of bytes with two digits or more: `340 kB`, `1.2 GB`."""
+    """Return a number of bytes with at least two digits: `340 kB`, `1.2 GB`."""
     size, power = float(count), 0
     while size >= 999.5 and power < len(_UNITS) - 1:
         size, power = size / 1000, power + 1
@@ -35,7 +35,7 @@ def format_size(count: int) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the value of a hyperparameter, or of a metric that is compared with no other: six digits at most."""
+    """Return the value of a hyperparameter, or of a single metric, with at most six digits."""
     if isinstance(value, float):
         return f"{value:g}"
     is_nested = isinstance(value, list | tuple | Mapping)
@@ -43,7 +43,7 @@ def format_value(value: Any) -> str:
 
 
 def format_short(value: Any) -> str:
-    """Return the same in a row of others, with three digits at most: `0.01`, `3e-4`, `5.57e-5`; a long text is cut."""
+    """Return a value for a table, with at most three digits: `0.01`, `3e-4`, `5.57e-5`; a long text is cut."""
     if not isinstance(value, float):
         return cut_text(format_value(value))
     plain = f"{value:.3g}"
@@ -53,13 +53,16 @@ def format_short(value: Any) -> str:
 
 
 def cut_text(text: str, most: int = _LONGEST) -> str:
-    """Return the text, or the beginning of a longer one."""
+    """Return the text, cut to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def format_scores(values: str, in_search: str = "") -> str:
-    """Return the values by which a winner was chosen; with those of the search, they are of fresh seeds."""
+    """Return the values that chose a winner.
+
+    If `in_search` is given, `values` come from fresh seeds, and `in_search` holds the values of the search.
+    """
     if not in_search:
         return values
-    # A single metric was just named.
+    # With a single metric, its name is already there.
     return f"{values} on fresh seeds ({in_search if ', ' in values else in_search.rpartition(' ')[2]} in the search)"

@@ -1,11 +1,11 @@
-"""Asks git about a folder, without running what the folder's repository names: it may be a stranger's."""
+"""Runs git in a folder, without the programs that the folder's own repository configures: it may be a stranger's."""
 
 import os
 import re
 import subprocess
 
-# Programs of these keys run when git only looks: one that watches the files, hooks, and one that fetches what a
-# partial clone lacks. Without optional locks no index is written, which has a hook of its own.
+# git runs configured programs even when it only reads: a file watcher, hooks, and a fetch of what a partial clone
+# lacks. Without optional locks it writes no index, which has a hook of its own.
 _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 _ENVIRONMENT = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
@@ -13,11 +13,12 @@ _SECONDS = 10.0
 
 
 def git(*arguments: str) -> str | None:
-    """Return what git prints in the working directory; None outside of a repository, without git, or where it cannot
-    be asked safely.
+    """Return the output of git in the working directory.
+
+    None = there is no repository, git is not installed, or it cannot run safely.
     """
     try:
-        # To read a configuration runs nothing.
+        # Reading the configuration runs no program.
         named = _run(("config", "--show-scope", "--null", "--name-only", "--get-regexp", _FILTERS))
         *fields, _ = named.split("\0")
         # The user's own filters (`global`, `system`) stay.
@@ -33,7 +34,7 @@ def git(*arguments: str) -> str | None:
 
 
 def _run(arguments: tuple[str, ...]) -> str:
-    # 1 is an answer too: there is none.
+    # Exit code 1 means that nothing was found.
     done = subprocess.run(
         ["git", *arguments],
         stdin=subprocess.DEVNULL,

@@ -1,9 +1,9 @@
-"""Where the toolkit lies, for what must not import its face, `hpo`."""
+"""The folders of the toolkit, for modules that must not import `hpo` itself."""
 
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-"""The folder of `hpo` itself."""
+"""The folder of the package `hpo`."""
 
 ROOT = PACKAGE.parent
-"""The folder that it and `model` lie in."""
+"""The folder with `hpo` and `model`."""

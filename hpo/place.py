@@ -1,4 +1,4 @@
-"""A place at a URL that takes and gives files: any file system of fsspec, such as file://, s3:// or gs://."""
+"""Reads and writes files at a URL of any file system of fsspec, such as file://, s3:// or gs://."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -9,9 +9,10 @@ from hpo.errors import ConfigError, StudyError, first_line
 
 
 class Place:
-    """Files by name below a URL; `what` is the key that holds it, for messages.
+    """The files below a URL, by name; `what` is the configuration key of the URL, for messages.
 
-    ConfigError where it is no URL, or where its protocol is unknown or not installed.
+    Raises:
+        ConfigError: the URL is not valid, or its protocol is unknown or not installed.
     """
 
     def __init__(self, url: str, what: str) -> None:
@@ -23,7 +24,7 @@ class Place:
             self._files, self._root = url_to_fs(self.url)
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content; None where it is not there."""
+        """Return the content of a file; None if it does not exist."""
         with self._faults("read"):
             try:
                 content: bytes = self._files.cat_file(self._path(name))
@@ -32,9 +33,9 @@ class Place:
             return content
 
     def write(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a file, as a whole or not at all."""
+        """Write a file, completely or not at all."""
         path = self._path(name)
-        # Object stores show a file when it is closed; a disk shows every part of it.
+        # Object stores publish a file when it is closed; on a disk, readers see every part of it.
         aside = f"{path}.part" if "file" in self._files.protocol else path
         with self._faults("written"):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -45,12 +46,12 @@ class Place:
                 self._files.mv(aside, path)
 
     def get(self, name: str, path: Path) -> None:
-        """Write a file to this machine's disk."""
+        """Download a file to a path on this machine."""
         with self._faults("read"):
             self._files.get_file(self._path(name), str(path))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, which may not be there."""
+        """Return the names of the files in a folder; none if it does not exist."""
         with self._faults("read"):
             self._files.invalidate_cache()
             try:
@@ -60,7 +61,7 @@ class Place:
             return [str(path).rpartition("/")[2] for path in listed]
 
     def remove(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         with self._faults("written"), contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
@@ -69,7 +70,7 @@ class Place:
 
     @contextlib.contextmanager
     def _faults(self, done: str) -> Iterator[None]:
-        """Raise StudyError instead of whatever a library of a remote file system raises."""
+        """Raise StudyError in place of any error of a file system library."""
         try:
             yield
         except (Exception, SystemExit) as error:
@@ -77,21 +78,21 @@ class Place:
 
 
 def refuse_unknown(url: str, what: str) -> None:
-    """Raise ConfigError, as a `Place` does, where this is no URL, or of an unknown protocol; nobody is asked."""
+    """Raise ConfigError if the URL is not valid or its protocol is unknown, without connecting to it."""
     if "://" not in url:
         raise ConfigError(f"{what}: must be a URL, such as s3://bucket/folder or file:///folder, given {url!r}")
     with _usable(url, what):
         from fsspec import get_filesystem_class
         from fsspec.utils import get_protocol
 
-        # Of several, each lies within the next: `zip://a::s3://b/c.zip`.
+        # A chained URL has several protocols: `zip://a::s3://b/c.zip`.
         for each in url.split("::"):
             get_filesystem_class(get_protocol(each))
 
 
 @contextlib.contextmanager
 def _usable(url: str, what: str) -> Iterator[None]:
-    """Raise ConfigError instead of whatever is raised: file systems are plug-ins, and raise what they like."""
+    """Raise ConfigError in place of any error: file systems are plug-ins, which may raise anything."""
     try:
         yield
     except (Exception, SystemExit) as error:

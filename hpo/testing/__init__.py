@@ -1,4 +1,4 @@
-"""Checks for what others write for the toolkit: the promises that its own strategies keep."""
+"""Checks for a user's own strategies: the properties that the toolkit's strategies have."""
 
 from hpo.testing.strategies import SPACES, check_strategy
 

@@ -1,4 +1,4 @@
-"""The law: the same trials for any number of workers, in any order of finishing, and after any crash."""
+"""Checks the main property of searches: the same trials for any number of workers, any order of ends, any crash."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +24,13 @@ _TRIALS = 16
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What may not change a trial: workers, crashes, and a budget that is raised.
+    """What must not change the trials: the number of workers, a crash of the driver, and a raised budget.
 
     Attributes:
+        slots: the number of workers.
         orders: seeds of the order in which trainings report, before and after the crash.
-        dies_after: messages after which the driver is killed; it may have ended before.
+        dies_after: the number of messages after which the driver is killed; it may end before.
+        budget: the budget of trials before it is raised.
     """
 
     slots: int
@@ -40,26 +42,34 @@ class Disturbance:
 def check_law(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that neither workers, orders, crashes nor a raised budget change the trials: AssertionError where they do.
+    """Check that neither workers, orders, crashes nor a raised budget change the trials.
 
-    `make` returns a new strategy each time; `lanes` are those of the virtual clock.
+    Args:
+        make: returns a new strategy each time.
+        world: the trainings.
+        disturbed: the workers, the crash and the budget.
+        lanes: the number of lanes of the clock.
+        stop_rule: the median rule of the search; None = no rule.
+
+    Raises:
+        AssertionError: they change the trials.
     """
-    course = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
-    expected = facts(run(world, course, _TRIALS))
+    rules = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
+    expected = facts(run(world, rules, _TRIALS))
     assert len({row[:4] for row in expected}) == len(expected), "a trial was made twice"
     slots, budget = disturbed.slots, disturbed.budget
     states: States = {}
-    record = run(world, course, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after, states=states)
-    resumed = facts(run(world, course, budget, slots, disturbed.orders[0], record, states=states))
+    record = run(world, rules, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after, states=states)
+    resumed = facts(run(world, rules, budget, slots, disturbed.orders[0], record, states=states))
     assert resumed == expected[:budget], f"after a crash, {slots} workers make other trials"
-    raised = facts(run(world, course, _TRIALS, slots, disturbed.orders[1], record))
+    raised = facts(run(world, rules, _TRIALS, slots, disturbed.orders[1], record))
     assert raised == expected, f"with a budget raised from {budget}, {slots} workers make other trials"
 
 
 def check_free_order(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that in free order the knowledge on record gives the same trials again; arguments as above."""
+    """Check that a search in free order can be replayed from its record; arguments as for `check_law`."""
     rules, slots = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule), disturbed.slots
     free = rules()
     states: States = {}
@@ -67,36 +77,36 @@ def check_free_order(
     first = run(world, free, _TRIALS, slots, disturbed.orders[0], first, states=states)
     script = [trial.learned for trial in first.trials()]
     again = run(world, rules(script=script), _TRIALS, slots + 1, disturbed.orders[1])
-    assert facts(again) == facts(first), "in free order, other trials come from the same knowledge"
+    assert facts(again) == facts(first), "in free order, the same known trials lead to other proposals"
 
 
 def check_user_actions(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that what a user does to a running search is done once, and that the record repeats it all.
+    """Check that each user action takes effect once, and that the record repeats the search with all actions.
 
-    Arguments as above; before or after the crash two points are given, two running trials are stopped, two failed ones
-    are retried, and the budget is raised from that of the disturbance.
+    Before or after the crash, a user adds two points, stops two running trials, retries two failed ones, and raises the
+    budget from that of the disturbance. Arguments as for `check_law`.
     """
-    course, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
+    rules, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}
     user = _RandomUser(draw_untried(make().space, np.random.default_rng(world.seed + 1), (), 2), world.seed)
     user.record = first = empty_record(world)
     for dies_after in (disturbed.dies_after, None):
-        budget = _TRIALS if any(act.do == "raise_budget" for act in first.actions) else disturbed.budget
-        run(world, course, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, user, states)
+        budget = _TRIALS if any(action.do == "raise_budget" for action in first.actions) else disturbed.budget
+        run(world, rules, budget, slots, disturbed.orders[0], first, dies_after, _Ticking, user, states)
     expected = facts(first)
-    assert len({row[3:7] for row in expected}) == len(expected), "where a user gives points, one is tried twice"
+    assert len({row[3:7] for row in expected}) == len(expected), "a point is tried twice after a user adds points"
     again = empty_record(world)
     again.write_added(first.added)
     again.actions = first.actions
-    run(world, course, disturbed.budget, slots + 1, disturbed.orders[1], again)
-    repeated = facts(run(world, course, _TRIALS, 1, 0, again))
-    assert repeated == expected, "a search to which a user did something makes other trials from the same record"
+    run(world, rules, disturbed.budget, slots + 1, disturbed.orders[1], again)
+    repeated = facts(run(world, rules, _TRIALS, 1, 0, again))
+    assert repeated == expected, "a search with user actions makes other trials when it is repeated from its record"
 
 
 class _RandomUser:
-    """Asks now and then for what `check_user_actions` says, and at the latest when nothing runs any more."""
+    """A user who performs the actions of `check_user_actions` at random times, the last when no trial runs any more."""
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:
         self.record: Record | None = None
@@ -104,7 +114,7 @@ class _RandomUser:
         self._num_stops = self._num_retries = 2
 
     def __call__(self, can_stop_trials: bool) -> Iterator[UserAction]:
-        """Yield what is asked at this look."""
+        """Yield the actions since the last call."""
         assert self.record is not None
         running = [trial.number for trial in self.record.trials() if trial.state == "running"]
         if not self._is_raised and running and can_stop_trials and self._rng.random() < 0.1:
@@ -120,7 +130,7 @@ class _RandomUser:
         if can_stop_trials and running and self._num_stops and self._rng.random() < 0.2:
             self._num_stops -= 1
             yield UserAction(Stop(self._rng.choice(running)))
-        # Not at the first look, before any trial.
+        # The first call comes before any trial.
         if not self._is_raised and not running and self.record.trials():
             self._is_raised = True
             yield UserAction(Raise(_TRIALS))
@@ -129,21 +139,21 @@ class _RandomUser:
 def check_asking(
     make: Callable[[], Strategy], world: World, seed: int, budget: int = _TRIALS, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that trials that are asked for and told follow from the questions and answers alone.
+    """Check that the trials of ask-and-tell depend on the calls alone.
 
-    They must be the same in one session, and where the record is opened again between any two calls; `seed` draws the
-    calls, between which a user gives two points. Arguments as above.
+    They must be the same in one session and with a record that is opened again between any two calls. `seed` draws the
+    calls, between which a user adds two points. Arguments as for `check_law`.
     """
     rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_ask_and_tell=True)
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
     expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
     again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
-    assert often == once, "opened again between two calls, a session answers otherwise"
-    assert facts(again) == facts(expected), "opened again between two calls, a session makes other trials"
+    assert often == once, "a session that is opened again between two calls gives other answers"
+    assert facts(again) == facts(expected), "a session that is opened again between two calls makes other trials"
 
 
 class _Ticking(AnyOrder):
-    """A dispatcher with a clock: a second passes with each message, so that what a user gives is looked for."""
+    """A dispatcher whose time advances by a second per message, so that the search polls the user's actions."""
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:
         """Return messages, a second later."""
@@ -152,12 +162,12 @@ class _Ticking(AnyOrder):
 
 
 def draw_cases(number: int) -> list[tuple[World, Disturbance, int]]:
-    """Return some worlds, with what disturbs a search there and its lanes; the same ones each time."""
+    """Return so many worlds, each with a disturbance and a number of lanes; the same ones each time."""
     rng = random.Random(0)
     cases = []
     for seed in range(number):
-        tells, names = rng.random() < 0.5, rng.random() < 0.5
-        world = World(seed, rng.randint(1, 2), failing=rng.choice([0.0, 0.4]), tells_more=tells, names_places=names)
+        says, names = rng.random() < 0.5, rng.random() < 0.5
+        world = World(seed, rng.randint(1, 2), failing=rng.choice([0.0, 0.4]), says_goes_on=says, names_places=names)
         orders = (rng.randrange(1000), rng.randrange(1000))
         disturbed = Disturbance(rng.randint(2, 6), orders, rng.randint(1, 40), rng.randint(1, _TRIALS))
         cases.append((world, disturbed, rng.randint(1, 5)))

@@ -1,6 +1,6 @@
-"""Tasks that train nothing: their costs, lengths and failures are drawn, and they report in any order, and twice.
+"""Simulated tasks with random costs, lengths and failures, which report in any order, and some reports twice.
 
-They keep states: where their worker or the driver dies, they go on in the middle, and report only what follows.
+They have checkpoints: after the death of a worker or the driver they continue, and report only what is new.
 """
 
 import contextlib
@@ -33,28 +33,33 @@ RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]]
 
 @dataclass(frozen=True)
 class World:
-    """What every training would come to, by its trial's point and its index; a function of the seed alone."""
+    """The results of all trainings, as a function of the seed, the trial's point and the task's index.
+
+    Attributes:
+        seed: the seed.
+        folds: the number of folds.
+        longest: the most reports of a task.
+        failing: the share of tasks that fail.
+        says_goes_on: whether a report says that the training continues.
+        names_places: whether a report names its epoch.
+        even: whether all trials have the same cost.
+        goal: the goal; its leading metric is `score`. Other metrics do not depend on the fold, and are 0 to 0.9.
+    """
 
     seed: int
     folds: int = 1
-    # The most reports of a task.
     longest: int = 4
-    # The share of tasks that fail.
     failing: float = 0.0
-    # Whether a report says that the training goes on.
-    tells_more: bool = True
-    # Whether a report names its place.
+    says_goes_on: bool = True
     names_places: bool = True
-    # Whether all trials cost the same.
     even: bool = False
-    # Of which `score` is the leading metric. Others, which do not depend on the fold, are 0 to 0.9.
     goal: Goal = Goal({"score": "minimize"})  # noqa: RUF009 -- frozen
 
     def _random(self, *key: Any) -> random.Random:
         return random.Random(f"{self.seed} {key}")
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of a unit; of few digits, so that events at the same time are frequent."""
+        """Return the cost of a unit, from few values, so that many events have the same time."""
         return 1.0 if self.even else self._random("cost", trial.key).choice([0.5, 1.0, 1.5, 2.0, 3.25])
 
     def units(self, trial: Trial, index: int) -> tuple[list[float], float]:
@@ -68,7 +73,7 @@ class World:
         return reports, max(done + rng.choice([0, 0, 1]), 1)
 
     def outcome(self, trial: Trial, index: int) -> Outcome:
-        """Return what a task comes to, if it is not stopped."""
+        """Return the outcome of a task that no rule stops."""
         reports, total = self.units(trial, index)
         rng = self._random("outcome", trial.key, index)
         curve: list[dict[str, Any]] = [
@@ -83,14 +88,14 @@ class World:
             metrics[name] = self._random(name, trial.key).randrange(10) / 10
         return Outcome(metrics, curve, units=total)
 
-    def messages(self, trial: Trial, task: Task, kept: "Kept") -> Iterator[TaskReport]:
-        """Yield everything that a worker says of the task, in order, from where its state is."""
+    def messages(self, trial: Trial, task: Task, training: "SimulatedTraining") -> Iterator[TaskReport]:
+        """Yield a worker's messages about the task, in order, from its checkpoint on."""
         whole = self.outcome(trial, task.index)
         limits, curve = Limits(task.payload), list[Any]()
-        for point, units in self._points(whole, task, kept):
+        for point, units in self._points(whole, task, training):
             curve.append(point)
             stopped = limits.stops(point)
-            goes_on = self.tells_more and units < whole.units and not stopped
+            goes_on = self.says_goes_on and units < whole.units and not stopped
             yield TaskReport(task, point=point, units=units, goes_on=goes_on)
             if stopped:
                 assert limits.best is not None
@@ -98,9 +103,9 @@ class World:
                 return
         yield TaskReport(task, outcome=replace(whole, curve=curve))
 
-    def _points(self, whole: Outcome, task: Task, kept: "Kept") -> Iterator[tuple[Any, float]]:
-        """Yield the points of a task, with the units up to each, of which some may be known from before."""
-        reports, done = Reports(task.payload, kept), 0.0
+    def _points(self, whole: Outcome, task: Task, training: "SimulatedTraining") -> Iterator[tuple[Any, float]]:
+        """Yield the points of a task, each with the units up to it; the first ones may come from an earlier attempt."""
+        reports, done = Reports(task.payload, training), 0.0
 
         def known() -> Iterator[tuple[Any, float]]:
             nonlocal done
@@ -108,18 +113,18 @@ class World:
                 done += entry.units
                 yield entry.point, done
 
-        def given(point: Any) -> Any:
+        def reported(point: Any) -> Any:
             return {name: value for name, value in point.items() if self.names_places or name != "epoch"}
 
         while True:
             try:
-                # One that starts again begins with what the trial continues.
+                # A training that starts anew repeats the reports of the trial that it continues.
                 for point in task.payload.earlier if reports.trained < task.payload.trained else ():
-                    reports.take(given(point))
-                for point in whole.curve[kept.num_saved :]:
-                    # The state is saved before the report: whoever dies in between leaves one that is ahead.
-                    kept.num_saved += 1
-                    new = reports.take(given(point))
+                    reports.take(reported(point))
+                for point in whole.curve[training.num_saved :]:
+                    # The checkpoint comes before the report, so a death in between leaves a checkpoint that is ahead.
+                    training.num_saved += 1
+                    new = reports.take(reported(point))
                     yield from known()
                     if new is not None:
                         reports.add(new, point["units"] - done, None)
@@ -132,8 +137,8 @@ class World:
                 reports.start_again()
 
 
-class Kept(Journal):
-    """The state of a simulated training, which is how many of its reports it has made, and its journal, in memory."""
+class SimulatedTraining(Journal):
+    """The checkpoint of a simulated training, which is its number of reports, and its journal, in memory."""
 
     def __init__(self) -> None:
         self.num_saved = 0
@@ -141,42 +146,42 @@ class Kept(Journal):
 
     @property
     def has_state(self) -> bool:
-        """Whether a report was made, or was about to be."""
+        """Whether there is a checkpoint."""
         return self.num_saved > 0
 
     def state(self) -> str:
-        """Return which state it is."""
+        """Return the identity of the checkpoint."""
         return str(self.num_saved)
 
     def begin(self) -> None:
-        """Begin an attempt from the state."""
+        """Begin an attempt from the checkpoint."""
         self.is_whole = False
 
     def begin_anew(self, place: float) -> None:
-        """Begin an attempt without a state."""
+        """Begin an attempt without a checkpoint."""
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 
     def add(self, entry: Entry) -> None:
-        """Keep a report."""
+        """Add a report."""
         self.entries.append(entry)
 
     def end(self) -> None:
-        """Note that the training has come to its own end."""
+        """Mark the training as complete."""
         self.is_whole = True
 
     def close(self) -> None:
         """Do nothing."""
 
 
-States = dict[tuple[int, int], Kept]
-"""What trainings have kept, by trial and task."""
+States = dict[tuple[int, int], SimulatedTraining]
+"""The checkpoints and journals of trainings, by trial and task."""
 
 
 class AnyOrder:
-    """A dispatcher whose workers go on in turns that are drawn; some of what was said is said again.
+    """A dispatcher whose workers report in random order, and repeat some of their messages.
 
-    After `dies_after` messages the driver is killed; None = it is not. Now and then a worker dies, and its task goes on
-    from its state, which is kept in `states`.
+    After `dies_after` messages the driver is killed; None = never. Sometimes a worker dies, and its task continues from
+    its checkpoint in `states`.
     """
 
     runs_here = True
@@ -192,13 +197,13 @@ class AnyOrder:
         self._states: States = {} if states is None else states
         self._tasks: dict[tuple[int, int], Task] = {}
         self._running: dict[tuple[int, int], Iterator[TaskReport]] = {}
-        self._said: list[TaskReport] = []
+        self._messages: list[TaskReport] = []
         self._left = dies_after
         self.trials: dict[int, Trial] = {}
         self.trained: list[tuple[int, int]] = []
 
     def submit(self, task: Task) -> None:
-        """Begin a task; there must be a slot."""
+        """Begin a task in a free slot."""
         assert len(self._running) < self.slots
         self.trained.append((task.trial, task.index))
         self._begin(task)
@@ -206,13 +211,13 @@ class AnyOrder:
     def _begin(self, task: Task) -> None:
         key = task.trial, task.index
         self._tasks[key] = task
-        kept = self._states.setdefault(key, Kept())
-        # Its last worker may have died between saving and reporting.
-        kept.num_saved += kept.num_saved > 0 and not kept.is_whole and self._rng.random() < _SHARE_OF_DEATHS
-        self._running[key] = self._world.messages(self.trials[task.trial], task, kept)
+        training = self._states.setdefault(key, SimulatedTraining())
+        # Its last worker may have died between the checkpoint and the report.
+        training.num_saved += training.num_saved > 0 and not training.is_whole and self._rng.random() < _SHARE_OF_DEATHS
+        self._running[key] = self._world.messages(self.trials[task.trial], task, training)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return one new message and up to two old ones; raises Killed after the last."""
+        """Return one new message and up to two old ones; raise Killed after `dies_after` messages."""
         if self._left == 0:
             raise Killed
         self._left = None if self._left is None else self._left - 1
@@ -222,11 +227,11 @@ class AnyOrder:
         report = next(self._running[key])
         if report.outcome is not None:
             del self._running[key]
-        self._said.append(report)
-        return [report, *self._rng.sample(self._said, min(2, len(self._said)))]
+        self._messages.append(report)
+        return [report, *self._rng.sample(self._messages, min(2, len(self._messages)))]
 
     def drop(self, task: Task) -> None:
-        """Let no worker go on with a task."""
+        """End the training of a task."""
         del self._running[task.trial, task.index]
 
     def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
@@ -237,12 +242,12 @@ class AnyOrder:
         """Do nothing."""
 
 
-class Killed(Exception):  # noqa: N818 -- no fault
-    """The driver is gone."""
+class Killed(Exception):  # noqa: N818 -- not an error
+    """The driver was killed."""
 
 
 def empty_record(world: World) -> Record:
-    """Return a record, in memory, of no trial."""
+    """Return an empty record in memory."""
     return memory_record(world.goal, TaskLayout(world.folds))
 
 
@@ -261,9 +266,17 @@ def run(
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
-    `rules_of` returns the rules, from what returns a trial's tasks and what returns its cost; `record` is that of a
-    search that is continued, and `states` what its trainings have kept; `user_actions` yields the user actions
-    since the last call; `callback` as of `search`.
+    Args:
+        world: the results of the trainings.
+        rules_of: returns the rules; its arguments are the functions that return a trial's tasks and its cost.
+        num_trials: the budget.
+        slots: the number of workers.
+        seed: draws the order of reports.
+        record: the record of the search to continue; None = a new one.
+        dies_after: the number of messages after which the driver is killed; None = never.
+        dispatched_by: the class of the dispatcher.
+        user_actions, callback: as for `search`.
+        states: the checkpoints and journals of the search to continue.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after, states)
@@ -288,11 +301,15 @@ def run(
 def ask_and_tell(
     world: World, rules_of: RulesOf, num_trials: int, seed: int, opens: bool, points: Sequence[Point] = ()
 ) -> tuple[Record, list[str]]:
-    """Ask for trials and tell what they come to in a world, in an order that is drawn; return the record, and answers.
+    """Run ask-and-tell in a world, in a random order of calls; return the record, and one line per call.
 
-    `opens`: whether the record is opened again before each call. `points` are given by a user between the calls,
-    which then retries what failed.
-    `rules_of` as above, with a new strategy each time.
+    Args:
+        world: the results of the trainings.
+        rules_of: as for `run`, with a new strategy each time.
+        num_trials: the budget.
+        seed: draws the order of calls.
+        opens: whether the record is opened again before each call.
+        points: the points that a user adds between the calls; afterwards the user retries failed trials.
     """
     record, rng, answers, to_add = empty_record(world), random.Random(seed), list[str](), [*points]
 
@@ -327,7 +344,7 @@ def ask_and_tell(
 
 
 def facts(record: Record) -> list[tuple[Any, ...]]:
-    """Return what must be the same whatever the workers do."""
+    """Return the attributes of the trials that must not depend on the workers."""
     return [
         (
             *(t.number, t.round, t.learned, t.key, t.amount, t.continues, t.retry_of),

@@ -1,4 +1,4 @@
-"""What every strategy promises: `check_strategy` holds one to it, the toolkit's own as well as others."""
+"""`check_strategy`: the properties that every strategy must have, of the toolkit or a user."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -40,23 +40,28 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
 
 _MOST_PROPOSALS = 2_000
 _ONE_LOSS = Goal({"score": "minimize"})
-_SEARCHES = 2  # with the law, on each space
+_SEARCHES = 2  # whole searches on each space
 
 
 def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str, Mapping[str, Any]] = SPACES) -> None:
-    """Check what every strategy promises, so that its studies are the same for any number of workers.
+    """Check that studies with a strategy have the same trials for any number of workers.
 
-    It proposes the same from the same trials, whatever was proposed before in this process; its points are new, also
-    while others are pending, and in the space; it lives with failures and with nothing but failures; a finite space
-    comes to an end; and another seed gives other points. Whole searches with it have the same trials for any number of
-    workers, in any order of finishing, after a crash, under a budget that is raised, and where a user gives it points.
+    The checks:
+
+    - The same trials lead to the same proposal, whatever the process proposed before.
+    - All points are in the space, and new, also while others are pending.
+    - The strategy continues if some or all trials fail.
+    - A finite space ends the search.
+    - Another seed gives other points.
+    - Whole searches have the same trials for any number of workers, any order of ends, after a crash, with a raised
+      budget, and with points added by a user.
 
     Args:
         strategy: the class; or its name, such as `"my_module:MyStrategy"`; or `name` and settings, as in conf/strategy.
-        spaces: what it is tried on, by name; for a strategy that is not for every space, fewer than the default.
+        spaces: the spaces to check, by name; give fewer for a strategy that does not support every kind of space.
 
     Raises:
-        AssertionError: it breaks a promise; one line says which, and on which space.
+        AssertionError: a check fails; the message names it and the space.
     """
     for name, tree in spaces.items():
         try:
@@ -65,7 +70,7 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
         except (AssertionError, HpoError):
             raise
         except Exception as error:
-            # A strategy that somebody writes may raise anything.
+            # A user's own strategy may raise anything.
             raise AssertionError(f"{name}: propose raised {type(error).__name__}: {text_of(error)}") from error
 
 
@@ -82,9 +87,9 @@ def play(
     loss_of: Callable[[Point], float | Mapping[str, float] | None] = lambda point: float(len(point_key(point)) % 7),
     goal: Goal = _ONE_LOSS,
 ) -> History:
-    """Return the history after some proposals, each finished before the next.
+    """Return the history after at most `most` proposals; the trials of each end before the next.
 
-    `loss_of` returns None for a trial that fails, and for a goal of several metrics or with limits all values by name.
+    `loss_of` returns the value of the metric, or all values by name; None = the trial fails.
     """
     history = History()
     for number in range(most):
@@ -111,7 +116,7 @@ def play(
 
 
 def distinct(history: History) -> set[tuple[str, int | None]]:
-    """Return what no two trials may share: the point, and how far it is trained."""
+    """Return the pairs of point and amount, which no two trials may share."""
     return {(trial.key, trial.amount) for trial in history}
 
 
@@ -127,7 +132,7 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         used, grown = make(), make()
         earlier = history.first(count // 2), [trial.as_opened for trial in history[count // 2 :]]
         before = propose(grown, *earlier)
-        # A new one, one that is asked twice, and one that has seen the history grow.
+        # A new strategy, one that proposes twice, and one that has proposed from an earlier history.
         makers = ((make(), History(known)), (used, History(known)), (used, History(known)), (grown, known))
         first, *others = (propose(one, trials, list(pending)) for one, trials in makers)
         for other in others:
@@ -145,7 +150,7 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         whole = play(make(), _MOST_PROPOSALS)
         left = make().propose(whole, [])
         assert not left, f"{name}: the space is exhausted, and it proposes {left}"
-        # Of scales the last counts.
+        # In a space with scales, only the last scale must be exhausted.
         target = max((trial.scale for trial in whole), default=0)
         size = sum(point.get(SCALE, 0) == target for point in space.points())
         tried = len({trial.key for trial in whole if trial.scale == target})

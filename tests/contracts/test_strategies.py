@@ -57,7 +57,7 @@ WORLDS = st.builds(
     seed=st.integers(0, 999),
     folds=st.integers(1, 2),
     failing=st.sampled_from([0, 0.4]),
-    tells_more=st.booleans(),
+    says_goes_on=st.booleans(),
 )
 
 

@@ -43,7 +43,7 @@ BROKEN = {
     "proposes a point twice": ("known.tried(pending)", "set()"),
     "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
     "do not depend on the seed": ("self.seed", "0"),
-    "again, while [1-9]|one is tried twice": ("known.tried(pending)", "known.tried([])"),
+    "again, while [1-9]|a point is tried twice": ("known.tried(pending)", "known.tried([])"),
     "after [48] trials it proposes .* and then": (
         "return draw",
         "self.__dict__['calls'] = self.__dict__.get('calls', 0) + 1; rng = generator(self.calls, known, pending)\n"

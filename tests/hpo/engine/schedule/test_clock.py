@@ -71,7 +71,7 @@ def foreseen(world, strategy, lanes, num_trials):
 @given(
     world=st.builds(
         World, seed=st.integers(0, 999), folds=st.integers(1, 3), failing=st.sampled_from([0, 0.3]),
-        tells_more=st.booleans(), even=st.booleans(),
+        says_goes_on=st.booleans(), even=st.booleans(),
     ),
     lanes=st.integers(1, 6), slots=st.integers(1, 8), order=st.integers(0, 999),
 )  # fmt: skip
