@@ -10,10 +10,11 @@ if TYPE_CHECKING:
 
 
 def curves_table(trials: Iterable[Trial], layout: TaskLayout) -> "pd.DataFrame":
-    """Return one row per report, in the order of trials, tasks and reports; a value that was not reported is empty.
+    """Return one row per report, in the order of trials, tasks and reports; a missing value is empty.
 
-    Columns: `trial`, `fold`, with repeats `repeat`, then what was reported by name, such as `epoch` and `val_loss`;
-    what is called as one of these has `metric.` before it. Of a trial that goes on from an earlier one, only its own.
+    The columns are `trial`, `fold`, with repeats `repeat`, then the reported values by name, such as `epoch` and
+    `val_loss`. A value with the name of one of the first columns has the prefix `metric.`. A trial that continues an
+    earlier one has only its own reports.
     """
     rows: list[dict[str, Any]] = []
     for trial in trials:
@@ -24,7 +25,7 @@ def curves_table(trials: Iterable[Trial], layout: TaskLayout) -> "pd.DataFrame":
             rows += [
                 {**task, **{_column(name, task): value for name, value in point.items()}} for point in outcome.curve
             ]
-    import pandas as pd  # Half a second to load, and other readers of trials do not need it.
+    import pandas as pd  # Half a second to load, and few callers need it.
 
     return pd.DataFrame(rows, dtype=object) if rows else pd.DataFrame(columns=["trial", "fold"], dtype=object)
 

@@ -1,7 +1,7 @@
-"""Which trials are better where several metrics count: fronts, and what each trial adds to the hypervolume.
+"""Ranks trials with several metrics: by Pareto fronts, and by what each trial adds to the hypervolume.
 
-All losses here are arrays of shape (trials, metrics), lower is better. The algorithms are moocore's (Lopez-Ibanez,
-Stützle & Paquete 2010, "Graphical tools for the analysis of bi-objective optimization algorithms", and since).
+All losses here are arrays of shape (trials, metrics), and lower is better. The algorithms are moocore's (Lopez-Ibanez,
+Stützle & Paquete 2010, "Graphical tools for the analysis of bi-objective optimization algorithms").
 """
 
 import bisect
@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# The reference point of a hypervolume in losses of 0 to 1: beyond the worst, so that the ends of a front count, too
-# (Ishibuchi et al. 2018, "How to specify a reference point in hypervolume calculation for fair performance
+# The reference point of a hypervolume of losses from 0 to 1. It is beyond the worst, so that the ends of a front count,
+# too (Ishibuchi et al. 2018, "How to specify a reference point in hypervolume calculation for fair performance
 # comparison").
 REFERENCE = 1.1
-# Where the worst begin. From 0.5 to 1 the quality of shifting windows differs by less than its noise.
+# The quantile that counts as the worst loss. From 0.5 to 1 the quality of shifting windows differs by less than noise.
 _WORST = 0.75
-# From so many metrics on, contributions take time by the cube of a front's size. Then, where only the best of a front
-# are asked for, so many members are compared at once.
+# With _MANY metrics or more, the time of `contributions` grows with the cube of a front's size. If only the best of a
+# front are needed, parts of _PART members are compared first.
 _MANY, _PART = 4, 160
 
 
 def front_numbers(losses: Array) -> NDArray[np.int64]:
-    """Return the front of each trial: 0 of those that none dominates, 1 of those that only they do, and so on.
+    """Return the front of each trial: 0 = no trial dominates it, 1 = only trials of front 0 dominate it, and so on.
 
-    Source: nondominated sorting of Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II";
-    n log n for two metrics. Equal trials are on the same front.
+    Equal trials are on the same front. With two metrics it takes n log n time.
+
+    Source: nondominated sorting of Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II".
     """
     import moocore
 
@@ -36,26 +37,26 @@ def front_numbers(losses: Array) -> NDArray[np.int64]:
 
 
 def is_on_front(losses: Array) -> NDArray[np.bool]:
-    """Return which trials none dominates; of equal ones all."""
+    """Return a mask of the trials that no other dominates; equal trials are all True."""
     import moocore
 
     return np.asarray(moocore.is_nondominated(losses, keep_weakly=True), dtype=bool)
 
 
 def scale_of(losses: Array) -> Array:
-    """Return the best and the worst loss of each metric: shape (2, metrics)."""
+    """Return the best and the worst loss of each metric, shape (2, metrics)."""
     return np.stack((losses.min(axis=0), losses.max(axis=0)))
 
 
 def scaled(losses: Array, scale: Array) -> Array:
-    """Return the losses with those of the scale at 0 and 1; 0 where these are equal."""
+    """Return the losses scaled so that the best of the scale is 0 and the worst is 1; 0 if these are equal."""
     low, high = scale
     units: Array = (losses - low) / np.where(high > low, high - low, 1.0)
     return units
 
 
 def hypervolume(losses: Array, reference: Array | float = REFERENCE) -> float:
-    """Return the volume that the trials dominate up to the reference; higher is better, 0 for none.
+    """Return the volume that the trials dominate up to the reference; higher is better, 0 without trials.
 
     Source: Zitzler & Thiele 1998, "Multiobjective optimization using evolutionary algorithms: a comparative case
     study".
@@ -66,13 +67,13 @@ def hypervolume(losses: Array, reference: Array | float = REFERENCE) -> float:
 
 
 def growing(losses: Array) -> Array:
-    """Return the hypervolume of the first n trials for every n from 1, in losses scaled to 0..1; it never falls."""
+    """Return the hypervolume of the first n trials for every n from 1; the losses are scaled to 0..1."""
     front, volume = losses[:0], 0.0
     volumes = np.empty(len(losses))
     for place, one in enumerate(losses):
         together = np.vstack((front, one))
         members = is_on_front(together)
-        # An equal of a member adds nothing.
+        # A trial that equals a member of the front adds nothing.
         if members[-1] and not (front == one).all(axis=1).any():
             front = together[members]
             volume = max(volume, hypervolume(front))
@@ -81,7 +82,7 @@ def growing(losses: Array) -> Array:
 
 
 def contributions(front: Array, scale: Array) -> Array:
-    """Return what each of different trials of one front adds to its hypervolume, in losses of this scale.
+    """Return the hypervolume that each trial adds to its front, with losses of this scale; no two trials are equal.
 
     The scale decides only how much the ends of a front count.
     """
@@ -92,10 +93,11 @@ def contributions(front: Array, scale: Array) -> Array:
 
 
 def _most(front: Array, scale: Array, count: int) -> Array:
-    """Return `contributions`, but of those that are not among the `count` largest only bounds below these.
+    """Return `contributions`, exact for the `count` largest; the others are upper bounds that are smaller than these.
 
-    For four metrics, where moocore takes 1.4 s for 1,000 members. What one adds to a part of the front is as much as
-    what it adds to the whole, or more. That is what it dominates, less what the others dominate of that.
+    With four metrics moocore takes 1.4 s for 1,000 members. A member adds at least as much to a part of the front as to
+    the whole front, so the parts give upper bounds. The exact value is the volume that the member dominates, without
+    the volume that the others dominate of it.
     """
     units = scaled(front, scale)
     parts = np.array_split(front, math.ceil(len(front) / _PART))
@@ -105,18 +107,19 @@ def _most(front: Array, scale: Array, count: int) -> Array:
         if len(known) >= count and added[place] < known[-count]:
             break
         others = np.maximum(units, units[place])
-        others[place] = REFERENCE  # dominates nothing
+        others[place] = REFERENCE  # so that the member itself dominates nothing
         added[place] = np.prod(REFERENCE - units[place]) - hypervolume(others[is_on_front(others)])
         bisect.insort(known, float(added[place]))
     return added
 
 
 def best_first(losses: Array, count: int | None = None, scale: Array | None = None) -> NDArray[np.int64]:
-    """Return the places of the `count` best trials (None = all), the best first; of equals the first.
+    """Return the places of the `count` best trials (None = all), the best first; ties go to the earlier trial.
 
-    In the order of their fronts, and within a front of what each adds to its hypervolume, the most first (SMS-EMOA:
-    Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume"); equal trials
-    as one. `scale` is that of the losses themselves where none is given.
+    The order is by front, and within a front by the hypervolume that a trial adds, the most first. Equal trials count
+    as one. `scale` is by default that of the losses.
+
+    Source: Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume".
     """
     if not len(losses):
         return np.empty(0, dtype=np.int64)
@@ -127,9 +130,9 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
 
 
 def as_one_loss(losses: Array) -> Array:
-    """Return the place of each trial in the order of `best_first` as its loss: equal trials have the same.
+    """Return one loss per trial: its place in the order of `best_first`, the same for equal trials.
 
-    Of the worse half those of one front have the same, too: what they add to it would take most of the time.
+    In the worse half, all trials of a front have the same loss: their contributions would take most of the time.
     """
     different, place = np.unique(losses, axis=0, return_inverse=True)
     numbers, added = _keys(different, scale_of(losses), (len(different) + 1) // 2).T
@@ -141,10 +144,11 @@ def as_one_loss(losses: Array) -> Array:
     return one
 
 
-def _keys(losses: Array, scale: Array, count: int | None = None, asked: int | None = None) -> Array:
-    """Return the front of each of different trials and what it adds to that: shape (trials, 2).
+def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
+    """Return the front of each trial and the hypervolume that it adds, shape (trials, 2); no two trials are equal.
 
-    What it adds is 0 on fronts that begin after the first `count` trials, and exact at least for the first `asked`.
+    The second column is 0 on fronts that begin after the first `count` trials, and exact at least for the first `exact`
+    (None = all).
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)
@@ -153,17 +157,17 @@ def _keys(losses: Array, scale: Array, count: int | None = None, asked: int | No
         if count is not None and begins >= count:
             break
         members = np.flatnonzero(numbers == number)
-        if asked is None or losses.shape[1] < _MANY or len(members) <= _PART:
+        if exact is None or losses.shape[1] < _MANY or len(members) <= _PART:
             keys[members, 1] = contributions(losses[members], scale)
         else:
-            keys[members, 1] = _most(losses[members], scale, asked - int(begins))
+            keys[members, 1] = _most(losses[members], scale, exact - int(begins))
     return keys
 
 
 def weighted(losses: Array, weights: Array) -> Array:
     """Return one loss per trial: the augmented Tchebycheff function of the losses.
 
-    Scaled from the best to where the worst quarter begins, so that a few diverged trials do not hide a metric.
+    Losses are scaled from the best to the start of the worst quarter, so that diverged trials do not hide a metric.
 
     Source: Knowles 2006, "ParEGO: A hybrid algorithm with on-line landscape approximation for expensive multiobjective
     optimization problems", equation 2, with its rho of 0.05.
@@ -175,6 +179,6 @@ def weighted(losses: Array, weights: Array) -> Array:
 
 
 def draw_weights(rng: np.random.Generator, num_metrics: int) -> Array:
-    """Return weights that add up to 1, evenly distributed over all such (ParEGO draws them from a grid of these)."""
+    """Return random weights that add up to 1, uniformly distributed; ParEGO draws them from a grid."""
     weights: Array = rng.dirichlet(np.ones(num_metrics))
     return weights

@@ -1,4 +1,4 @@
-"""What a search is for: metrics, each with the direction in which it is better, and limits that are kept."""
+"""The goal of a search: its metrics with their directions, and its limits."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,43 +14,46 @@ from hpo.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound that a chosen trial keeps: the most that a metric may be, or the least."""
+    """A bound that the winner must keep: the largest value of a metric, or the smallest with `is_least`."""
 
     metric: str
     bound: float
     is_least: bool = False
 
     def beyond(self, value: float) -> float:
-        """Return how far a value is beyond the bound; below 0 is within."""
+        """Return how far a value is beyond the bound; negative = within."""
         return self.bound - value if self.is_least else value - self.bound
 
     def excess(self, value: float) -> float:
-        """Return how far a value is beyond the bound, as a share of the bound's size (of 1, if it is 0); 0 within."""
+        """Return how far a value is beyond the bound, relative to the bound (to 1 if it is 0); 0 = within."""
         return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 
     def __str__(self) -> str:
-        """As people write it: `parameters <= 1e+06`."""
+        """Return a text for people: `parameters <= 1e+06`."""
         return f"{self.metric} {'>=' if self.is_least else '<='} {self.bound:g}"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a search is for.
+    """The goal of a search.
 
-    With several metrics a trial is better than another where it dominates it: no metric is worse, and one is better.
-    The first metric is the leading one: `score` and `loss` of a trial are its, and so are learning curves, the choice
-    of a training's best epoch, and what stops a training early. Limits are no metrics: of a trial that exceeds one only
-    the excess counts (Deb 2000, "An efficient constraint handling method for genetic algorithms": what is feasible is
-    better than what is not, and of two that are not the one of less excess).
+    With several metrics a trial is better than another if it dominates it: no metric is worse, and one is better. The
+    first metric leads: it gives the `score` and `loss` of a trial, the learning curves, the best epoch and early
+    stopping. A trial within the limits is better than one that exceeds a limit. Of two that exceed one, the one with
+    less excess is better (Deb 2000, "An efficient constraint handling method for genetic algorithms").
+
+    Attributes:
+        metrics: the metrics with their directions; the first one leads.
+        limits: the limits.
+        target: the number of the scale of the winner; 0 = the study has no scales.
+        curve_score: which report is the score of a training that returns nothing.
+        measured: further metrics that every task must return; they influence neither the search nor the winner.
     """
 
     metrics: Mapping[str, Direction]
     limits: Sequence[Limit] = ()
-    # The scale for which a winner is sought; 0 where there are none.
     target: int = 0
-    # Which reported value counts of a training that returns nothing: the best, or the last.
-    takes: Literal["best", "last"] = "best"
-    # What every task returns besides; nothing is searched or chosen by it.
+    curve_score: Literal["best", "last"] = "best"
     measured: Sequence[str] = ()
 
     @property
@@ -60,48 +63,48 @@ class Goal:
 
     @property
     def direction(self) -> Direction:
-        """Which way the leading metric is better."""
+        """The direction in which the leading metric is better."""
         return self.metrics[self.metric]
 
     @property
     def is_single(self) -> bool:
-        """Whether one metric alone decides."""
+        """Whether there is one metric and no limit."""
         return len(self.metrics) == 1 and not self.limits
 
     @property
     def decisive(self) -> tuple[str, ...]:
-        """What decides which of two trials is better: the metrics in their order, then what has a limit."""
+        """The names that decide which of two trials is better: the metrics in their order, then those with a limit."""
         return tuple(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What every task must return: the metrics in their order, what has a limit, and what is measured besides."""
+        """The names that every task must return: the metrics in their order, those with a limit, those measured."""
         return tuple(dict.fromkeys([*self.decisive, *self.measured]))
 
     def losses(self, values: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the metrics' values in their order, their signs turned so that lower is better."""
+        """Return the losses of the metrics, in their order: their values, negated if higher is better."""
         return tuple(loss_of(values[name], direction) for name, direction in self.metrics.items())
 
     def scores(self, losses: Sequence[float]) -> dict[str, float]:
-        """Return the values by metric of what `losses` returned."""
+        """Return the values of the metrics by name from their losses; the inverse of `losses`."""
         return {name: loss_sign(way) * loss for (name, way), loss in zip(self.metrics.items(), losses, strict=True)}
 
     def excess(self, values: Mapping[str, float]) -> float:
-        """Return the sum of how far the values are beyond the limits; 0 where all are kept."""
+        """Return the sum of the relative excesses over the limits; 0 if all are kept."""
         return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
 
     def trial(self, number: int, round_number: int, point: space.Point, **others: Any) -> Trial:
-        """Return a trial of a study with this goal, with these `others` of its attributes."""
+        """Return a trial of a study with this goal; `others` are further attributes of the trial."""
         return Trial(number, round_number, point, is_scaled=self.target > 0 or SCALE not in point, **others)
 
     def beyond(self, trial: Trial) -> dict[str, float]:
-        """Return how far a complete trial is beyond each limit, by its words; below 0 is within. Of others nothing."""
+        """Return how far a complete trial is beyond each limit, by the limit's text; empty for other trials."""
         limits = self.limits if trial.state == "complete" else ()
         return {str(limit): limit.beyond(trial.mean(limit.metric)) for limit in limits}
 
 
-class Sought(Protocol):
-    """What `goal_of` reads: the section `study`, of a search or of a single training."""
+class StudySection(Protocol):
+    """The fields of the configuration's section `study` that `goal_of` reads."""
 
     @property
     def metric(self) -> str: ...  # noqa: D102
@@ -121,27 +124,24 @@ class Sought(Protocol):
     def score(self) -> Literal["best", "last"]: ...  # noqa: D102
 
 
-def goal_of(study: Sought) -> Goal:
-    """Return what a study is for, by its section `study`: by limits that were given after its search, where some were.
-
-    By it trials are judged, and the winner is chosen.
-    """
-    # What its search has a limit on was returned by all trials, too.
+def goal_of(study: StudySection) -> Goal:
+    """Return the goal that chooses the winner; limits set after the search replace those of the search."""
+    # All trials returned the values that the search limits, too.
     measured = [*(study.limits or ()), *(study.measured or ())]
     return _goal(study, study.limits if study.limits_after is None else study.limits_after, measured)
 
 
-def searched_goal(study: Sought) -> Goal:
-    """Return what a study's search is for: by it points are proposed, and trainings stopped."""
+def searched_goal(study: StudySection) -> Goal:
+    """Return the goal of a study's search, by which points are proposed and trainings stopped."""
     return _goal(study, study.limits, study.measured or ())
 
 
-def _goal(study: Sought, limited: Mapping[str, float | dict[str, float]] | None, measured: Sequence[str]) -> Goal:
+def _goal(study: StudySection, limited: Mapping[str, float | dict[str, float]] | None, measured: Sequence[str]) -> Goal:
     metrics = study.metrics or {study.metric: study.direction}
     limits = [
         Limit(name, bound, is_least)
-        for name, given in (limited or {}).items()
-        for bound, is_least in bounds_of(given, metrics.get(name))
+        for name, bounds in (limited or {}).items()
+        for bound, is_least in bounds_of(bounds, metrics.get(name))
     ]
     return Goal(metrics, tuple(limits), len(study.scales or ()), study.score, tuple(measured))
 
@@ -153,16 +153,16 @@ def finished(
     is_stopped: bool = False,
     earlier: Callable[[int], Sequence[Point]] = lambda _: (),
 ) -> Trial:
-    """Return the trial with its outcomes: failed if any task failed; else complete (or stopped) with its score.
+    """Return the trial with its outcomes: failed if a task failed, stopped if a rule stopped it, else complete.
 
-    `earlier` returns the points of the trainings that a task continues.
+    `earlier` returns the points of the trainings that a task continues, by its index.
     """
     done = replace(trial, outcomes=dict(sorted(outcomes.items())))
     if any(outcome.error for outcome in outcomes.values()):
         return replace(done, state="failed")
     if is_stopped or any(outcome.stopped for outcome in outcomes.values()):
-        # A mean over fewer folds, or of less training, does not compare: for strategies the loss stays infinite. One
-        # that a user has stopped may have reported nothing.
+        # A mean over fewer folds or of less training is not comparable, so the loss stays infinite for strategies. A
+        # trial stopped by the user may have no reports.
         return replace(done, state="stopped", score=done.mean(goal.metric) if done.values(goal.metric) else None)
     values = {name: done.mean(name) for name in goal.names}
     losses = goal.losses(values)
@@ -178,19 +178,19 @@ def finished(
 
 
 def judged_by(goal: Goal, trial: Trial) -> Trial:
-    """Return a trial as judged by the limits of a goal; its losses are the same."""
+    """Return a trial with its excess over the limits of another goal; its losses stay the same."""
     if trial.state != "complete":
         return trial
     return replace(trial, excess=goal.excess({limit.metric: trial.mean(limit.metric) for limit in goal.limits}))
 
 
 def losses_by_place(points: Iterable[Point], goal: Goal) -> dict[float, float]:
-    """Return the leading metric's loss by place had a training ended there: the best so far, or that of the place."""
+    """Return by place the loss of a training that ends there: the best so far, or with `last` that of the place."""
     losses, best = dict[float, float](), math.inf
     for point in points:
         if goal.metric in point:
             loss = loss_of(point[goal.metric], goal.direction)
-            best = loss if goal.takes == "last" else min(best, loss)
+            best = loss if goal.curve_score == "last" else min(best, loss)
         losses[place_of(point)] = best
     return losses
 

@@ -1,4 +1,4 @@
-"""The history that a strategy sees: every trial that has ended, ranked, and the points tried."""
+"""The history of a search for its strategy: the trials that have ended, their ranking, and the points tried."""
 
 import bisect
 import itertools
@@ -15,14 +15,14 @@ from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
 
 Weights = Array | None
-"""Weights of the metrics, by which several losses are one; None with one metric."""
+"""Weights of the metrics, which turn several losses into one; None with one metric."""
 
 
 class History(Sequence[Trial]):
-    """Trials that have ended, failures included, in the order in which they became known. Immutable.
+    """The trials that have ended, failures included, in the order in which they became known; immutable.
 
-    Histories that grew from one (`extended`) share a log, so that the cost of a proposal does not grow with the study;
-    `since` returns what was added.
+    A history and its extensions (`extended`) share a log, so that the cost of a proposal does not grow with the study.
+    `since` returns the trials that an extension has added.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:
@@ -33,20 +33,20 @@ class History(Sequence[Trial]):
     def extended(self, trials: Iterable[Trial]) -> "History":
         """Return the history with these trials at its end."""
         longer = History()
-        # Only the end of a log can grow: a history that is not its log's end starts its own log.
+        # A log only grows at its end, so a history of an earlier part starts a log of its own.
         longer._log = self._log if self._length == len(self._log.trials) else History(self)._log
         longer._log.append(trials)
         longer._length = len(longer._log.trials)
         return longer
 
     def first(self, count: int) -> "History":
-        """Return the history of the first `count` trials, as it was then."""
+        """Return the history of the first `count` trials."""
         shorter = History()
         shorter._log, shorter._length = self._log, count
         return shorter
 
     def since(self, earlier: "History") -> Sequence[Trial] | None:
-        """Return the trials that `extended` has added to an earlier history; None where this did not grow from it."""
+        """Return the trials added since an earlier history; None if this is not an extension of it."""
         if self._log is not earlier._log or self._length < earlier._length:
             return None
         return self._log.trials[earlier._length : self._length]
@@ -71,28 +71,27 @@ class History(Sequence[Trial]):
         return _Keys(self._log.first_of_key, self._length)
 
     def tried(self, pending: Sequence[Trial]) -> Collection[str]:
-        """Return the keys of all points tried, and of those being tried."""
+        """Return the keys of all points tried, and of the pending ones."""
         return _Keys(self._log.first_of_key, self._length, frozenset(trial.key for trial in pending))
 
     def ranked(self, count: int | None = None, weights: Weights = None) -> list[Trial]:
-        """Return the `count` best trials (None = all) from best to worst: failures last, ties to the earlier trial.
+        """Return the `count` best trials (None = all), the best first; failures are last, ties go to the earlier trial.
 
-        With several metrics by fronts, or by these weights; those that exceed a limit come after those that keep them:
-        see `Ranking`.
+        With several metrics the order is by fronts, or by the weights. Trials that exceed a limit come after the
+        others; see `Ranking`.
         """
         return [self._log.trials[place] for place in self._log.ranking.first(count, self._length, weights)]
 
     def draw_weights(self, rng: np.random.Generator) -> Weights:
-        """Return weights of the metrics; with one metric None, and nothing is drawn.
+        """Return random weights of the metrics; None with one metric, without using the generator.
 
-        They come from a stream of their own, so that a metric in which all trials are equal changes nothing.
-
-        For strategies that follow one leader: another one each time, so that they come to all of the front.
+        A strategy that follows one leader gets another leader each time, so that it covers the whole front. The weights
+        come from a random stream of their own, so that an additional metric changes no other random number.
         """
         return draw_weights(rng.spawn(1)[0], self.num_metrics) if self.num_metrics > 1 else None
 
     def losses(self, weights: Weights) -> list[float]:
-        """Return one loss per trial: its own, or by these weights; infinite where failed, or beyond a limit."""
+        """Return one loss per trial, with several metrics by the weights; infinite if it failed or exceeds a limit."""
         if weights is None:
             return [trial.loss if trial.excess == 0 else math.inf for trial in self]
         kept = [trial.keeps_limits for trial in self]
@@ -102,45 +101,45 @@ class History(Sequence[Trial]):
         return losses.tolist()
 
     def leaders(self, count: int) -> list[Trial]:
-        """Return the `count` best complete trials, the best first; fewer where there are not so many."""
+        """Return the `count` best complete trials, or all of them, the best first."""
         return leaders(self, count)
 
     @property
     def front(self) -> list[Trial]:
-        """The complete trials within the limits that none dominates; with one metric the best and its equals."""
+        """The Pareto front: the complete trials within the limits that no other dominates."""
         return front(self)
 
     def best(self) -> Trial | None:
-        """Return the first of the leaders, or None; which one of a front is chosen is the verdict's."""
+        """Return the first of the leaders; None without a complete trial. The winner of a front is chosen elsewhere."""
         return next(iter(self.leaders(1)), None)
 
     @property
     def num_metrics(self) -> int:
-        """The number of metrics that its complete trials have; 1 while none is complete."""
-        # The first complete trial is better than none.
+        """The number of metrics of the complete trials; 1 while none is complete."""
+        # The first complete trial is always a gain.
         first = self._log.gains[:1]
         return len(self._log.trials[first[0]].losses) if first and first[0] < self._length else 1
 
     @property
     def num_without_gain(self) -> int:
-        """The number of trials that became known after the last that was better than all before it."""
+        """The number of trials after the last one that was better than all before it."""
         count = bisect.bisect_left(self._log.gains, self._length)
         return self._length - 1 - (self._log.gains[count - 1] if count else -1)
 
 
 class Reader(ABC):
-    """Reads histories trial by trial: of one that grew from the last, only what was added."""
+    """Reads histories trial by trial; from an extension of the last history, it reads only the added trials."""
 
     def __init__(self) -> None:
         self._known = History()
         self._forget()
 
     def read(self, known: History) -> None:
-        """Read what was added."""
+        """Read the trials of a history that are new."""
         added = known.since(self._known)
         if added is None:
             self._forget()
-        # Until all of it is read: after an exception everything is read again.
+        # Empty until all trials are read, so that an exception causes a full retry.
         self._known = History()
         for trial in known if added is None else added:
             self._add(trial)
@@ -148,17 +147,17 @@ class Reader(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Forget all that was read."""
+        """Forget all trials."""
 
     @abstractmethod
     def _add(self, trial: Trial) -> None:
-        """Read one more trial."""
+        """Add the next trial."""
 
 
 class _Log:
-    """Trials in order, their ranking, and the place of each point's first trial.
+    """Trials in order, their ranking, and the place of the first trial of each point.
 
-    `gains` are the places of the complete trials that were better than all before.
+    `gains` holds the places of the trials that were better than all before them.
     """
 
     def __init__(self) -> None:
@@ -179,7 +178,7 @@ class _Log:
 
 
 class _Keys(Collection[str]):
-    """The keys of the first `length` trials of a log, and some more."""
+    """The keys of the first `length` trials of a log, and the keys in `more`."""
 
     def __init__(self, first_of_key: Mapping[str, int], length: int, more: frozenset[str] = frozenset()) -> None:
         self._first_of_key = first_of_key

@@ -1,4 +1,4 @@
-"""Where a report of a training stands: at its epoch, else at its step, else at its number."""
+"""The place of a report on its learning curve: its epoch, or its step, or its number."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,23 +17,26 @@ def place_of(point: Point) -> float:
 
 
 def starts_at_zero(points: Iterable[Point]) -> bool:
-    """Return whether the first of these points is at place 0: then the amount reached at a place is one more."""
+    """Return whether the first of these points is at place 0; then the amount reached at a place is the place + 1."""
     return next((place_of(point) == 0 for point in points), False)
 
 
 def reached(earlier: Sequence[Point], curve: Sequence[Point]) -> float | None:
-    """Return the amount of training that a curve has reached, counted from the start; None where nothing was reported.
+    """Return the amount of training that a curve has reached, from the start; None without a report.
 
-    `earlier` has the points of the trainings that this one continues.
+    `earlier` holds the points of the trainings that this one continues.
     """
     points = [*earlier[:1], *earlier[-1:], *curve[:1], *curve[-1:]]
     return place_of(points[-1]) + starts_at_zero(points) if points else None
 
 
 def amount_text(amount: int | None, reached: float | None, full: int | None = None) -> str:
-    """Return how far a complete trial was trained, to follow its score; empty where every training is a full one.
+    """Return a text about the amount of training of a complete trial, to follow its score.
 
-    `reached` by what it reported, None = as far as the `amount` that it was trained by; `full` is that of a full one.
+    Args:
+        amount: the amount that it was trained to; None = every training is a full one, and the text is empty.
+        reached: the amount at its last report; None = without reports.
+        full: the amount of a full training; None = `amount`.
     """
     if amount is None:
         return ""
@@ -44,18 +47,17 @@ def amount_text(amount: int | None, reached: float | None, full: int | None = No
 
 
 def to_amount(amount: int | None, reached: float | None) -> str:
-    """Return the same in short, to follow a point or a score in a table: ` to 9`."""
+    """Return a short text about the amount, to follow a point or a score in a table: ` to 9`."""
     is_short = amount is not None and reached is not None and reached < amount
     return amount_text(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
 
 
 class Places:
-    """Gives the reports of one training their places, which rise and are of one kind.
+    """Gives the reports of one training their places, which must be of one kind and in ascending order.
 
     Args:
-        counted: the amount after which reports without `epoch` and `step` are counted on: that of the trial which is
-            continued, or 0.
-        again: the places of those that are repeated before.
+        counted: the amount of the continued trial, or 0; the count of reports without `epoch` and `step` starts there.
+        again: the places of reports that a training repeats first.
         last: the place of the report before the first; None = there is none.
     """
 
@@ -66,21 +68,21 @@ class Places:
 
     @property
     def kind(self) -> Kind | None:
-        """Of what kind the places are; None before the first report."""
+        """The kind of the places; None before the first report."""
         return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return the next point, of numbers, with its place as `epoch` where it names none.
+        """Return the next point, with its place as `epoch` if it has neither `epoch` nor `step`.
 
         Raises:
-            ValueError: its place is no later than that of the point before, below 0, or of another kind.
+            ValueError: its place is negative, of another kind, or not later than that of the point before.
         """
         kind: Kind = "epoch" if "epoch" in point else "step" if "step" in point else "number"
         if self._kind is not None and kind != self._kind:
             names = {"number": "no epoch", "epoch": "epochs", "step": "steps"}
             raise ValueError(
-                f"report: must name the same in all reports, given {names[kind]} after {names[self._kind]}: "
-                f"by them trainings are compared"
+                f"report: must have epoch in all reports, step in all, or neither, given {names[kind]} after "
+                f"{names[self._kind]}: trainings are compared by it"
             )
         self._kind = kind
         placed = {"epoch": next(self._numbers), **point} if kind == "number" else dict(point)
@@ -90,7 +92,7 @@ class Places:
         if self._last is not None and place <= self._last:
             raise ValueError(
                 f"report: its {kind} must be later than that of the report before, {self._last:g}, given {place:g}; "
-                f"several reports of an epoch have parts of it, such as 1.5"
+                f"for several reports per epoch, give fractions such as 1.5"
             )
         self._last = place
         return placed

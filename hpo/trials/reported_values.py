@@ -1,4 +1,4 @@
-"""Checks the numbers that an objective reports, when they arrive."""
+"""Checks the values that an objective reports or returns."""
 
 import math
 from collections import Counter
@@ -9,31 +9,31 @@ from hpo.errors import HpoError
 
 # Squares of larger numbers, in deviations and tests, exceed the range of floats.
 LARGEST = 1e100
-_MOST_SECONDS = 1e10  # three centuries: longer times were not measured
+_MOST_SECONDS = 1e10  # three centuries
 LONGEST_TEXT = 1_000
-"""Characters of a text that are kept with a trial."""
-# Say of a point where it is.
+"""The most characters of a text that is stored with a trial."""
+# Names in a point of a curve that belong to the point, not to the result.
 _NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
 
 
 class NotReportedError(HpoError, ValueError):
-    """A training has reported by name, and not what it is scored by: no training of that objective will."""
+    """A training has reported named values without its metric, so no training of this objective will report it."""
 
 
 def number(value: Any) -> int | float | None:
-    """Return a finite number up to `LARGEST`, also of NumPy or torch, as a plain int or float; None for all else."""
+    """Return a finite number of at most `LARGEST`, also of NumPy or torch, as int or float; None for all else."""
     if hasattr(value, "item") and not isinstance(value, int | float):
         try:
             value = value.item()
         except (TypeError, ValueError, RuntimeError):
-            return None  # An array of several values.
+            return None  # It is an array of several values.
     if not isinstance(value, int | float) or not abs(value) <= LARGEST:
         return None
     return int(value) if isinstance(value, int) else float(value)
 
 
 def numbers(reported: Mapping[Any, Any]) -> dict[str, int | float]:
-    """Return the numbers of a point or a result by name; other values are left out, as a gap in a learning curve."""
+    """Return the numbers of a point or a result by name, without other values."""
     return {str(name): checked for name, value in reported.items() if (checked := number(value)) is not None}
 
 
@@ -43,9 +43,10 @@ def texts(reported: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return groups of values by one name each: `{"val": {"loss": 1}}` is `{"val/loss": 1}`.
+    """Return nested values with flat names: `{"val": {"loss": 1}}` becomes `{"val/loss": 1}`.
 
-    ValueError where two have the same.
+    Raises:
+        ValueError: two values have the same flat name.
     """
     values: dict[str, Any] = {}
     for name, value in reported.items():
@@ -58,22 +59,26 @@ def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def refuse_twice(names: Iterable[str]) -> None:
-    """Raise ValueError where values that an objective gives have one name."""
+    """Raise ValueError if a name occurs twice."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"the objective gives several values the name '{twice[0]}'; give each its own")
+        raise ValueError(f"the objective returns or reports several values as '{twice[0]}'; give each its own name")
 
 
 def of_curve(
     points: Sequence[Mapping[str, Any]],
     metric: str,
-    takes: Literal["best", "last"],
+    curve_score: Literal["best", "last"],
     is_max: bool,
     named: Collection[str] = (),
 ) -> Any:
-    """Return the best (of equals the first) or last point of a curve; None for none.
+    """Return the best point of a curve (the first of equals), or its last; None without points.
 
-    ValueError without the metric; NotReportedError where it is not among the `named` either, which had no number.
+    `named` holds names that were reported without a valid number.
+
+    Raises:
+        NotReportedError: the curve has other values, and the metric is neither in it nor in `named`.
+        ValueError: the metric was never a valid number.
     """
     scored = [point for point in points if metric in point]
     if not points:
@@ -82,16 +87,16 @@ def of_curve(
         names = [*dict.fromkeys(name for point in points for name in point if name not in _NOT_OF_RESULTS)]
         is_named = metric in named
         raise (ValueError if is_named or not names else NotReportedError)(
-            f"the objective returned nothing, and reported no '{metric}' that is a number, but "
-            f"{', '.join(names) or 'nothing else'}: report '{metric}', or name in `metric` what is reported"
+            f"the objective returned nothing and reported no number as '{metric}', but "
+            f"{', '.join(names) or 'nothing else'}: report '{metric}', or set `metric` to a reported name"
         )
     best = max if is_max else min
-    point = scored[-1] if takes == "last" else best(scored, key=lambda point: point[metric])
+    point = scored[-1] if curve_score == "last" else best(scored, key=lambda point: point[metric])
     return {name: value for name, value in point.items() if name not in _NOT_OF_RESULTS}
 
 
 def seconds(value: Any) -> float | None:
-    """Return a duration; None for an impossible one."""
+    """Return a duration in seconds; None if it is no valid one."""
     checked = number(value)
     return float(checked) if checked is not None and 0 <= checked <= _MOST_SECONDS else None
 
@@ -99,10 +104,17 @@ def seconds(value: Any) -> float | None:
 def result(
     returned: Any, names: Sequence[str], num_metrics: int = 1, num_needed: int | None = None
 ) -> dict[str, int | float]:
-    """Return the numbers that an objective returned: a dict; the metric alone; or several metrics in their order.
+    """Return by name the numbers that an objective returned.
 
-    `names` are the metrics in their order, then what has a limit; ValueError without one of the first `num_needed`
-    (None = all); NotReportedError where others are named, and that is not.
+    Args:
+        returned: a mapping; the value of the only metric; or the values of several metrics in their order.
+        names: the metrics in their order, then further names that the objective must return.
+        num_metrics: the number of metrics in `names`.
+        num_needed: how many of `names` must be there; None = all.
+
+    Raises:
+        NotReportedError: other names are there, and a needed one is not.
+        ValueError: a needed value is missing or not a valid number.
     """
     metric = names[0]
     if number(returned) is not None or isinstance(returned, float):
@@ -111,11 +123,11 @@ def result(
         returned = _by_metric(returned, names[:num_metrics])
     if returned is None:
         raise ValueError(
-            f"the objective must return a number or a dict of numbers, it returned None; return the score, or report "
-            f"it: trial.report({metric}=...)"
+            f"the objective must return a number or a dict of numbers, given None; return the score, or report it: "
+            f"trial.report({metric}=...)"
         )
     if not isinstance(returned, Mapping):
-        raise ValueError(f"the objective must return a number or a dict of numbers, it returned {returned!r}")
+        raise ValueError(f"the objective must return a number or a dict of numbers, given {returned!r}")
     by_name = numbers(returned)
     for name in names[:num_needed]:
         if name not in by_name:
@@ -125,10 +137,10 @@ def result(
 
 
 def _by_metric(returned: Sequence[Any], metrics: Sequence[str]) -> dict[str, Any]:
-    """Return the values of several metrics by name; ValueError for more or fewer than the metrics."""
+    """Return the values of several metrics by name; raise ValueError if their number is not that of the metrics."""
     if len(returned) != len(metrics):
         raise ValueError(
-            f"the objective must return one number for each of {', '.join(metrics)}, it returned {len(returned)}"
+            f"the objective must return one number for each of {', '.join(metrics)}, given {len(returned)}"
         )
     return dict(zip(metrics, returned, strict=True))
 
@@ -138,7 +150,7 @@ def _why_no_score(returned: Mapping[Any, Any], metric: str) -> str:
         return f"the objective returned no '{metric}'; it returned: {', '.join(map(str, returned)) or 'nothing'}"
     score = returned[metric]
     if isinstance(score, float) and not math.isfinite(score):
-        return f"the objective's '{metric}' is {score}: the training diverged or nothing was scored"
+        return f"the objective's '{metric}' is {score}: the training diverged, or no example was scored"
     if isinstance(score, int | float):
-        return f"the objective's '{metric}' must lie between -{LARGEST:g} and {LARGEST:g}: the training diverged"
-    return f"the objective's '{metric}' must be a number, it is {score!r}"
+        return f"the objective's '{metric}' must be between -{LARGEST:g} and {LARGEST:g}: the training diverged"
+    return f"the objective's '{metric}' must be a number, given {score!r}"

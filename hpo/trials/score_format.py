@@ -1,4 +1,4 @@
-"""How many digits of a score are shown: as many as tell apart what is compared."""
+"""Formats scores with as many digits as distinguish the compared ones."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -8,25 +8,27 @@ from typing import TYPE_CHECKING
 from hpo.formatting import format_scores
 
 if TYPE_CHECKING:
-    # They load numpy, which a list of studies does without.
+    # These load numpy, which `hpo list` does not need.
     from hpo.trials.goal import Goal
     from hpo.trials.trial import Trial
 
-_USUAL = 4  # decimals of an accuracy or a loss, which most scores are
+_USUAL = 4  # decimals of an accuracy or a loss
 _IF_EQUAL = 4
-_FEWEST, _MOST = 3, 6  # significant digits, where these tell scores apart
+_FEWEST, _MOST = 3, 6  # significant digits, if these distinguish the scores
 _PLAIN = (1e-4, 1e7)
-# Whole numbers, of which one is as large, are counts; an accuracy of 1 is none.
+# Whole numbers are counts if one of them is at least so large; an accuracy of 1 is no count.
 _COUNTED = 2
 
 
 def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
-    """Return what writes scores, so that those that are compared are told apart; None is a failed one.
+    """Return a function that formats scores so that the compared ones differ; None is the score of a failed trial.
 
-    Four decimals for scores below 10 that differ by a thousandth or more. Of others a thousandth of the spread of their
-    middle half, which a diverged trial does not widen, with 3 to 6 significant digits, or more where 6 do not show it
-    at all. Four digits where all are equal. Counts, such as parameters, are whole. Plain from 1e-4 to 1e7, scientific
-    outside of that.
+    - Scores below 10 that differ by a thousandth or more have four decimals.
+    - Others have 3 to 6 significant digits: enough for a thousandth of the spread of their middle half, which a
+      diverged trial does not widen; more if 6 digits do not show the spread.
+    - Equal scores have four digits.
+    - Counts, such as parameters, are whole numbers.
+    - The notation is plain from 1e-4 to 1e7, else scientific.
     """
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
     if known and _COUNTED <= max(map(abs, known)) < _PLAIN[1] and all(score == round(score) for score in known):
@@ -36,9 +38,9 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 
 
 def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
-    """Return a mean and its deviation or error with as many decimals; the second is empty without one.
+    """Return a mean and its deviation or error with the same number of decimals; the second is empty if None.
 
-    They have those of the mean, or as many more as the first digit of the spread needs.
+    The number is that of the mean, or larger if the first digit of the spread needs it.
     """
     if spread is None:
         return write(mean), ""
@@ -51,21 +53,25 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
-    """Return a complete trial's metrics, and what has a limit, in digits that differ from others: `accuracy 0.91`.
+    """Return the metrics of a complete trial and the values with a limit as text: `accuracy 0.91`.
 
-    `fresh` is the same trial on fresh seeds, where these chose it: then its values come first.
+    Args:
+        trial: the trial.
+        goal: the goal of the study.
+        compared: the trials to which the number of digits fits.
+        fresh: the same trial on fresh seeds, if these chose the winner; its values come first.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]
     for name in goal.names:
         write = score_format([shown_value(each, name, goal) for each in (*compared, *own)])
-        for said, each in zip(texts, own, strict=True):
-            said.append(f"{name} {write(each.mean(name))}")
-    return format_scores(*(", ".join(said) for said in texts))
+        for parts, each in zip(texts, own, strict=True):
+            parts.append(f"{name} {write(each.mean(name))}")
+    return format_scores(*(", ".join(parts) for parts in texts))
 
 
 def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
-    """Return a trial's score, or of a complete one the mean of another metric; None where it has none."""
+    """Return a trial's score, or the mean of another metric if the trial is complete; else None."""
     if name == goal.metric:
         return trial.score
     return trial.mean(name) if trial.state == "complete" else None
@@ -83,7 +89,7 @@ def _measure(known: list[float]) -> tuple[float, int]:
     if low == high:
         low, high = known[0], known[-1]
     largest = max(abs(low), abs(high))
-    # How many digits all of them share, about.
+    # The approximate number of leading digits that all of them share.
     same = _exponent(largest) - _exponent(high - low)
     return largest, max(_FEWEST, min(same + 4, _MOST), same + 1)
 
@@ -96,7 +102,7 @@ def _text(value: float, decimals: int, most: int) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{abs(value) if value == 0 else value:.{min(max(decimals, 0), _USUAL)}f}"
     digits = decimals + 1 + _exponent(value)
-    # A score that is far smaller than the others has digits, too.
+    # A score that is far smaller than the others keeps at least a few digits.
     digits = max(_FEWEST, min(digits, most))
     if _PLAIN[0] <= abs(value) < _PLAIN[1]:
         return f"{value:.{max(0, digits - 1 - _exponent(value))}f}"

@@ -1,4 +1,4 @@
-"""The table of all trials, trials.csv: made, written, and read."""
+"""Makes, writes and reads the table of all trials, trials.csv."""
 
 import csv
 import math
@@ -32,26 +32,30 @@ _OTHERS = frozenset(
     }
 )
 
-# The columns that studies of several metrics or with limits have besides.
+# Further columns of studies with several metrics or limits.
 _OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return the rows as CSV for `read_rows`, with any texts in them; None is an empty field."""
+    """Return the rows as CSV that `read_rows` reads, whatever texts they hold; None is an empty field."""
     lines = _Lines()
-    # For "\r\n" the writer quotes both characters; the reader takes either one for the end of a line.
+    # With "\r\n" the writer quotes both characters, because the reader takes either one for the end of a line.
     csv.writer(lines, lineterminator="\r\n").writerows(rows)
     return "".join(f"{line.removesuffix(chr(13) + chr(10))}\n" for line in lines)
 
 
 class _Lines(list[str]):
-    """A list as the file of a CSV writer: one line per row."""
+    """A list that a CSV writer uses as its file, one line per row."""
 
     write = list.append
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
-    """Return the rows of a trials.csv, as texts; StudyError if unreadable, with gaps, or a column missing or twice."""
+    """Return the rows of a trials.csv as texts.
+
+    Raises:
+        StudyError: the file cannot be read, a row has missing fields, or a column is missing or occurs twice.
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -65,19 +69,19 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
             raise StudyError(f"{path}: has no column '{column}'; it has {', '.join(columns) or 'none'}")
     for line, row in enumerate(rows, start=2):
         if None in row or None in row.values():
-            raise StudyError(f"{path}:{line}: does not have {len(columns)} fields as the header has")
+            raise StudyError(f"{path}:{line}: must have {len(columns)} fields, as the header has")
     return rows
 
 
 def twice(names: Sequence[str]) -> str | None:
-    """Return a name that a header has twice, where a reader would silently take the last; empty names aside."""
+    """Return a non-empty name that occurs twice in a header; a CSV reader would silently take the last column."""
     return next((name for name, count in Counter(names).items() if count > 1 and name.strip()), None)
 
 
 def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyType({})) -> Point | None:
-    """Return the row's point, with the space's own values; None where it is outside of the space.
+    """Return the point of a row, with the space's own values; None if it is outside of the space.
 
-    `fill` has by key the value of a dimension of which the row says nothing; see `says_nothing`.
+    `fill` holds by key the value of a dimension that the row lacks; see `says_nothing`.
     """
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
@@ -91,13 +95,13 @@ def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyTyp
 
 
 def says_nothing(row: Row, dimension: Dimension) -> bool:
-    """Return whether a row lacks a dimension's column, or has an empty field there which is no value of it."""
+    """Return whether a row lacks the column of a dimension, or has an empty field that is no value of it."""
     text = _text(row, dimension)
     return text is None or (text == "" and not _allowed(text, dimension))
 
 
 def _text(row: Row, dimension: Dimension) -> str | None:
-    # A table of imported trials has every hyperparameter under its own name.
+    # In a table of imported trials, the column of a hyperparameter is always its key.
     return row.get(column_of(dimension.key, _OF_SEVERAL), row.get(dimension.key))
 
 
@@ -106,7 +110,7 @@ def _allowed(text: str, dimension: Dimension) -> list[Value]:
 
 
 def _readings(text: str, dimension: Dimension) -> list[Value]:
-    """Return the dimension's values that a cell's text can mean."""
+    """Return the values that the text of a cell can mean; they may be outside of a range."""
     number = _number(text)
     if isinstance(dimension, Range):
         if number is None:
@@ -121,7 +125,7 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
 
 
 def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
-    """Return the column of each metric, and of what has a limit, of which the row has one; the leading one's first."""
+    """Return the columns of the goal's names that the row has, by name, the leading metric first."""
     columns = {goal.metric: "score"}
     for name in goal.names[1:]:
         column = f"metric.{name}" if f"metric.{name}" in row else name
@@ -130,23 +134,23 @@ def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
 
 
 def own_columns(keys: Iterable[str]) -> list[str]:
-    """Return those of the hyperparameters whose column is their key, whatever other columns there are."""
+    """Return the hyperparameters whose column is their key, whatever other columns there are."""
     return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
 
 
 def column_of(key: str, others: Collection[str] = ()) -> str:
-    """Return the column of a hyperparameter: its key, except where that is the name of another column."""
+    """Return the column of a hyperparameter: its key, or with a prefix if another column has this name."""
     return f"space.{key}" if key in _OTHERS or key in others or _FOLD.fullmatch(key) else key
 
 
 def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> str:
-    """Return the column of a metric, or a note: its name, except where that is the name of another column."""
+    """Return the column of a metric or a note: its name, or with a prefix if another column has this name."""
     is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or _FOLD.fullmatch(name)
     return f"{prefix}.{name}" if is_taken else name
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return the columns of a row besides what objectives returned or noted beside the goal."""
+    """Return the columns of a row without further values and notes of the objective."""
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
     return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
@@ -161,20 +165,24 @@ def _number(text: str) -> float | None:
 
 
 def first_start(trials: Sequence[Trial]) -> float:
-    """Return when the first training started, in seconds since the epoch; 0 where none has."""
+    """Return the start of the first training in seconds since the epoch; 0 if none has started."""
     return min((trial.started for trial in trials if trial.started is not None), default=0.0)
 
 
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
-    """Return one row per trial in the order of their numbers; a missing value is empty.
+    """Return one row per trial, in the order of their numbers; a missing value is empty.
 
-    The hyperparameters have their dotted keys, with `space.` before one that is called as another column; so have
-    further metrics and what has a limit, with `metric.`; `is_on_front` says of a trial of several metrics whether no
-    other one of them dominates it, `excess` how far it is beyond the limits, `retry_of` which failed trial it tries
-    again. Cost is of all its training, on the study's clock; the folds have the (leading) metric (with repeats
-    fold_0_repeat_0 and so on), seconds is the wall time of all of them together, started and ended those of its first
-    and last fold, since the study's first. At the end are the other numbers that the objective returned, and its notes,
-    by name, with `metric.` or `note.` before one that is called as another column: of several folds the mean.
+    - Hyperparameters have their dotted keys, and further metrics of the goal their names. One with the name of another
+      column has the prefix `space.` or `metric.`.
+    - `is_on_front`, with several metrics: whether no other trial dominates this one.
+    - `excess`, with limits: how far the trial is beyond them.
+    - `retry_of`: the number of the failed trial that it retries.
+    - `cost`: the cost of all its training, on the study's clock.
+    - `fold_0`, with repeats `fold_0_repeat_0`, and so on: the (leading) metric of each task.
+    - `seconds`: the wall time of all tasks together. `started` and `ended`: the times of the first and last task, in
+      seconds since the study's first.
+    - The last columns hold the other numbers that the objective returned (the mean over folds), and its notes. One with
+      the name of another column has the prefix `metric.` or `note.`.
     """
     start = first_start(trials)
     columns: dict[str, list[Any]] = {
@@ -212,14 +220,14 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
         columns |= _belonging(trials, kind, goal, columns)
     import pandas as pd  # Half a second to load, and readers of a table do not need it.
 
-    # dtype object: pandas would turn a column of integers with a gap into floats.
+    # With another dtype, pandas would turn a column of integers with a missing value into floats.
     return pd.DataFrame(columns, dtype=object)
 
 
 def _belonging(
     trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns of what objectives returned besides the goal, or noted."""
+    """Return the columns of the numbers that the objective returned beyond the goal, or of its notes."""
     rows = [trial.belonging(kind) for trial in trials]
     known = {*goal.names, PARAMETERS} if kind == "metrics" else set()
     names = dict.fromkeys(name for row in rows for name in row if name not in known)
@@ -228,5 +236,5 @@ def _belonging(
 
 
 def write_trials(path: Path, table: "pd.DataFrame") -> None:
-    """Write the table as CSV, floats with all digits, so that equal files mean equal trials."""
+    """Write the table as CSV; floats have all digits, so that equal files mean equal trials."""
     write_atomically(path, csv_text([list(table.columns), *table.itertuples(index=False)]))

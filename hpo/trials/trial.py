@@ -1,4 +1,4 @@
-"""Proposal, trial and outcome: the frozen values that the packages exchange."""
+"""Proposals, trials and outcomes: frozen values that all packages exchange."""
 
 import hashlib
 import math
@@ -11,7 +11,7 @@ from hpo.config.goals import Direction as Direction
 from hpo.trials.space.space import Point, point_key
 
 PARAMETERS = "parameters"
-"""The metric in which an objective says how many parameters its network has."""
+"""The name of the metric that holds the number of parameters of a network."""
 State = Literal["running", "complete", "failed", "stopped"]
 
 
@@ -20,15 +20,18 @@ class Outcome:
     """The result of a task.
 
     Attributes:
-        metrics: numbers by name, including the study's metric; empty when the task failed.
-        curve: one dict per step of the learning curve, in order; each holds `epoch` or `step` and numbers.
-        seconds, started, worker: wall time on the worker, start since the epoch, and its process; 0 if it never ran.
-        error, details: why it failed, as one line, and the traceback.
+        metrics: numbers by name, including the study's metric; empty if the task failed.
+        curve: the points of the learning curve in order; each holds `epoch` or `step` and numbers.
+        seconds: the wall time on the worker.
+        started: the start in seconds since the epoch; 0 if the task never ran.
+        worker: the number of the worker's process; 0 if the task never ran.
+        error: why it failed, as one line; None = it did not fail.
+        details: the traceback of a failure.
         stopped: where and why a rule stopped it; then the metrics hold the best score up to there.
-        reached: the amount of training at its last report, counted from the start; None where it reported nothing.
-        differs: where, repeated after an interruption, it reported something else than before; None where it did not.
-        units: how many units of training it took, each of which costs the same; see `Objective.describe_cost`.
-        attempt: 1 for the first try; more after workers died.
+        reached: the amount of training at its last report, counted from the start; None = without reports.
+        differs: where its reports differ from those before an interruption; None = they do not differ.
+        units: the number of units of training; all cost the same; see `Objective.describe_cost`.
+        attempt: 1 for the first attempt; more after workers died.
         notes: numbers and texts by name that the objective noted, and texts that it returned.
     """
 
@@ -48,23 +51,23 @@ class Outcome:
 
     @property
     def num_parameters(self) -> float | None:
-        """How many parameters the network has: the metric `parameters`; None where the objective returns none."""
+        """The number of parameters of the network; None if the objective does not return it."""
         return self.metrics.get(PARAMETERS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict that `from_dict` reads."""
-        # `dataclasses.asdict` copies deeply, which took a third of a study's time.
+        # `dataclasses.asdict` copies deeply, which would take a third of a study's time.
         return dict(vars(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
+        """Read the dict of `to_dict`."""
         return cls(**values)
 
 
 @dataclass(frozen=True)
 class TaskLayout:
-    """The tasks of a trial: every fold, with every repeat (another seed); a hold-out is one fold."""
+    """The tasks of a trial: each fold with each repeat (another seed); a hold-out split is one fold."""
 
     folds: int = 1
     repeats: int = 1
@@ -79,7 +82,7 @@ class TaskLayout:
         return index % self.folds
 
     def repeat(self, index: int) -> int:
-        """Return the repeat of a task: all folds of repeat 0 come first."""
+        """Return the repeat of a task; all folds of repeat 0 come first."""
         return index // self.folds
 
     def name(self, index: int) -> str:
@@ -90,11 +93,15 @@ class TaskLayout:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The proposal of a strategy that trains points by different amounts; a bare point is trained completely.
+    """The proposal of a strategy that trains by amounts; a bare point is fully trained.
 
-    The `amount` says how far to train, counted from the start (epochs; for a table, places on its curves). `continues`
-    is the number of the earlier trial of the same point to continue, None = from the start, and `trained` its amount.
-    `retry_of` is the number of the failed trial that it tries again.
+    Attributes:
+        point: the point.
+        amount: the amount to train to, counted from the start (epochs; for a table, places on its curves); None = a
+            full training.
+        continues: the number of the earlier trial of the same point to continue; None = train from the start.
+        trained: the amount of that trial.
+        retry_of: the number of the failed trial that this one retries.
     """
 
     point: Point
@@ -106,25 +113,26 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Trial:
-    """One point, evaluated.
+    """The evaluation of a point.
 
     Attributes:
-        number: from 0, in the order of proposal; never depends on the order of finishing.
-        round: number of the proposal that it came from, from 0; points proposed together share it.
-        amount, continues, trained, retry_of: how far it was trained, and from where; see `Proposal`.
-        cost: cost of one unit of its training, on the study's clock.
-        learned: numbers of the trials that had become known since the proposal before its own, in that order.
-        outcomes: by the index of the task; a complete trial has all.
-        state: `failed` when any task failed; `stopped` when a rule stopped any task, or a race gave it no more folds.
-        score: mean of the study's (leading) metric over its tasks; None when it runs or failed.
-        loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
-        other_losses: of a complete trial, the losses of the study's further metrics, in their order.
-        excess: how far a complete trial is beyond the limits; 0 where it keeps them; see `Goal`.
-        is_scaled: whether `study.scale` in its point is the number of a scale; False where it is a key of the user's
-            own.
-        losses_at: of a complete trial that was trained by an amount, what its loss would be had it ended at each place
-            that all of its tasks have reported; see `hpo.trials.places`.
-        ended_later: when it ended, of one that was trained further after the search; None where its outcomes say it.
+        number: from 0, in the order of proposal; it does not depend on the order in which trials end.
+        round: the number of its proposal, from 0; points proposed together share it.
+        point: the point.
+        outcomes: the outcomes by task index; a complete trial has all.
+        state: `failed` if a task failed; `stopped` if a rule stopped a task or denied it further folds.
+        score: the mean of the (leading) metric over its tasks; None while it runs, or if it failed.
+        loss: the score, negated if higher is better; infinite if the trial failed or was stopped.
+        key: the identity of the point; see `point_key`.
+        amount, continues, trained, retry_of: the amount of training and its start; see `Proposal`.
+        cost: the cost of one unit of its training, on the study's clock.
+        learned: the numbers of the trials that became known since the proposal before its own, in that order.
+        ended_later: when a training that continued the trial after the search ended; None = the outcomes hold its end.
+        other_losses: the losses of a complete trial by the further metrics, in their order.
+        excess: how far a complete trial is beyond the limits; 0 = within; see `Goal`.
+        is_scaled: whether `study.scale` in its point is the number of a scale; False if it is a key of the user's own.
+        losses_at: for a complete trial with an amount, the loss that it would have if it had ended at each place that
+            all of its tasks have reported; see `hpo.trials.places`.
     """
 
     number: int
@@ -153,14 +161,14 @@ class Trial:
 
     @property
     def as_opened(self) -> Self:
-        """The trial as it was when it was opened: without outcomes."""
+        """The trial without its outcomes, as it was when it was opened."""
         return replace(
             self, outcomes={}, state="running", score=None, loss=math.inf, other_losses=(), excess=0.0, losses_at={}
         )
 
     @property
     def reached(self) -> float | None:
-        """The amount of training that all of its tasks have reached; None where one of them reported nothing."""
+        """The amount of training that all of its tasks have reached; None if a task has no reports."""
         amounts = [outcome.reached for outcome in self.outcomes.values()]
         return min((amount for amount in amounts if amount is not None), default=None) if None not in amounts else None
 
@@ -176,23 +184,23 @@ class Trial:
 
     @property
     def scale(self) -> int:
-        """At which scale it is trained, from 1; 0 where the study has none."""
+        """The number of its scale, from 1; 0 if the study has no scales."""
         scale = self.point.get(SCALE) if self.is_scaled else 0
         return scale if isinstance(scale, int) else 0
 
     @property
     def within_scale(self) -> Self:
-        """It as a trial of the space of its scale."""
+        """The trial as one of the space within its scale, without the key of the scale."""
         return replace(self, point={key: value for key, value in self.point.items() if key != SCALE}, key="")
 
     @property
     def rank(self) -> tuple[int, int, float, float, int]:
-        """The sort key of complete trials by the leading metric, the best first; see `rank`."""
+        """The sort key of a complete trial by the leading metric, the best first; see the function `rank`."""
         return rank(self.amount, self.loss, self.number, self.excess, self.scale)
 
     @property
     def error(self) -> str | None:
-        """Why the trial failed: each error once, with the numbers of the tasks that failed with it."""
+        """Why the trial failed: each error once, with the indices of its tasks; None = no task failed."""
         tasks: dict[str, list[str]] = {}
         for index, outcome in sorted(self.outcomes.items()):
             if outcome.error:
@@ -201,7 +209,7 @@ class Trial:
 
     @property
     def stopped(self) -> str | None:
-        """Where and why it was stopped, for one that was; of several tasks the first."""
+        """Where and why the trial was stopped, by its first stopped task; None = it was not stopped."""
         if self.state != "stopped":
             return None
         reasons = (outcome.stopped for _, outcome in sorted(self.outcomes.items()) if outcome.stopped)
@@ -209,47 +217,47 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """Wall seconds of all its tasks together."""
+        """The wall time of all tasks together."""
         return math.fsum(outcome.seconds for outcome in self.outcomes.values())
 
     @property
     def total_cost(self) -> float:
-        """Cost of all its training so far, on the study's clock."""
+        """The cost of all its training so far, on the study's clock."""
         return math.fsum(self.cost * outcome.units for outcome in self.outcomes.values())
 
     @property
     def started(self) -> float | None:
-        """When its first task started, in seconds since the epoch; None where none ran."""
+        """The start of its first task in seconds since the epoch; None if no task ran."""
         return min((outcome.started for outcome in self.outcomes.values() if outcome.worker), default=None)
 
     @property
     def ended(self) -> float | None:
-        """When its last task ended, in seconds since the epoch; None where none ran."""
+        """The end of its last task in seconds since the epoch; None if no task ran."""
         if self.ended_later is not None:
             return self.ended_later
         return max((o.started + o.seconds for o in self.outcomes.values() if o.worker), default=None)
 
     @property
     def num_parameters(self) -> int | None:
-        """How many parameters its networks have, that of its tasks with the most; None where none says it."""
+        """The largest number of parameters of its tasks' networks; None if no task returned it."""
         sizes = (outcome.num_parameters for outcome in self.outcomes.values())
         return max((int(size) for size in sizes if size is not None), default=None)
 
     def belonging(self, kind: Literal["metrics", "notes"]) -> dict[str, float | str]:
-        """Return what its tasks returned or noted, by name: the mean of numbers, of texts each that differs."""
+        """Return the values that its tasks returned or noted, by name: the mean of numbers, and all different texts."""
         by_name: dict[str, list[float | str]] = {}
         for _, outcome in sorted(self.outcomes.items()):
-            given: Mapping[str, float | str] = getattr(outcome, kind)
-            for name, value in given.items():
+            named: Mapping[str, float | str] = getattr(outcome, kind)
+            for name, value in named.items():
                 by_name.setdefault(name, []).append(value)
         return {name: _together(values) for name, values in by_name.items()}
 
     def values(self, metric: str) -> list[float]:
-        """Return the metric of every task that reported it, in the order of tasks."""
+        """Return the metric of every task that returned it, in the order of tasks."""
         return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]
 
     def mean(self, metric: str) -> float:
-        """Return the mean of the metric over the tasks that reported it, of which there must be one."""
+        """Return the mean of the metric over the tasks that returned it; there must be at least one."""
         values = self.values(metric)
         return math.fsum(values) / len(values)
 
@@ -264,7 +272,7 @@ def _together(values: Sequence[float | str]) -> float | str:
 
 
 def seconds_trained(trials: Iterable[Trial]) -> float:
-    """Return for how many seconds at least one of the trials' tasks was trained: trained at once, counted once."""
+    """Return the time in which at least one task of the trials was trained; parallel tasks count once."""
     outcomes = (outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker)
     covered, reached = 0.0, -math.inf
     for start, end in sorted((outcome.started, outcome.started + outcome.seconds) for outcome in outcomes):
@@ -274,12 +282,12 @@ def seconds_trained(trials: Iterable[Trial]) -> float:
 
 
 def loss_sign(direction: Direction) -> float:
-    """Return what turns a score into a loss, and a loss into a score: -1 where a higher score is better, else 1."""
+    """Return the factor between scores and losses: -1 if a higher score is better, else 1."""
     return -1.0 if direction == "maximize" else 1.0
 
 
 def loss_of(score: float, direction: Direction) -> float:
-    """Return the score with its sign turned so that lower is better."""
+    """Return the loss of a score: the score, negated if higher is better."""
     return loss_sign(direction) * score
 
 
@@ -288,13 +296,13 @@ def rank(
 ) -> tuple[int, int, float, float, int]:
     """Return the sort key of complete trials, the best first.
 
-    Of the largest scale, then trained furthest, then of the least excess over the limits, then of the least loss, then
-    the earliest.
+    The order is by scale (the largest first), by amount (the largest first), by excess over the limits, by loss, and by
+    number.
     """
     return -scale, -(amount or 0), excess, loss, number
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:
-    """Return the seed of one training, 0 to 2**31 - 1: a stable hash, so the same point always trains the same way."""
+    """Return the seed of a training, 0 to 2**31 - 1: a stable hash, so that a point always trains the same way."""
     text = f"{study_seed}|{key}|{fold}|{repeat}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2**31

@@ -110,7 +110,7 @@ def test_nothing_returned_and_nothing_reported_says_what_to_do():
         trial.report(loss=0.1)
 
     assert "return the score, or report it: trial.report(score=...)" in found(train).trials["error"][0]
-    said = "reported no 'score' that is a number, but loss: report 'score', or name in `metric`"
+    said = "reported no number as 'score', but loss: report 'score', or set `metric`"
     with pytest.raises(hpo.HpoError, match=said):
         found(other)
 

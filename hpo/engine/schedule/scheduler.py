@@ -192,7 +192,7 @@ class Scheduler:
         self._num_judged_by += len(trials)
         if race is not None:
             for known in trials:
-                self._rivals[known.amount] = race.joined(self._rivals.get(known.amount, {}), known)
+                self._rivals[known.amount] = race.add_rival(self._rivals.get(known.amount, {}), known)
         if self._medians is not None:
             self._medians.learn(trials)
 

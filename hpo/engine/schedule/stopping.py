@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from hpo.trials.goal import Goal
 from hpo.trials.places import place_of
-from hpo.trials.ranking import joined
+from hpo.trials.ranking import extend_front
 from hpo.trials.trial import Outcome, Trial, loss_of, loss_sign
 
 
@@ -73,13 +73,13 @@ class Race:
         self._level = level
         self._goal = goal
 
-    def joined(self, rivals: Rivals, trial: Trial) -> Rivals:
+    def add_rival(self, rivals: Rivals, trial: Trial) -> Rivals:
         """Return the rivals with a trial that became known, if it is on their front; else the same rivals."""
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
             return rivals
         means = tuple(map(statistics.fmean, own))
-        front = joined(list(rivals), means)
+        front = extend_front(list(rivals), means)
         return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
     def is_behind(self, trial: Trial, rivals: Rivals) -> bool:

@@ -33,7 +33,7 @@ EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
 # Of each task, after its name.
-_SITE = "_host"
+_HOST = "_host"
 
 # What a new study writes first and last: a driver that died between them left a study that is not whole.
 FIRST, LAST = "imports", "id"
@@ -246,7 +246,7 @@ class Record:
         name = self.layout.name(index)
         written: dict[str, Any] = {name: outcome.to_dict()}
         if (host := self.hosts.get((number, index))) is not None:
-            written[f"{name}{_SITE}"] = vars(host)
+            written[f"{name}{_HOST}"] = vars(host)
         if len(outcomes) == self.layout.size:
             trial = self._finished(trial, outcomes)
             self._rows.close(number, trial.state, self._scores(trial), written, self.goal.beyond(trial))
@@ -325,7 +325,7 @@ class Record:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
         outcomes = {names[name]: Outcome.from_dict(attributes[name]) for name in names if name in attributes}
         for name, index in names.items():
-            if (host := attributes.get(f"{name}{_SITE}")) is not None:
+            if (host := attributes.get(f"{name}{_HOST}")) is not None:
                 self.hosts[number, index] = Host(**host)
         noted = {name: attributes[name] for name in (*_AMOUNTS, _COST, _RETRY_OF) if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))

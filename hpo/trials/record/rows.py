@@ -58,7 +58,7 @@ class OptunaRows(Rows):
         self._num_rows = 0
         self._others: Sequence[FrozenTrial] = ()
         # Optuna's numbers of the trials that were told, and of the queued ones that were returned.
-        self._told: set[int] = set()
+        self._warned: set[int] = set()
         self._returned: set[int] = set()
         self.guard: Guard | None = None
 
@@ -108,12 +108,12 @@ class OptunaRows(Rows):
             for number, trial in own.items()
         ]
 
-    def notify_readers(self) -> None:
+    def warn_of_other_trials(self) -> None:
         """Warn of the trials, when it was last read, that are not of this study; of each once."""
-        others = [trial.number for trial in self._others if trial.number not in self._told]
+        others = [trial.number for trial in self._others if trial.number not in self._warned]
         if not others:
             return
-        self._told.update(others)
+        self._warned.update(others)
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         numbers = ", ".join(map(str, others[:_SHOWN])) + more
         message = "record: another program wrote trials into %s, which are left alone (in Optuna number %s)"
@@ -152,7 +152,7 @@ class OptunaRows(Rows):
         """Close the connection."""
         if self.guard is not None:
             self.guard.end()
-            self.notify_readers()
+            self.warn_of_other_trials()
         self._storage.remove_session()
         self._storage.engine.dispose()
 
@@ -162,11 +162,11 @@ class OptunaRows(Rows):
         return self._read_notes()
 
     def _read_notes(self) -> dict[str, Any]:
-        with self._changes_named():
+        with self._name_changes():
             return dict(self._storage.get_study_user_attrs(self._study_id))
 
     @contextmanager
-    def _changes_named(self) -> Iterator[None]:
+    def _name_changes(self) -> Iterator[None]:
         """Name what another program has done to the study while this one has it open."""
         try:
             yield
@@ -181,7 +181,7 @@ class OptunaRows(Rows):
         """Name the machine's faults in a write of so many new rows; then notify the guard."""
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
-            self._changes_named(),
+            self._name_changes(),
         ):
             yield
         if self.guard is not None:

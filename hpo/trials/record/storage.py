@@ -84,7 +84,7 @@ def read_record(study: Stored) -> Record:
     mark = own_file.read_mark(study.own_file) if study.own_file else None
     rows, record = _open(study)
     _refuse_behind(rows, mark)
-    rows.notify_readers()
+    rows.warn_of_other_trials()
     return record
 
 
@@ -105,7 +105,7 @@ def continue_record(study: Stored) -> Record:
         opened = _recover(study, path, mark, opened, str(error))
     rows, record = opened
     _guard(rows, study, path, rows.mark())
-    rows.notify_readers()
+    rows.warn_of_other_trials()
     return record
 
 
@@ -149,7 +149,7 @@ def _open(study: Stored) -> _Opened:
 
 def _read(rows: OptunaRows, study: Stored) -> Record:
     """Return the record that these rows hold; DamagedRecordError where they are not those that were written."""
-    with damage_named(rows):
+    with name_damage(rows):
         return Record(rows, study.goal, study.layout)
 
 
@@ -180,7 +180,7 @@ def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 @contextmanager
-def damage_named(rows: OptunaRows) -> Iterator[None]:
+def name_damage(rows: OptunaRows) -> Iterator[None]:
     """Raise DamagedRecordError for any error inside; StudyError where another process has the record."""
     try:
         yield

@@ -81,7 +81,7 @@ def test_standard_input_that_is_not_json_is_refused(capsys, monkeypatch, lab, co
 def test_a_number_that_is_too_large_is_a_failure_as_of_a_training_here(capsys, lab):
     asked(capsys)
     code, out, _ = hpo(capsys, "tell", "lab", "0", "1e308")
-    assert (code, "must lie between -1e+100 and 1e+100: the training diverged" in out) == (0, True)
+    assert (code, "must be between -1e+100 and 1e+100: the training diverged" in out) == (0, True)
 
 
 def test_what_cannot_be_told_is_refused_and_changes_nothing(capsys, lab):

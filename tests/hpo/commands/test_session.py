@@ -177,7 +177,7 @@ def test_places_rise_and_are_counted_on_from_what_a_trial_continues():
         trial.report(0.1, 5)
         with pytest.raises(hpo.HpoError, match="must be later than that of the report before, 5, given 5"):
             trial.report(0.2, 5)
-        with pytest.raises(hpo.HpoError, match="must name the same in all reports"):
+        with pytest.raises(hpo.HpoError, match="must have epoch in all reports"):
             trial.report(0.2)
 
 

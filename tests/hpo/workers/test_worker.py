@@ -211,7 +211,7 @@ def test_what_is_no_point_fails_with_what_it_is():
 def test_values_of_one_name_are_refused_and_none_is_taken_for_the_other(where, same):
     *_, last = run_task(payload("same_names", **{"point": {"score": 0.5}, "result": {"score": 0.5}, where: same}))
     assert last["outcome"].metrics == {}
-    assert "gives several values the name '" in last["outcome"].error
+    assert "several values as '" in last["outcome"].error
 
 
 @pytest.mark.parametrize(

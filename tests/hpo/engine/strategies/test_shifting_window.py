@@ -137,7 +137,7 @@ def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_e
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"windows": {"width": 9}}, r"windows\.width: is longer"),
+        ({"windows": {"width": 9}}, r"windows\.width: must be an odd number up to 7"),
         ({"windows": {"widht": 3}}, "did you mean 'width'"),
         ({"start": {"width": 8}, "opening": "space"}, "no effect with opening=space"),
     ],
