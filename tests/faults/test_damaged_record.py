@@ -92,7 +92,7 @@ def test_it_is_made_good_from_its_backup_and_refused_by_name_to_readers_or_witho
     assert not begun.with_name("study.db.damaged-1").exists()
     there = begun.read_bytes() if begun.exists() else None
     backup_path(begun).rename(begun.parent / "aside")
-    with pytest.raises(StudyError, match=r"study\.db.*there is no sound backup"):
+    with pytest.raises(StudyError, match=r"study\.db.*has no sound backup"):
         run_toy(begun.parent, config(ALL))
     assert (begun.read_bytes() if begun.exists() else None) == there
     (begun.parent / "aside").rename(backup_path(begun))
@@ -146,7 +146,7 @@ def test_an_older_copy_with_an_older_backup_is_noticed_and_goes_on(undisturbed, 
     for name, content in older.items():
         (folder / name).write_bytes(content)
     assert run_toy(folder, config(ALL)) == undisturbed
-    assert "so is its backup; what is missing is trained again" in caplog.text
+    assert "so is its backup; missing outcomes are trained again" in caplog.text
 
 
 @pytest.mark.slow
@@ -171,10 +171,10 @@ def test_another_studys_record_is_refused_even_under_the_same_name(begun, half_w
 def test_a_backup_that_is_damaged_or_of_another_study_is_not_taken(begun, half_way):
     truncated(begun)
     truncated(backup_path(begun))
-    with pytest.raises(StudyError, match="there is no sound backup"):
+    with pytest.raises(StudyError, match="has no sound backup"):
         run_toy(begun.parent, config(ALL))
     shutil.copyfile(backup_path(half_way / "other" / "study.db"), backup_path(begun))
-    with pytest.raises(StudyError, match="there is no sound backup"):
+    with pytest.raises(StudyError, match="has no sound backup"):
         run_toy(begun.parent, config(ALL))
 
 

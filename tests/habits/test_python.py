@@ -112,7 +112,7 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
         ({"space": {"x": [CYCLIC, 1]}}, "space.x: holds itself"),
         ({"space": CYCLIC}, "space: holds itself"),
         ({"space": {"x": np.float32}}, "space.x: cannot hold <class 'numpy.float32'>"),
-        ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple is a range, (low, high), given"),
+        ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple must be a range (low, high), given"),
         ({"space": {"x": [Relu]}}, "space.x: Relu cannot be written down"),
         ({"space": {"x": hpo.choices(lock=threading.Lock())}}, "space.x: lock: a lock cannot be sent to workers"),
     ],
@@ -125,7 +125,7 @@ def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_tria
 
 
 def test_a_choice_is_a_value_or_a_name():
-    with pytest.raises(hpo.HpoError, match="'relu' as a value and as a name"):
+    with pytest.raises(hpo.HpoError, match="given 'relu' as both"):
         hpo.choices("relu", relu=Relu)
 
 

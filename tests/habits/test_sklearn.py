@@ -158,7 +158,7 @@ def test_a_list_of_grids_is_searched_whole_by_grid():
         ([], r"space: must be a dict of parameters, or a list of such, given \[\]"),
         ([["C", [1, 2]]], r"space: must be a dict of parameters, or a list of such"),
         ("C", r"space: must be a dict of parameters, or a list of such, given 'C'"),
-        ([{"C": [1, 2]}, {"C": (1, 2, 3)}], "a tuple is a range"),
+        ([{"C": [1, 2]}, {"C": (1, 2, 3)}], "a tuple must be a range"),
     ],
 )
 def test_what_is_no_grid_is_refused(space, says):

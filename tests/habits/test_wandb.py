@@ -107,7 +107,7 @@ def test_a_whole_sweep_names_its_part():
         "metric": {"name": "loss", "goal": "minimize"},
         "parameters": {"lr": {"values": [1, 2]}},
     }
-    with pytest.raises(hpo.HpoError, match=r"give its part `parameters`, such as space=sweep\['parameters'\]"):
+    with pytest.raises(hpo.HpoError, match=r"given the whole sweep; give space=sweep\['parameters'\]"):
         found(lambda config: 1.0, space=sweep)
     study = found(lambda config: config["lr"], space=sweep["parameters"])
     assert set(study.trials["lr"]) <= {1, 2}
@@ -140,6 +140,6 @@ def test_a_parameter_that_no_space_says_is_refused_as_it_was_typed(capsys):
 
 def test_a_categorical_parameter_of_texts_that_look_like_numbers_is_refused():
     with pytest.raises(
-        hpo.HpoError, match=r"^space.lr.choices: holds only texts that look like numbers, such as '1e-5'"
+        hpo.HpoError, match=r"^space.lr.choices: must not hold only texts that look like numbers, such as '1e-5'"
     ):
         as_meant(parse_yaml("lr: {distribution: categorical, values: [1e-5, 1e-3]}", "space"))

@@ -120,12 +120,12 @@ def test_names_in_a_space_that_are_words_are_read_the_same_from_the_frozen_form(
 @pytest.mark.parametrize(
     ("space", "says"),
     [
-        ({"net": {"lr": {"valuse": [1], "default": 1}}}, "unknown field 'valuse'"),
+        ({"net": {"lr": {"valuse": [1], "default": 1}}}, "has the unknown field 'valuse'"),
         ({"lr": [1, 2], "first": [{"lrr": 1}]}, "'lrr' is not searched"),
         ({"lr": [1, 2], "first": {"lrr": 1}}, "'lrr' is not searched"),
-        ({"lr": [1, 2], "require": ["lrr > 1"]}, "names 'lrr', which is not a key"),
+        ({"lr": [1, 2], "require": ["lrr > 1"]}, "unknown key 'lrr'"),
         ({"lr": [1, 2], "first": ["defualt"]}, "must be a point"),
-        ({"a.b": [1, 2], "a": {"b": [1, 2]}}, "space.a.b: stands there twice"),
+        ({"a.b": [1, 2], "a": {"b": [1, 2]}}, "space.a.b: is given twice"),
     ],
 )
 def test_a_mistyped_space_is_refused_with_its_name(space, says):

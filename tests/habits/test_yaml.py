@@ -78,7 +78,7 @@ def test_a_condition_and_a_default_may_be_structured():
     ("text", "words"),
     [
         ("{x: {values: [[1], [2]]}}", "use 'choices'"),
-        ("{x: {choices: [[1, 2], '[1,2]']}}", r"the text '\[1,2\]' is JSON of another choice"),
+        ("{x: {choices: [[1, 2], '[1,2]']}}", r"the text '\[1,2\]' is the JSON of another choice"),
         ("{x: {choices: [[.inf]]}}", "finite numbers"),
         ("{x: {choices: [{1: a}]}}", "keys of a mapping must be texts"),
     ],
@@ -167,10 +167,10 @@ def test_the_command_line_reads_whole_ends_around_a_fraction_so_too():
     [
         ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
         ("{x: {low: 1, high: 8, step: 9}}", "at most high - low"),
-        ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be with 'log'"),
-        ("{x: {low: 1, high: 8, step: 1, points: 2}}", "cannot be with 'points'"),
+        ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
+        ("{x: {low: 1, high: 8, step: 1, points: 2}}", "cannot be combined with 'points'"),
         ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number with integer: true"),
-        ("{x: {low: 0, high: 1000000, step: 1}}", "gives 1,000,000 steps, at most 100,000"),
+        ("{x: {low: 0, high: 1000000, step: 1}}", "at most 100,000 steps, given 1,000,000"),
         ("{x: {choices: [1, 2], step: 1}}", "'step' has no effect"),
     ],
 )
@@ -203,12 +203,12 @@ def test_a_list_of_texts_that_all_look_like_numbers_is_refused(text):
 def test_a_value_listed_twice_is_said_once_and_kept_once(caplog):
     assert read("{x: [1, 2, 2, 4, 2.0]}")["x"].values == (1, 2, 4)
     (record,) = caplog.records
-    assert record.getMessage() == "space.x: listed twice, and kept once: 2"
+    assert record.getMessage() == "space.x: values are listed twice, and count once: 2"
     assert read("{x: {choices: [[1], [1], a]}}")["x"].values == ([1], "a")
 
 
 def test_a_key_with_blanks_around_it_is_refused():
-    with pytest.raises(SpaceError, match="the key ' lr' has blanks around it; write 'lr'"):
+    with pytest.raises(SpaceError, match="the key ' lr' must not begin or end with blanks; write 'lr'"):
         read("{' lr': [1, 2]}")
     with pytest.raises(SpaceError, match="blanks"):
         searched(lambda config: 0.0, {"lr ": [1, 2]})

@@ -1,7 +1,7 @@
-"""Writes trials directly into Optuna's tables, each step in one transaction. Only this file knows their form.
+"""Writes trials directly into Optuna's tables, each step in one transaction; only this file knows these tables.
 
 A trial of six hyperparameters and one task takes 0.9 ms of processor time, against 13 ms by Optuna's public calls
-(benchmarks/dispatch/README.md). A test compares what `optuna.load_study` reads from these rows and from Optuna's own.
+(benchmarks/dispatch/README.md). A test checks that `optuna.load_study` reads the same from these rows and Optuna's own.
 """
 
 import datetime
@@ -28,7 +28,7 @@ COLUMNS = {
 
 
 class Tables:
-    """The tables of a storage, for the trials of one study."""
+    """The tables of an Optuna storage, for the trials of one study."""
 
     def __init__(
         self, engine: Engine, tables: Mapping[str, Table], study_id: int, distributions: Mapping[str, BaseDistribution]
@@ -40,11 +40,11 @@ class Tables:
         self._study_id = study_id
         self._distributions = distributions
         self._json = {key: distribution_to_json(kind) for key, kind in distributions.items()}
-        # Built once: to build a statement takes longer than to run it.
+        # Build the statements once: that takes longer than running them.
         trials = self._trials
         is_before = (trials.c.study_id == study_id) & (trials.c.trial_id < bindparam("before"))
         self._last = select(trials.c.number).where(is_before).order_by(trials.c.trial_id.desc()).limit(1)
-        # SQLite has but one writer.
+        # SQLite allows one writer only, so it needs no lock.
         is_locked = engine.dialect.name != "sqlite"
         study = select(self._studies.c.study_id).where(self._studies.c.study_id == study_id)
         self._lock = study.with_for_update() if is_locked else None
@@ -53,7 +53,7 @@ class Tables:
 
     @classmethod
     def reflected(cls, engine: Engine, study_id: int, distributions: Mapping[str, BaseDistribution]) -> Self | None:
-        """Return the tables of this storage; None where they have another form."""
+        """Return the tables of a storage; None if they lack a known table or column."""
         known = MetaData()
         try:
             known.reflect(engine, only=list(COLUMNS))
@@ -73,7 +73,7 @@ class Tables:
         }
         with self._engine.begin() as connection:
             if self._lock is not None:
-                # As Optuna does, so that no other trial gets the number meanwhile.
+                # Lock the study, as Optuna does, so that no other trial gets the same number.
                 connection.execute(self._lock)
             key = connection.execute(insert(self._trials).values(start)).inserted_primary_key
             assert key is not None
@@ -110,11 +110,12 @@ class Tables:
         attributes: Mapping[str, Any],
         own: Mapping[str, Any],
     ) -> bool:
-        """Write the last attributes, Optuna's `own` among them, scores and state; return whether another program had
-        told a result of it.
+        """Write the last attributes, Optuna's system attributes `own`, the scores and the state of a trial.
+
+        Return whether this has replaced a result of another program.
         """
         with self._engine.begin() as connection:
-            is_ask_and_tell = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
+            has_replaced = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
             if attributes:
                 connection.execute(insert(self._attributes), _rows(trial_id, attributes))
             if own:
@@ -125,15 +126,15 @@ class Tables:
                     for place, score in enumerate(scores)
                 ]
                 connection.execute(insert(self._values), rows)
-            # After the clock was set back, a trial must not end before it began.
-            now, began = literal(current_time()), self._trials.c.datetime_start
+            # A trial must not end before it began, even if the clock of the machine was set back.
+            now, began = literal(_now()), self._trials.c.datetime_start
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
             connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
-        return is_ask_and_tell
+        return has_replaced
 
 
 def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:
-    """Rename a study in a file of SQLite; return False where its tables have another form."""
+    """Rename a study in a SQLite file; return False if its tables have another form."""
     try:
         with file:
             file.execute("UPDATE studies SET study_name = ? WHERE study_name = ?", (other, name))
@@ -144,7 +145,7 @@ def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:
 
 def _internal(kind: BaseDistribution, value: Any) -> float:
     if isinstance(kind, CategoricalDistribution):
-        # Optuna's own look-up confuses false with 0 and true with 1.
+        # Optuna's own method confuses false with 0 and true with 1.
         return next(
             i for i, v in enumerate(kind.choices) if v == value and isinstance(v, bool) == isinstance(value, bool)
         )
@@ -155,6 +156,6 @@ def _rows(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"trial_id": trial_id, "key": key, "value_json": json.dumps(value)} for key, value in attributes.items()]
 
 
-def current_time() -> datetime.datetime:
-    """Return the time as Optuna stores it: UTC, without a zone."""
+def _now() -> datetime.datetime:
+    """Return the time in Optuna's form: UTC, without a time zone."""
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""A study's own file of SQLite: SQLite's check of it, the mark of its progress beside it, and its backup."""
+"""A study's own SQLite file, the mark of its progress, and its backup."""
 
 import logging
 import os
@@ -15,31 +15,31 @@ from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
 
-# Backups are made at most this often, and take at most a fiftieth of a search's time.
+# The least time between two backups, and this time as a multiple of the duration of a backup.
 _SECONDS_BETWEEN = 30.0
 _TIMES_ITS_DURATION = 50.0
-# Suffixes of SQLite's files; a left-over one would be read into the next database of that name.
+# The suffixes of SQLite's files; SQLite would read a left-over one into the next database of that name.
 DATABASE_SUFFIXES = ("", "-wal", "-shm")
 
 
 class DamagedRecordError(StudyError):
-    """The file is not the record that was written, or no longer."""
+    """The file of the record is missing, damaged or an older copy."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a record had come: its study's id, and its number of rows, which never decreases."""
+    """The progress of a record: the id of its study, and its number of rows, which never decreases."""
 
     study_id: str
     rows: int
 
 
 class Guard:
-    """Keeps a record's mark and backup; notified of every write, which usually takes microseconds.
+    """Updates the mark and the backup of a record after every write, which usually takes microseconds.
 
-    The mark is written after the row, so a record may be ahead of its mark but not behind: one that is behind is an
-    older copy. A backup replaces the previous one only when it is complete and sound, and when `refuse_damaged` raises
-    no StudyError: the record can be read, and holds what the mark says.
+    The mark is written after the rows, so a record may be ahead of its mark but not behind it. A record that is behind
+    is an older copy. A backup replaces the previous one only if it is complete and sound, and if `refuse_damaged`
+    raises no StudyError: the record must be readable, and hold as many rows as the mark says.
     """
 
     def __init__(self, path: Path, mark: Mark, refuse_damaged: Callable[[Mark], None]) -> None:
@@ -53,17 +53,17 @@ class Guard:
         self.count_rows(0)
 
     def count_rows(self, rows: int, study_id: str | None = None) -> None:
-        """Count new rows, and keep the study's id when it is first known."""
+        """Add new rows to the mark, and the id of the study when it is first known."""
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows
-        # In place and of constant length: 2 microseconds, where replacing the file would take 100.
+        # Write in place, with a constant length: this takes 2 microseconds, and replacing the file would take 100.
         with suppress(OSError):
             os.pwrite(self._file, f"{self._mark.study_id:<32} {self._mark.rows:>12}\n".encode(), 0)
         if time.monotonic() > self._next_backup:
             self._back_up()
 
     def end(self) -> None:
-        """Make a last backup if something was written since the previous one."""
+        """Make a last backup if there were writes since the previous one."""
         if self._file < 0:
             return
         if self._written:
@@ -72,7 +72,7 @@ class Guard:
         self._file = -1
 
     def _back_up(self) -> None:
-        """Copy the database; without room for it, or where it lacks something, warn once and continue."""
+        """Back up the database; if this fails, warn once and continue."""
         began = time.monotonic()
         try:
             self._refuse_damaged(self._mark)
@@ -80,7 +80,7 @@ class Guard:
             self._written = 0
         except (OSError, sqlite3.Error, StudyError) as error:
             if not self._has_warned:
-                message = "record: %s cannot be backed up (%s); the search continues, and the last backup stays"
+                message = "record: %s cannot be backed up (%s); the search continues, with the last backup"
                 _log.warning(message, self._path, error)
             self._has_warned = True
         now = time.monotonic()
@@ -88,7 +88,7 @@ class Guard:
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the mark of a database; None where it is missing or unreadable."""
+    """Return the mark of a database; None if it is missing or unreadable."""
     try:
         if not mark_path(path).is_file():
             return None
@@ -99,38 +99,38 @@ def read_mark(path: Path) -> Mark | None:
 
 
 def mark_path(path: Path) -> Path:
-    """Return where the mark of a database is."""
+    """Return the path of the mark of a database."""
     return path.with_name(f"{path.name}.mark")
 
 
 def backup_path(path: Path) -> Path:
-    """Return where the backup of a database is."""
+    """Return the path of the backup of a database."""
     return path.with_name(f"{path.name}.backup")
 
 
 def refuse_damaged_file(path: Path) -> None:
-    """Raise DamagedRecordError where the file is missing, empty, or unsound for SQLite."""
+    """Raise DamagedRecordError if the file is missing, empty, or damaged by SQLite's own check."""
     if not path.exists():
         raise DamagedRecordError(f"{path} is missing")
     try:
         with closing(connect(path)) as connection:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
     except sqlite3.OperationalError:
-        raise  # Locked or not openable: that does not say that the content is damaged.
+        raise  # The file is locked or cannot be opened, which does not mean that it is damaged.
     except sqlite3.DatabaseError as error:
         raise DamagedRecordError(f"{path} is damaged: {error}") from error
-    if verdict != "ok":
-        raise DamagedRecordError(f"{path} is damaged: {' '.join(verdict.split())[:200]}")
+    if result != "ok":
+        raise DamagedRecordError(f"{path} is damaged: {' '.join(result.split())[:200]}")
     if not tables:
         raise DamagedRecordError(f"{path} is empty")
     if orphan is not None:
-        raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} refers to missing {orphan[2]}")
+        raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} refers to missing rows of {orphan[2]}")
 
 
 def copy_of_backup(path: Path) -> Path | None:
-    """Return a copy of the backup to try out; None where there is no backup."""
+    """Return the path of a copy of the backup, to be checked; None without a backup."""
     copy = path.with_name(f"{path.name}.recovered")
     for suffix in DATABASE_SUFFIXES:
         copy.with_name(copy.name + suffix).unlink(missing_ok=True)
@@ -141,7 +141,7 @@ def copy_of_backup(path: Path) -> Path | None:
 
 
 def replace_database(path: Path, other: Path) -> Path:
-    """Replace a database by another one; return the name under which the old one is kept, if it existed."""
+    """Replace a database by another one; return the new path of the old one, if it existed."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
@@ -166,24 +166,24 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def copy_database(path: Path, target: Path) -> Path:
-    """Write a whole copy of a database, which may go on being written, and return its path."""
+    """Copy a database, even while other processes write to it, and return the path of the copy."""
     with closing(connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
     return target
 
 
 def connect(path: Path, timeout_seconds: float = 60.0, check_same_thread: bool = True) -> sqlite3.Connection:
-    """Connect to an existing database; SQLite would create a missing one."""
+    """Connect to an existing database, and never create one."""
     url = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_frozen(path) else 'mode=rw'}"
     return sqlite3.connect(url, timeout_seconds, check_same_thread=check_same_thread, uri=True)
 
 
 def may_be_written(path: Path) -> bool:
-    """Return whether this user may write a database, and a log in its folder."""
+    """Return whether this user may write to a database, and create a log in its folder."""
     return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
 
 
 def is_frozen(path: Path) -> bool:
-    """Return whether a database must be read as it is: this user cannot write it, and it has no log."""
+    """Return whether a database must be opened as immutable: this user cannot write to it, and it has no log."""
     log = path.with_name(f"{path.name}-wal")
     return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

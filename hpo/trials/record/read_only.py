@@ -1,4 +1,4 @@
-"""Reads a study's own file of SQLite for those who look on: again and again, each time only what has changed."""
+"""Reads a study's own SQLite file for viewers, repeatedly, and each time only the changes."""
 
 import functools
 import json
@@ -19,12 +19,12 @@ from hpo.trials.space.dimensions import Dimension, from_stored
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import State
 
-# Of Optuna's tables; one that waits is none of ours.
+# States in Optuna's tables; WAITING trials are never ours.
 _STATES: Mapping[str, State] = {"RUNNING": "running", "COMPLETE": "complete", "FAIL": "failed", "PRUNED": "stopped"}
 _NEW = """\
 SELECT trial_id, state FROM trials
 WHERE study_id = :study AND (trial_id > :last OR trial_id IN (SELECT value FROM json_each(:open)))"""
-# Of the same trials; what Optuna stores of a value is a number.
+# For the same trials; Optuna stores a value as a number.
 _PARAMETERS = "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params WHERE trial_id IN ({})"
 _ATTRIBUTES = "SELECT trial_id, key, value_json FROM trial_user_attributes WHERE trial_id IN ({})"
 _NOTES = "SELECT key, value_json FROM study_user_attributes WHERE study_id = :study"
@@ -34,13 +34,16 @@ _PATIENCE_SECONDS = 5.0
 
 @contextmanager
 def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to a file, which changes nothing there; DamagedRecordError where it cannot be read.
+    """Yield a connection that does not change the file.
 
-    To read a file would already write into it what a killed search has left in the log, so a copy is read then. The log
-    of one that is written is removed by the last to close it, which may be this connection.
+    SQLite would write the log of a killed search into the file even when it only reads, so such a file is copied first.
+    If a process writes to the file (`is_written`), the last connection to close removes the log; that may be this one.
+
+    Raises:
+        DamagedRecordError: the file cannot be read.
     """
     logs = [path.with_name(f"{path.name}{suffix}") for suffix in DATABASE_SUFFIXES if suffix]
-    with tempfile.TemporaryDirectory(prefix="hpo-look-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="hpo-read-") as scratch:
         try:
             mode = "immutable=1"
             if is_written and logs[0].exists():
@@ -57,7 +60,7 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
 
 
 def count_states(path: Path, is_written: bool) -> dict[str, int]:
-    """Return how many trials a file holds by state, without reading them."""
+    """Return the number of trials in a file by state, without reading the trials."""
     counts: dict[str, int] = dict.fromkeys(_STATES.values(), 0)
     with read_only_connection(path, is_written) as file:
         for state, count in file.execute("SELECT state, count(*) FROM trials GROUP BY state"):
@@ -67,53 +70,53 @@ def count_states(path: Path, is_written: bool) -> dict[str, int]:
 
 
 def folds_of(names: Iterable[str]) -> int:
-    """Return how many folds the tasks among these names have, such as fold_2 or fold_2_repeat_1; 1 without one."""
+    """Return the number of folds by the names of tasks, such as fold_2 or fold_2_repeat_1; 1 without such a name."""
     return 1 + max((int(match[1]) for match in map(_FOLD.fullmatch, names) if match), default=0)
 
 
 class ReadOnlyRows(Rows):
-    """The rows of one study in a file of SQLite, read-only; `read` returns those that have changed since it did.
+    """The rows of a study in a SQLite file, read-only; `read` returns the rows that have changed since the last call.
 
-    Optuna's own reading takes half a millisecond per trial, each time, and keeps the file open; this takes a tenth of
-    it, once. The file is opened for each reading, and nothing is left beside it. `is_written` says whether a process
-    has the study.
+    Optuna needs half a millisecond per trial for each reading, and keeps the file open. This needs a tenth of that
+    time, once per trial. It opens the file for each reading, and leaves no other file next to it. `is_written` returns
+    whether a process runs the study.
     """
 
     def __init__(self, path: Path, name: str, space: Space, is_written: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
         self._path, self._name, self._is_written = path, name, is_written
         self._dimensions: Mapping[str, Dimension] = {d.key: d for d in space.dimensions}
-        # Optuna's ids of the last trial, and of those that had not ended; the id of each of ours by its number.
+        # Optuna's ids of the last trial and of the open ones; Optuna's ids of our trials, by their numbers.
         self._last, self._open = 0, list[int]()
         self._own: dict[int, int] = {}
 
     def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Yield number, point, state and attributes of the trials of ours that are new, or had not ended before."""
+        """Yield number, point, state and attributes of our trials that are new, or had not ended before."""
         with read_only_connection(self._path, self._is_written()) as file:
-            # One state of the file for all of what follows.
+            # A transaction, so that all queries read the same state of the file.
             file.execute("BEGIN")
             found = file.execute("SELECT study_id FROM studies WHERE study_name = ?", (self._name,)).fetchone()
             if found is None:
                 raise DamagedRecordError(f"record: there is no study '{self._name}' in {self._path.name}")
             (study,) = found
-            asked = {"study": study, "last": self._last, "open": json.dumps(self._open)}
-            self._noted = {key: json.loads(text) for key, text in file.execute(_NOTES, asked)}
-            trials = file.execute(_NEW, asked).fetchall()
-            those = _NEW.replace(", state", "")
+            values = {"study": study, "last": self._last, "open": json.dumps(self._open)}
+            self._memory = {key: json.loads(text) for key, text in file.execute(_NOTES, values)}
+            trials = file.execute(_NEW, values).fetchall()
+            new_ids = _NEW.replace(", state", "")
             attributes: dict[int, dict[str, Any]] = {trial: {} for trial, _ in trials}
             points: dict[int, dict[str, Any]] = {trial: {} for trial, _ in trials}
-            for trial, key, text in file.execute(_ATTRIBUTES.format(those), asked):
+            for trial, key, text in file.execute(_ATTRIBUTES.format(new_ids), values):
                 attributes[trial][key] = json.loads(text)
-            for trial, key, value, kind in file.execute(_PARAMETERS.format(those), asked):
+            for trial, key, value, kind in file.execute(_PARAMETERS.format(new_ids), values):
                 points[trial][key] = _reader(kind)(value)
         for trial, state in sorted(trials):
-            if not is_of_study(attributes[trial], self._noted.get(LAST)) or state not in _STATES:
+            if not is_of_study(attributes[trial], self._memory.get(LAST)) or state not in _STATES:
                 continue
-            # Of its number the first: others may copy one.
+            # The first trial of a number is ours, because other programs may copy it.
             number = attributes[trial][NUMBER]
             if self._own.setdefault(number, trial) == trial:
-                there = {key: d for key, d in self._dimensions.items() if key in points[trial]}
-                point = {key: from_stored(d, points[trial][key]) for key, d in there.items()}
+                active = {key: d for key, d in self._dimensions.items() if key in points[trial]}
+                point = {key: from_stored(d, points[trial][key]) for key, d in active.items()}
                 yield number, point, _STATES[state], attributes[trial]
         self._open = [trial for trial, state in trials if state in ("RUNNING", "WAITING")]
         self._last = max([self._last, *(trial for trial, _ in trials)])
@@ -121,7 +124,7 @@ class ReadOnlyRows(Rows):
 
 @functools.cache
 def _reader(distribution: str) -> Callable[[float], Any]:
-    """Return what makes a value of the number that Optuna stores of it."""
+    """Return the function that turns Optuna's stored number into a value."""
     kind = json.loads(distribution)
     if kind["name"] == "CategoricalDistribution":
         choices = kind["attributes"]["choices"]

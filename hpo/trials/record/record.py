@@ -1,4 +1,4 @@
-"""The study's record: every trial and every outcome is written here before it is shown."""
+"""The record of a study: it holds every trial and outcome before anything displays them."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,43 +14,46 @@ from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
 
-# Its number in the study; its number in Optuna is another where other programs write trials, too.
+# The attribute with a trial's number in the study; its number in Optuna differs if other programs write trials, too.
 NUMBER = "number"
-# Every trial of ours has it, and no other program's.
+# The attribute with the number of the proposal; only our trials have it.
 ROUND = "round"
-# The id of its study.
+# The attribute with the id of the study.
 STUDY = "study"
 
 
 def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
-    """Return whether these are attributes of a trial of the study with this id: others may copy those of another."""
+    """Return whether a trial with these attributes is of the study with this id, and not copied from another study."""
     return NUMBER in attributes and attributes.get(STUDY) == study
 
 
 _COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"
 EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "callback", "user"]
 
-# How far a trial was trained, and from which; see `Proposal`.
+# The attributes with the amount of a trial's training and its start; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
-# Of each task, after its name.
+# The suffix of the attribute with a task's host, after the task's name.
 _HOST = "_host"
 
-# What a new study writes first and last: a driver that died between them left a study that is not whole.
+# The first and the last note of a new study: with the first alone, the driver died while it created the study.
 FIRST, LAST = "imports", "id"
-# The number of its form.
+# The note with the number of the file format.
 FORM = "format"
 
 T = TypeVar("T")
 
 
 class Note(Generic[T]):
-    """A note as an attribute of a record, its rows, or a view of them: to read it reads the note, to set it writes it.
+    """A note of a study as an attribute: reading the attribute reads the note, and setting it writes the note.
 
-    `read` returns the value of what was written, of None where nothing was; `write` what is written, JSON-able.
+    Args:
+        key: the key of the note.
+        read: returns the value from the written note, or from None if there is no note.
+        write: returns a JSON-able form of a value.
     """
 
     def __init__(
-        self, key: str, read: Callable[[Any], T] = lambda noted: noted, write: Callable[[T], Any] = lambda value: value
+        self, key: str, read: Callable[[Any], T] = lambda note: note, write: Callable[[T], Any] = lambda value: value
     ) -> None:
         self.key = key
         self._read = read
@@ -65,7 +68,7 @@ class Note(Generic[T]):
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in which the search ran without interruption; `start`, of its first task, in seconds since the epoch."""
+    """A time without interruption of the search; `start` is that of its first task, in seconds since the epoch."""
 
     start: float
     workers: int
@@ -73,7 +76,13 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Ended:
-    """The budget that ended a search, None while it runs; its seconds without pauses; `stop_without_gain` of then."""
+    """The end of a search.
+
+    Attributes:
+        by: what ended the search; None while it runs.
+        seconds: its duration without interruptions.
+        limit: the value of `stop_without_gain` at the end.
+    """
 
     by: EndedBy | None
     seconds: float
@@ -82,9 +91,11 @@ class Ended:
 
 @dataclass(frozen=True)
 class CallbackCalls:
-    """With how many ends of trials, in the order of the clock, callbacks are done; `before` there was one, with none.
+    """The calls of the callbacks so far.
 
-    `before` has the numbers of the trials that had ended then.
+    Attributes:
+        before: the numbers of the trials that had ended before the study had a callback.
+        ends: the number of ended trials, in the order of the clock, that callbacks have handled.
     """
 
     before: Sequence[int]
@@ -93,9 +104,12 @@ class CallbackCalls:
 
 @dataclass(frozen=True)
 class Asked:
-    """A trial that was asked for and not told yet: when, in seconds since the epoch, and the points of its curve.
+    """An open trial of ask-and-tell.
 
-    `place` is its place among those open at once, from 1.
+    Attributes:
+        time: the time of `ask`, in seconds since the epoch.
+        place: its place among the trials that are open at once, from 1.
+        curve: the points reported so far.
     """
 
     time: float
@@ -104,16 +118,16 @@ class Asked:
 
 
 class Rows:
-    """The storage of a record: here the memory of this process alone, for searches over tables and for tests."""
+    """The storage of a record; this base class keeps notes in memory, for searches over tables and for tests."""
 
     def __init__(self) -> None:
-        self._noted: dict[str, Any] = {}
+        self._memory: dict[str, Any] = {}
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
         """Write a running trial."""
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
-        """Write more attributes of a trial."""
+        """Write further attributes of a trial."""
 
     def close(
         self,
@@ -123,9 +137,9 @@ class Rows:
         attributes: Mapping[str, Any],
         constraints: Mapping[str, float],
     ) -> None:
-        """Write the last attributes, then the scores (none of a failed trial) and final state.
+        """Write the last attributes of a trial, then its scores (none if it failed) and final state.
 
-        `constraints` says how far a complete trial is beyond each limit, for other programs: above 0 is not kept.
+        `constraints` holds how far a complete trial is beyond each limit, for other programs; above 0 violates it.
         """
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
@@ -133,50 +147,50 @@ class Rows:
         return ()
 
     def queued(self) -> Iterable[tuple[int, Mapping[str, Any]]]:
-        """Return number and parameters of the trials that another program asked for and this has not returned yet."""
+        """Return number and parameters of the trials that another program has queued; each trial once."""
         return ()
 
     def note(self, key: str, value: Any) -> None:
-        """Write a JSON-able value of the study."""
-        self._noted[key] = value
+        """Write a note, which is a JSON-able value of the study."""
+        self._memory[key] = value
 
     def read_note(self, key: str) -> Any:
-        """Return a value of the study; None where it is not there."""
-        return self._noted.get(key)
+        """Return a note; None if it does not exist."""
+        return self._memory.get(key)
 
     def dispose(self) -> None:
         """Close connections."""
 
 
 class Record:
-    """The truth about a study.
+    """The record of a study.
 
-    Trials are opened in the order of proposal, which is that of their numbers. Each outcome is written the moment
-    it arrives, under its task's name (`fold_0`); the last outcome closes the trial. A running trial in a study that no
-    driver runs was interrupted: its missing tasks are run again.
+    Trials are opened in the order of their numbers, which is the order of proposal. Each outcome is written as soon as
+    it arrives, under its task's name (`fold_0`), and the last outcome closes the trial. If a trial is running and the
+    study has no driver, it was interrupted, and its missing tasks are trained again.
     """
 
-    # In order.
+    # The lists are in the order of time.
     stretches = Note[list[Stretch]](
-        "stretches", lambda noted: [Stretch(**each) for each in noted or ()], lambda stretches: [*map(vars, stretches)]
+        "stretches", lambda note: [Stretch(**each) for each in note or ()], lambda stretches: [*map(vars, stretches)]
     )
     added = Note[list[AddedPoint]](
         "added",
-        lambda noted: [AddedPoint(**each | {"point": as_values(each["point"])}) for each in noted or ()],
+        lambda note: [AddedPoint(**each | {"point": as_values(each["point"])}) for each in note or ()],
         lambda added: [each.to_dict() for each in added],
     )
     actions = Note[list[RecordedAction]](
         "actions",
-        lambda noted: [RecordedAction.from_dict(each) for each in noted or ()],
+        lambda note: [RecordedAction.from_dict(each) for each in note or ()],
         lambda actions: [action.to_dict() for action in actions],
     )
-    ended = Note[Ended | None]("ended", lambda noted: Ended(**noted) if noted else None, vars)
-    # None where there was no callback yet.
-    called = Note[CallbackCalls | None]("called", lambda noted: CallbackCalls(**noted) if noted else None, vars)
+    ended = Note[Ended | None]("ended", lambda note: Ended(**note) if note else None, vars)
+    # None until the study has a callback.
+    called = Note[CallbackCalls | None]("called", lambda note: CallbackCalls(**note) if note else None, vars)
     # By the trial's number.
     asked = Note[dict[int, Asked]](
         "asked",
-        lambda noted: {int(number): Asked(**each) for number, each in (noted or {}).items()},
+        lambda note: {int(number): Asked(**each) for number, each in (note or {}).items()},
         lambda asked: {str(number): vars(each) for number, each in asked.items()},
     )
 
@@ -185,22 +199,22 @@ class Record:
         self.goal = goal
         self.layout = layout
         self._has_begun = False
-        # Where tasks are trained, as far as it is known, by trial and task; each is written with its outcome.
+        # The known hosts of tasks, by trial and task; each is written with the task's outcome.
         self.hosts: dict[tuple[int, int], Host] = {}
         self._trials: dict[int, Trial] = {}
         self.read_again()
 
     def read_again(self) -> bool:
-        """Take in what the rows return now, of those that another process writes; return whether that is something."""
+        """Read the rows that another process has written; return whether there are any."""
         has_changed = False
         for row in self._rows.read():
-            # At once, since later ones continue it.
+            # Store each at once, because later trials may continue it.
             self._trials[row[0]] = self._trial(*row)
             has_changed = True
         return has_changed
 
     def trials(self) -> list[Trial]:
-        """Return all trials in the order of their numbers, interrupted ones with their outcomes so far."""
+        """Return all trials in the order of their numbers, including running and interrupted ones."""
         return [self._trials[number] for number in sorted(self._trials)]
 
     def trial(self, number: int) -> Trial:
@@ -208,7 +222,7 @@ class Record:
         return self._trials[number]
 
     def history(self) -> History:
-        """Return the finished trials in the order of their numbers."""
+        """Return the trials that have ended, in the order of their numbers."""
         return History(trial for trial in self.trials() if trial.state != "running")
 
     def open_trial(
@@ -218,16 +232,19 @@ class Record:
         learned: Sequence[int] = (),
         cost_of: Callable[[Trial], float] | None = None,
     ) -> Trial:
-        """Write that this point is being evaluated, and return its trial with the next number.
+        """Open a trial of a proposed point with the next number, and return it.
 
-        `learned` has the numbers of the trials that became known since the last proposal; `cost_of` returns the cost of
-        one unit of the trial's training.
+        Args:
+            round_number: the number of the proposal.
+            proposal: the proposed point, with its amount of training.
+            learned: the numbers of the trials that became known since the last proposal.
+            cost_of: returns the cost of one unit of the trial's training; None = 1.
         """
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
-        noted = amounts if proposal.retry_of is None else {**amounts, _RETRY_OF: proposal.retry_of}
-        trial = self.goal.trial(number, round_number, proposal.point, **noted, learned=tuple(learned))
-        attributes: dict[str, Any] = {ROUND: round_number, **noted}
+        origin = amounts if proposal.retry_of is None else {**amounts, _RETRY_OF: proposal.retry_of}
+        trial = self.goal.trial(number, round_number, proposal.point, **origin, learned=tuple(learned))
+        attributes: dict[str, Any] = {ROUND: round_number, **origin}
         if cost_of is not None:
             trial = replace(trial, cost=cost_of(trial))
             attributes[_COST] = trial.cost
@@ -238,7 +255,7 @@ class Record:
         return trial
 
     def add_outcome(self, number: int, index: int, outcome: Outcome) -> Trial:
-        """Write a task's outcome, once, and return the trial; the last task finishes it."""
+        """Write the outcome of a task and return the trial, which ends with its last task; a repeat changes nothing."""
         trial = self._trials[number]
         if index in trial.outcomes or trial.state != "running":
             return trial
@@ -257,7 +274,7 @@ class Record:
         return trial
 
     def stop(self, number: int) -> Trial:
-        """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
+        """End a trial with the outcomes that it has, and return it."""
         trial = self._trials[number]
         trial = self._finished(trial, trial.outcomes, is_stopped=True)
         self._rows.close(number, trial.state, self._scores(trial), {}, {})
@@ -265,7 +282,7 @@ class Record:
         return trial
 
     def earlier(self, trial: Trial, index: int) -> list[Mapping[str, Any]]:
-        """Return the points that a task continues: those of the trials before, from the first on."""
+        """Return the points of the trainings that a task continues, from the first trial on."""
         points: list[Mapping[str, Any]] = []
         while trial.continues is not None:
             trial = self._trials[trial.continues]
@@ -276,35 +293,35 @@ class Record:
         return finished(trial, outcomes, self.goal, is_stopped, partial(self.earlier, trial))
 
     def note(self, key: str, value: Any) -> None:
-        """Store a JSON-able value with the study, such as the outcome of the final training."""
+        """Write a note, which is a JSON-able value of the study, such as the outcome of the final training."""
         self._rows.note(key, value)
 
     def read_note(self, key: str) -> Any:
-        """Return what was stored under the key; None when nothing was."""
+        """Return a note; None if it does not exist."""
         return self._rows.read_note(key)
 
     def write_added(self, added: Iterable[AddedPoint]) -> None:
-        """Add points that a user gave, before they have an effect."""
+        """Write points added by a user, before they take effect."""
         self.added = [*self.added, *added]
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return what another program asked for since the last call: its trials' numbers and parameters."""
+        """Return the trials that another program has queued since the last call: their numbers and parameters."""
         return list(self._rows.queued())
 
     def begin_stretch(self, workers: int) -> None:
-        """Write that so many workers begin to train; once for this process, which is not interrupted."""
+        """Write that a time without interruption begins, with so many workers; only the first call has an effect."""
         if not self._has_begun:
             self.stretches = [*self.stretches, Stretch(time.time(), workers)]
         self._has_begun = True
 
     def copy(self) -> "Record":
-        """Return a copy in the memory of this process alone: for a look ahead."""
+        """Return a copy in memory, for a simulation of the search."""
         copied = memory_record(self.goal, self.layout, self.trials())
         copied.added, copied.actions = self.added, self.actions
         return copied
 
     def judged_by(self, goal: Goal) -> "Record":
-        """Return the record with its complete trials judged by another goal: by other limits on what they returned."""
+        """Return the record with its complete trials judged by another goal, with other limits on the same values."""
         if goal == self.goal:
             return self
         judged = memory_record(goal, self.layout, (judged_by(goal, trial) for trial in self.trials()))
@@ -312,11 +329,11 @@ class Record:
         return judged
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         self._rows.dispose()
 
     def _scores(self, trial: Trial) -> Sequence[float]:
-        """Return the trial's score by each metric, as far as all of its tasks reported them."""
+        """Return the scores of a trial by metric; none if they are not comparable."""
         if trial.state == "complete":
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]
@@ -327,19 +344,19 @@ class Record:
         for name, index in names.items():
             if (host := attributes.get(f"{name}{_HOST}")) is not None:
                 self.hosts[number, index] = Host(**host)
-        noted = {name: attributes[name] for name in (*_AMOUNTS, _COST, _RETRY_OF) if name in attributes}
+        others = {name: attributes[name] for name in (*_AMOUNTS, _COST, _RETRY_OF) if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))
-        trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, learned=learned, **noted)
+        trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, learned=learned, **others)
         has_failed = any(outcome.error for outcome in outcomes.values())
         is_cut = (state == "failed" and has_failed) or (state == "stopped" and outcomes)
         if len(outcomes) < self.layout.size and not is_cut:
-            # Whatever the state: another program may have told a result of it.
+            # Ignore the state, because another program may have set it with `study.tell`.
             return trial
         return self._finished(trial, outcomes, is_stopped=state == "stopped")
 
 
 def memory_record(goal: Goal, layout: TaskLayout, trials: Iterable[Trial] = ()) -> Record:
-    """Return a record of these trials in the memory of this process: for searches over tables, and a look ahead."""
+    """Return a record of these trials in memory, for searches over tables and simulations."""
     record = Record(Rows(), goal, layout)
     record._trials = {trial.number: trial for trial in trials}
     return record

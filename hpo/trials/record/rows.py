@@ -1,7 +1,7 @@
-"""Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
+"""Writes a record into an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
 
-Other programs may write trials into it too: those are left alone, and what they queue there (`enqueue_trial`) is read.
-So a trial has a number of its own, beside the one in Optuna.
+Other programs may write trials into the storage, too. These are ignored, except queued ones (`enqueue_trial`). So a
+trial has a number in the study, which may differ from its number in Optuna.
 """
 
 import logging
@@ -43,7 +43,7 @@ _SHOWN = 5
 
 
 class OptunaRows(Rows):
-    """The rows of one study in an Optuna storage; a `guard` is notified of every completed write."""
+    """The rows of a study in an Optuna storage; its `guard` is notified of every completed write."""
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
@@ -53,11 +53,11 @@ class OptunaRows(Rows):
         self._calls = Tables.reflected(storage.engine, study_id, self._distributions) or _PublicCalls(
             storage, study_id, self._distributions
         )
-        # Optuna's ids of our trials; as of the last reading, how many rows those had, and the trials of other programs.
+        # Optuna's ids of our trials by number; at the last reading, the number of our rows and other programs' trials.
         self._ids: dict[int, int] = {}
         self._num_rows = 0
         self._others: Sequence[FrozenTrial] = ()
-        # Optuna's numbers of the trials that were told, and of the queued ones that were returned.
+        # Optuna's numbers of the other trials in earlier warnings, and of the queued trials that were returned.
         self._warned: set[int] = set()
         self._returned: set[int] = set()
         self.guard: Guard | None = None
@@ -82,20 +82,20 @@ class OptunaRows(Rows):
         attributes: Mapping[str, Any],
         constraints: Mapping[str, float],
     ) -> None:
-        """Write the last user attributes of a trial, its constraints as Optuna has them, its scores and final state."""
+        """Write the last user attributes of a trial, its constraints in Optuna's form, its scores and final state."""
         own = constraint_attributes(constraints)
         with self._writing(len(attributes)):
-            is_ask_and_tell = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
-        if is_ask_and_tell:
-            _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
+            has_replaced = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
+        if has_replaced:
+            _log.warning("record: another program wrote a result of trial %d; our own has replaced it", number)
 
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Return number, point, state and attributes of every trial of ours; DamagedRecordError if one is missing."""
+        """Return number, point, state and attributes of our trials; raise DamagedRecordError if one is missing."""
         trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
         own = trials_of_study(trials, self.read_note(LAST))
         missing = next((number for number in range(len(own)) if number not in own), None)
         if missing is not None:
-            raise DamagedRecordError(f"{self.address} is short: trial {missing} of {max(own) + 1} is missing")
+            raise DamagedRecordError(f"{self.address} is incomplete: trial {missing} of {max(own) + 1} is missing")
         self._ids = {number: trial._trial_id for number, trial in own.items()}
         self._num_rows = sum(1 + len(trial.user_attrs) for trial in trials if ROUND in trial.user_attrs)
         self._others = [
@@ -109,27 +109,27 @@ class OptunaRows(Rows):
         ]
 
     def warn_of_other_trials(self) -> None:
-        """Warn of the trials, when it was last read, that are not of this study; of each once."""
+        """Warn of other programs' trials at the last reading; of each trial once."""
         others = [trial.number for trial in self._others if trial.number not in self._warned]
         if not others:
             return
         self._warned.update(others)
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         numbers = ", ".join(map(str, others[:_SHOWN])) + more
-        message = "record: another program wrote trials into %s, which are left alone (in Optuna number %s)"
+        message = "record: another program wrote trials into %s; they are ignored (Optuna's numbers: %s)"
         _log.warning(message, self.address, numbers)
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return Optuna's number and the parameters of the trials that wait there; each once."""
+        """Return Optuna's number and the parameters of the waiting trials; each trial once."""
         waiting = self._storage.get_all_trials(self._study_id, deepcopy=False, states=(TrialState.WAITING,))
         new = [trial for trial in waiting if trial.number not in self._returned]
         self._returned.update(trial.number for trial in new)
-        # As Optuna reads them: `enqueue_trial` writes no parameters, since their distributions are not known there.
+        # `enqueue_trial` knows no distributions, so it writes the parameters to this attribute.
         return [(trial.number, trial.system_attrs.get("fixed_params", trial.params)) for trial in new]
 
     @property
     def address(self) -> str:
-        """The file, or the address without its password."""
+        """The path of the SQLite file, or the address without its password."""
         url = self._storage.engine.url
         return str(url.database) if url.drivername.startswith("sqlite") else url.render_as_string()
 
@@ -140,11 +140,11 @@ class OptunaRows(Rows):
         self._notes[key] = value
 
     def read_note(self, key: str) -> Any:
-        """Return a user attribute of the study, as it was read first or written here; None where it is not there."""
+        """Return a user attribute of the study, as first read or last written here; None if it does not exist."""
         return self._notes.get(key)
 
     def mark(self) -> Mark:
-        """Return the study's progress: its trials as they were last read, and the attributes of both."""
+        """Return the progress of the record: the number of rows of its trials at the last reading, and of its notes."""
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
 
@@ -158,7 +158,7 @@ class OptunaRows(Rows):
 
     @cached_property
     def _notes(self) -> dict[str, Any]:
-        """The notes, read once: nobody but the one driver of a study writes them."""
+        """The notes, read once, because only the driver of the study writes them."""
         return self._read_notes()
 
     def _read_notes(self) -> dict[str, Any]:
@@ -167,18 +167,18 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _name_changes(self) -> Iterator[None]:
-        """Name what another program has done to the study while this one has it open."""
+        """Raise StudyError in place of errors caused by another program's changes to the open study."""
         try:
             yield
         except (KeyError, OptunaError, IntegrityError) as error:
             raise StudyError(
                 f"record: another program has changed or deleted the study in {self.address} ({first_line(error)}); "
-                f"`hpo resume` goes on with what is sound"
+                f"run `hpo resume` to continue from the last sound state"
             ) from error
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Name the machine's faults in a write of so many new rows; then notify the guard."""
+        """Name the machine's errors in a write of so many new rows; then notify the guard."""
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
             self._name_changes(),
@@ -189,7 +189,7 @@ class OptunaRows(Rows):
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """Return Optuna's distribution of a dimension, categorical for finite ones, of the values of `to_stored`."""
+    """Return Optuna's distribution of a dimension, for the values of `to_stored`; categorical if it is finite."""
     if not isinstance(dimension, Range):
         return CategoricalDistribution(list(map(to_stored, dimension.values)))
     if dimension.integer:
@@ -198,24 +198,24 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def point_of(trial: FrozenTrial, dimensions: Iterable[Dimension]) -> Point:
-    """Return the trial's values of these dimensions, without those that it does not have."""
+    """Return the point of a trial: its values of these dimensions, without inactive ones."""
     return {d.key: from_stored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
 
 
 def directions_of(study: Study) -> list[Direction]:
-    """Return which scores of an Optuna study are better, of each of its objectives."""
+    """Return the directions of an Optuna study, one per objective."""
     return ["maximize" if each == StudyDirection.MAXIMIZE else "minimize" for each in study.directions]
 
 
 def name_metrics(study: Study, names: Sequence[str]) -> None:
-    """Write the names of an Optuna study's metrics where Optuna and its dashboard look for them."""
+    """Set the names of an Optuna study's metrics, which optuna-dashboard displays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         study.set_metric_names(list(names))
 
 
 def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
-    """Return Optuna's own attributes of a trial with these constraints, each above 0 where it is not kept."""
+    """Return Optuna's system attributes of a trial with these constraints; a value above 0 violates one."""
     if not constraints:
         return {}
     trial = create_trial(state=TrialState.FAIL)
@@ -225,9 +225,9 @@ def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
 
 
 def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[int, FrozenTrial]:
-    """Return the trials that the record of the study with this id wrote, by their own numbers.
+    """Return the trials of the study with this id, by their numbers in the study.
 
-    Of each it is the first, since others may copy one.
+    The first trial of a number is ours, because other programs may copy it.
     """
     own: dict[int, FrozenTrial] = {}
     for trial in trials:
@@ -237,10 +237,10 @@ def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[in
 
 
 class _PublicCalls:
-    """Writes trials by Optuna's public calls, where its tables have not the form that `Tables` knows.
+    """Writes trials by Optuna's public calls, for storages whose tables differ from those of `Tables`.
 
-    Each call is its own transaction: after a driver died between the last outcome and the state, Optuna calls a trial
-    running that is read here as finished. Of choices 1 and true, or 0 and false, Optuna stores the first.
+    Each call is a transaction of its own. If the driver dies between the last outcome and the state, the trial has
+    ended here, but is running in Optuna. If a dimension has both 1 and true, or 0 and false, Optuna stores the first.
     """
 
     def __init__(self, storage: RDBStorage, study_id: int, distributions: Mapping[str, BaseDistribution]) -> None:
@@ -269,7 +269,7 @@ class _PublicCalls:
         attributes: Mapping[str, Any],
         own: Mapping[str, Any],
     ) -> bool:
-        """Write the last attributes, then scores and final state; return False, since no result is replaced."""
+        """Write the last attributes, then scores and final state; return False, because it replaces no result."""
         self.add(trial_id, attributes)
         for key, value in own.items():
             self._storage.set_trial_system_attr(trial_id, key, value)

@@ -1,4 +1,4 @@
-"""Creates, reads and continues a record in an Optuna storage: the study's own file, or one given by address."""
+"""Creates, reads and continues records in Optuna storages: a study's own file, or the storage at an address."""
 
 import functools
 import logging
@@ -33,10 +33,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Stored:
-    """Where the record of a study is, and what must be known to read it.
+    """The storage of a study's record, and all that is needed to read it.
 
-    Only a storage that `is_own`, of this study alone, is marked and backed up: for others in it that would be wrong.
-    `check` gets the format number that the record notes, before anything else is read, and raises StudyError.
+    Attributes:
+        url: the address of the Optuna storage.
+        name: the name of the study.
+        space, goal, layout: the search space, the goal, and the tasks of a trial.
+        check: is called with the format number of the record, before anything else is read, and may raise StudyError.
+        is_own: whether the storage holds this study only; only such a storage has a mark and a backup.
     """
 
     url: str
@@ -49,16 +53,20 @@ class Stored:
 
     @property
     def own_file(self) -> Path | None:
-        """The file of SQLite that holds this study only; None for other storages."""
+        """The SQLite file that holds this study only; None for other storages."""
         return sqlite_path(self.url) if self.is_own else None
 
 
-# The rows of a record that can be read, and the record.
+# The rows of a record, and the record.
 _Opened = tuple[OptunaRows, Record]
 
 
 def create_record(study: Stored) -> Record:
-    """Create an empty record for a new study; StudyError where the storage holds that name, or cannot be opened."""
+    """Create an empty record for a new study.
+
+    Raises:
+        StudyError: the storage cannot be opened, or holds a study of that name.
+    """
     storage, name = _open_with_write_ahead(study.url), study.name
     try:
         if name in optuna.get_all_study_names(storage) and _is_half_made(storage, name):
@@ -67,7 +75,7 @@ def create_record(study: Stored) -> Record:
             [StudyDirection[direction.upper()] for direction in study.goal.metrics.values()], name
         )
     except optuna.exceptions.DuplicatedStudyError as error:
-        raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
+        raise StudyError(f"study.storage: already holds a study '{name}'; choose another study.name") from error
     if len(study.goal.metrics) > 1:
         name_metrics(optuna.load_study(study_name=name, storage=storage), [*study.goal.metrics])
     rows = OptunaRows(storage, study_id, study.space)
@@ -79,8 +87,12 @@ def create_record(study: Stored) -> Record:
 
 
 def read_record(study: Stored) -> Record:
-    """Open the record of an existing study for reading; StudyError where it is not there, or not whole."""
-    # Before the rows, since a search may write more of them: a record is never behind its mark.
+    """Open the record of an existing study for reading.
+
+    Raises:
+        StudyError: the record is missing or damaged.
+    """
+    # Read the mark before the rows, because a search may write meanwhile: a record is never behind its mark.
     mark = own_file.read_mark(study.own_file) if study.own_file else None
     rows, record = _open(study)
     _refuse_behind(rows, mark)
@@ -89,10 +101,13 @@ def read_record(study: Stored) -> Record:
 
 
 def continue_record(study: Stored) -> Record:
-    """Open the record of an existing study to continue it; the caller holds the study's lock.
+    """Open the record of an existing study to continue it; the caller must hold the study's lock.
 
-    One that is damaged, missing or an older copy is replaced by its backup, which only a study's own file has. What
-    that lacks is trained again, to the same results. StudyError where there is no such study, or no sound backup.
+    The backup of a study's own file replaces a record that is damaged, missing or an older copy. Outcomes that the
+    backup lacks are trained again, with the same results.
+
+    Raises:
+        StudyError: the study does not exist, or its record is damaged and has no sound backup.
     """
     path = study.own_file
     if path is None:
@@ -110,7 +125,7 @@ def continue_record(study: Stored) -> Record:
 
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return the record with more rows of the backup and the opened one; raise where there is neither."""
+    """Return the backup or the opened record, whichever has more rows; raise StudyError if there is neither."""
     backup, why, copy = None, "", own_file.copy_of_backup(path)
     if copy is not None:
         try:
@@ -120,23 +135,23 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
             backup, why = None, f" ({str(error).replace(str(copy), backup_path(path).name)})"
     if backup is None and opened is None:
         raise StudyError(
-            f"record: {reason}, and there is no sound backup of it{why}; restore a good copy, or start again with "
-            f"another study.name"
+            f"record: {reason}, and it has no sound backup{why}; restore a good copy, or start again with another "
+            f"study.name"
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
-        _log.warning("record: %s, and so is its backup; what is missing is trained again", reason)
+        _log.warning("record: %s, and so is its backup; missing outcomes are trained again", reason)
         return opened
     for each in filter(None, (backup, opened)):
         each[1].close()
     assert copy is not None
     aside = own_file.replace_database(path, copy)
-    kept = f", which is kept as {aside.name}" if aside.exists() else ""
-    _log.warning("record: %s%s; its backup has replaced it, and what that lacks is trained again", reason, kept)
+    old = f" (now {aside.name})" if aside.exists() else ""
+    _log.warning("record: %s%s; its backup has replaced it, and missing outcomes are trained again", reason, old)
     return _open(study)
 
 
 def open_rows(url: str, name: str, space: Space) -> OptunaRows:
-    """Open the rows of an existing study without reading them; StudyError where it is not in the storage."""
+    """Open the rows of a study without reading them; raise StudyError if the storage does not hold the study."""
     storage, study_id = _find(url, name)
     return OptunaRows(storage, study_id, space)
 
@@ -148,13 +163,13 @@ def _open(study: Stored) -> _Opened:
 
 
 def _read(rows: OptunaRows, study: Stored) -> Record:
-    """Return the record that these rows hold; DamagedRecordError where they are not those that were written."""
+    """Return the record of these rows; raise DamagedRecordError if they are damaged."""
     with name_damage(rows):
         return Record(rows, study.goal, study.layout)
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
-    """Let a guard watch the rows of a study's own file."""
+    """Give the rows of a study's own file a guard, which keeps the mark and the backup."""
 
     def refuse_damaged(mark: Mark) -> None:
         _read(rows, study)
@@ -167,34 +182,36 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
     if mark is not None and mark.study_id != rows.mark().study_id:
         path = Path(rows.address)
         raise StudyError(
-            f"record: {path} is the record of another study of that name; restore this study's own, or remove it: "
-            f"then {backup_path(path)} replaces it"
+            f"record: {path} is the record of another study of that name; restore this study's record, or remove the "
+            f"file: then {backup_path(path)} replaces it"
         )
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError where the rows, as they were read, are fewer than the mark says."""
+    """Raise DamagedRecordError if there are fewer rows than the mark says."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
-        raise DamagedRecordError(f"{rows.address} is an older copy, or has lost rows: it holds {number} of {mark.rows}")
+        raise DamagedRecordError(
+            f"{rows.address} is an older copy, or has lost rows: it holds {number} of {mark.rows} rows"
+        )
 
 
 @contextmanager
 def name_damage(rows: OptunaRows) -> Iterator[None]:
-    """Raise DamagedRecordError for any error inside; StudyError where another process has the record."""
+    """Raise DamagedRecordError in place of any error, and StudyError if another process has locked the record."""
     try:
         yield
     except DamagedRecordError:
         raise
     except Exception as error:
-        # Damage causes errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
+        # A damaged file can cause errors of any type.
         if _is_locked(error):
-            raise StudyError(f"record: {rows.address} is locked by another process; end that first") from error
+            raise StudyError(f"record: {rows.address} is locked by another process; end that process first") from error
         raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
 
 
 def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
-    """Copy a study's file, which nothing may be writing, and rename the study in the copy."""
+    """Copy a study's file and rename the study in the copy; no process may write to the file meanwhile."""
     with closing(sqlite3.connect(own_file.copy_database(path, target))) as copy:
         is_renamed = rename_study(copy, name, other)
     if not is_renamed:
@@ -205,7 +222,7 @@ def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
 
 
 def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
-    """Return Optuna's number of a study and its notes, without reading its trials; StudyError where it is missing."""
+    """Return the id of a study in Optuna and its notes, without reading trials; raise StudyError if it is missing."""
     storage, study_id = _find(url, name)
     notes = storage.get_study_user_attrs(study_id)
     storage.remove_session()
@@ -225,7 +242,7 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
 
 
 def _is_half_made(storage: RDBStorage, name: str) -> bool:
-    """Return whether our driver died or failed while it created this study."""
+    """Return whether a driver died or failed while it created this study."""
     study_id = storage.get_study_id_from_name(name)
     notes = storage.get_study_user_attrs(study_id)
     return FIRST in notes and LAST not in notes and storage.get_n_trials(study_id) == 0
@@ -244,10 +261,13 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:
-    """Log writes ahead: half the time per trial; only a crash of the machine can lose some, which are trained again."""
+    """Use write-ahead logging, which halves the time per trial.
+
+    Only a crash of the machine can lose writes; the lost outcomes are trained again.
+    """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    # Another program may hold the file for a while, such as one that copies it.
+    # Another program may lock the file for a while, such as one that copies it.
     connection.execute("PRAGMA busy_timeout=60000")
 
 
@@ -260,12 +280,12 @@ def _is_locked(error: BaseException) -> bool:
     return False
 
 
-# The one placeholder that Optuna fills into an address.
-_MARK = "{SCHEMA_VERSION}"
+# The only placeholder that Optuna replaces in an address.
+_PLACEHOLDER = "{SCHEMA_VERSION}"
 
 
 def sqlite_path(url: str) -> Path | None:
-    """Return the file of a SQLite storage; None for other storages."""
+    """Return the path of a SQLite storage; None for other storages."""
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -274,48 +294,52 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the address of a SQLite file as a storage; % and ? have a meaning in addresses."""
+    """Return the storage address of a SQLite file; it escapes % and ?, which have a meaning in addresses."""
     return f"sqlite:///{str(path.absolute()).replace('%', '%25').replace('?', '%3F')}"
 
 
 def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
-    """Raise StudyError for a `study.storage` that SQLAlchemy cannot use, or without a file; hide secret `values`."""
-    told = hide_secrets(url, values)
+    """Raise StudyError if SQLAlchemy cannot use a `study.storage`, or it names no file; hide secret `values`."""
+    redacted = hide_secrets(url, values)
     try:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
     except (ArgumentError, ImportError, ValueError) as error:
         raise StudyError(
-            f"study.storage: {told} cannot be used: {hide_secrets(first_line(error), values)}; it must be null, or an "
-            f"Optuna storage such as sqlite:///file.db"
+            f"study.storage: {redacted} cannot be used: {hide_secrets(first_line(error), values)}; it must be null, or "
+            f"an Optuna storage such as sqlite:///file.db"
         ) from error
     if not parsed.drivername.startswith("sqlite"):
         return
     if not parsed.database or parsed.database.startswith((":memory:", "file:")):
-        raise StudyError(f"study.storage: '{told}' does not name a file; give one, such as sqlite:///file.db, or null")
+        raise StudyError(
+            f"study.storage: '{redacted}' does not name a file; give one, such as sqlite:///file.db, or null"
+        )
     if not (folder := Path(parsed.database).parent).is_dir():
-        raise StudyError(f"study.storage: there is no folder {folder} for '{told}'; make it, or give another file")
+        raise StudyError(
+            f"study.storage: the folder {folder} of '{redacted}' does not exist; create it, or give another file"
+        )
 
 
 def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
-    """Open an Optuna storage, also a new file of SQLite; a StudyError begins with `where` and ends with `hint`."""
+    """Open an Optuna storage, or create a SQLite file; a StudyError begins with `where` and ends with `hint`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = sqlite_path(url)
-    # Optuna takes braces for placeholders, also in a folder's name.
-    address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_MARK}}}", _MARK)
+    # Optuna replaces braces as placeholders, also in the name of a folder.
+    address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_PLACEHOLDER}}}", _PLACEHOLDER)
     options: dict[str, Any] = {}
     if path is not None and is_frozen(path):
-        # SQLAlchemy's connections go from thread to thread.
+        # SQLAlchemy uses a connection in several threads.
         options["creator"] = functools.partial(connect, path, check_same_thread=False)
     try:
         return RDBStorage(address, options, skip_compatibility_check=path is not None and _is_of_this_optuna(path))
     except Exception as error:
-        # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
+        # SQLAlchemy, its drivers and Optuna each raise their own types.
         raise StudyError(hide_secrets(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
 
 
 def _is_of_this_optuna(path: Path) -> bool:
-    """Return whether this Optuna made a file of SQLite: to find that out itself, it takes a tenth of a second."""
+    """Return whether this version of Optuna made a SQLite file; Optuna's own check takes a tenth of a second."""
     if not path.is_file():
         return False
     with suppress(sqlite3.Error), closing(connect(path, timeout_seconds=5.0)) as connection:

@@ -1,7 +1,7 @@
-"""Rules between hyperparameters, such as `model.d_model % model.num_heads == 0`: a small language, read safely.
+"""Rules between hyperparameters, such as `model.d_model % model.num_heads == 0`, in a small and safe language.
 
-Python's `eval` is not used: the expression is parsed and its nodes are computed here, so it can contain nothing else
-than numbers, texts, true/false/none, dotted keys, arithmetic, (chained) comparisons, `in`, `and`, `or`, `not`,
+This module parses an expression and computes its nodes itself, without Python's `eval`. So an expression can contain
+only numbers, texts, true/false/none, dotted keys, arithmetic, (chained) comparisons, `in`, `and`, `or`, `not`, and
 brackets.
 """
 
@@ -43,7 +43,14 @@ Rule = Callable[[Point], Any]
 
 @dataclass(frozen=True)
 class Constraint:
-    """A rule that every point must fulfil: over the searched `keys`, and others whose values are `fixed`."""
+    """A rule that every point must keep.
+
+    Attributes:
+        text: the expression.
+        keys: the searched keys in it.
+        rule: computes the expression from the values of all its keys.
+        fixed: the values of its other keys.
+    """
 
     text: str
     keys: tuple[str, ...]
@@ -51,7 +58,7 @@ class Constraint:
     fixed: Point
 
     def holds(self, point: Point) -> bool:
-        """Return whether a point fulfils it, or lacks a key of it; SpaceError where it cannot be computed."""
+        """Return whether a point keeps the rule, or lacks a key of it; raise SpaceError if it cannot be computed."""
         if any(key not in point for key in self.keys):
             return True
         try:
@@ -62,7 +69,7 @@ class Constraint:
 
 
 def read_constraint(text: Any, searched: Sequence[str], fixed: Point) -> Constraint:
-    """Return the rule that a text says, over searched and `fixed` keys; SpaceError where it says none."""
+    """Return the rule of an expression over searched and `fixed` keys; raise SpaceError if it is not valid."""
     if not isinstance(text, str) or not text.strip() or len(text) > _MAX_LENGTH:
         raise SpaceError(f"space.require: must be an expression of at most {_MAX_LENGTH} characters, given {text!r}")
     try:
@@ -75,15 +82,15 @@ def read_constraint(text: Any, searched: Sequence[str], fixed: Point) -> Constra
     known = {*searched, *fixed}
     for key in keys:
         if key not in known:
-            raise SpaceError(f"space.require: '{text}' names '{key}', which is not a key{nearest(key, known)}")
-    named = tuple(key for key in searched if key in keys)
-    if not named:
-        raise SpaceError(f"space.require: '{text}' names no searched key; searched are {', '.join(searched)}")
-    return Constraint(text, named, rule, {key: fixed[key] for key in keys if key not in searched})
+            raise SpaceError(f"space.require: '{text}' has the unknown key '{key}'{nearest(key, known)}")
+    own = tuple(key for key in searched if key in keys)
+    if not own:
+        raise SpaceError(f"space.require: '{text}' must name a searched key; searched keys: {', '.join(searched)}")
+    return Constraint(text, own, rule, {key: fixed[key] for key in keys if key not in searched})
 
 
 def _keys(node: ast.AST) -> list[str]:
-    """Return the dotted keys of an expression in their order."""
+    """Return the dotted keys of an expression, in their order."""
     if isinstance(node, ast.Name | ast.Attribute):
         key = ast.unparse(node)
         return [] if key in _NAMES else [key]
@@ -91,7 +98,7 @@ def _keys(node: ast.AST) -> list[str]:
 
 
 def _rule(node: ast.AST) -> Rule:
-    """Return the function that computes a node; refuse what is not in the language."""
+    """Return the function that computes a node; raise ValueError if the node is not in the language."""
     match node:
         case ast.Constant(value=int() | float() | str() as value):
             return lambda _: value
@@ -128,7 +135,7 @@ def _is_dotted(node: ast.AST) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return the value if it is a number: a text times a number would be a text of any length."""
+    """Return a number unchanged; raise TypeError for others, because text * number could be a text of any length."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
     return value

@@ -1,7 +1,7 @@
 """The three kinds of dimension: ordered values, unordered choices, and ranges.
 
 Each may have a condition (`when`: it is active only with these values of other dimensions) and a default, the value
-around which a search starts. A list or a mapping may be one value, such as layers of `[64, 32]`.
+around which a search starts. A list or a mapping may be a value, such as layers of `[64, 32]`.
 """
 
 import json
@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-# Created once: `json.dumps` would create an encoder for every point.
+# `json.dumps` would create an encoder for every point.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def canonical_text(value: Any) -> str:
-    """Return canonical JSON (sorted names, no blanks), which is the identity of points and of structured values."""
+    """Return canonical JSON (sorted names, no blanks): the identity of points, and of lists and mappings as values."""
     return _CANONICAL.encode(value)
 
 
 class _OneValue:
-    """Compares by canonical JSON, so that it can be looked up as numbers and texts can; `str` gives that text."""
+    """A hashable list or mapping, which is compared by its canonical JSON; `str` returns this text."""
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -37,23 +37,23 @@ class _OneValue:
         return canonical_text(self)
 
 
-class ListValue(_OneValue, list[Any]):  # type: ignore[misc]  # Two ways to compare; the first is meant.
-    """A list that is one value; never changed in place."""
+class ListValue(_OneValue, list[Any]):  # type: ignore[misc]  # Both bases define `__eq__`; the first one is used.
+    """A list that is one value; it must not be changed in place."""
 
 
 class DictValue(_OneValue, dict[str, Any]):  # type: ignore[misc]  # As above.
-    """A mapping that is one value; never changed in place."""
+    """A mapping that is one value; it must not be changed in place."""
 
 
 def as_value(value: Any) -> Any:
-    """Return a list or mapping as one value, and all else as it is."""
+    """Return a list or mapping as one value, and all else unchanged."""
     if isinstance(value, Mapping):
         return DictValue(value)
     return ListValue(value) if isinstance(value, list | tuple) else value
 
 
 def as_values(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a point that was kept as JSON."""
+    """Return a point that was read from JSON, with its lists and mappings as values."""
     return {key: as_value(value) for key, value in point.items()}
 
 
@@ -63,12 +63,12 @@ Condition = Mapping[str, tuple[Value, ...]]
 
 
 class NoDefault:
-    """Marks a dimension without a default, since None may be a value."""
+    """Marks a dimension without a default, because None may be a value."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """A finite dimension whose values have an order: layers, widths, batch sizes, a log-spaced list."""
+    """A finite dimension with an order, such as layers, widths, batch sizes or log-spaced values."""
 
     key: str
     values: tuple[Value, ...]
@@ -77,23 +77,23 @@ class Values:
     ordered = True
 
     def draw(self, rng: np.random.Generator) -> Value:
-        """Return one value, all equally likely."""
+        """Return a random value; all are equally likely."""
         return self.values[int(rng.integers(len(self.values)))]
 
 
 @dataclass(frozen=True)
 class Choices(Values):
-    """A finite dimension without an order: optimizer, nonlinearity; also of lists and mappings."""
+    """A finite dimension without an order, such as an optimizer; its values may be lists or mappings."""
 
     ordered = False
 
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from `low` to `high`, both included; uniform on the logarithm with `log`.
+    """All numbers from `low` to `high`, both included; uniform on the logarithmic scale with `log`.
 
     Integers on a logarithmic scale are log-uniform over [low - 1/2, high + 1/2] and then rounded, so that every integer
-    has its share of the interval (as in Optuna's IntDistribution).
+    has its share of the interval, as in Optuna's IntDistribution.
     """
 
     key: str
@@ -111,12 +111,12 @@ class Range:
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
     def to_unit(self, value: float) -> float:
-        """Return the position of a value in the range, 0 to 1, on its own scale."""
+        """Return the position of a value in the range, 0 to 1, on the range's scale."""
         low, high = self._bounds()
         return ((math.log(value) if self.log else value) - low) / (high - low) if high > low else 0.5
 
     def from_unit(self, unit: float) -> Value:
-        """Return the value at a position 0 to 1 of the range; positions outside are clipped."""
+        """Return the value at a position in the range, 0 to 1; positions outside are clipped."""
         low, high = self._bounds()
         value = low + min(max(unit, 0.0), 1.0) * (high - low)
         value = math.exp(value) if self.log else value
@@ -125,12 +125,12 @@ class Range:
         return float(min(max(value, self.low), self.high))
 
     def draw(self, rng: np.random.Generator) -> Value:
-        """Return one value, uniform (log-uniform with `log`)."""
+        """Return a random value, uniform (log-uniform with `log`)."""
         return self.from_unit(float(rng.random()))
 
     @property
     def values(self) -> Sequence[Value]:
-        """The integers of the range; empty for a range of fractions."""
+        """The integers of the range; empty if it is not one of integers."""
         return range(int(self.low), int(self.high) + 1) if self.integer else ()
 
 
@@ -138,7 +138,7 @@ Dimension = Values | Choices | Range
 
 
 def allows(dimension: Dimension, value: Value) -> bool:
-    """Return whether the value is one of the dimension's; true and 1 are different values."""
+    """Return whether a dimension has a value; true and 1 are different values."""
     if not isinstance(dimension, Range):
         return any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in dimension.values)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -147,26 +147,29 @@ def allows(dimension: Dimension, value: Value) -> bool:
 
 
 def canonical(dimension: Dimension, value: Any) -> Value:
-    """Return an allowed value in the dimension's own type: 1 as 1.0 for fractions, since a point's key is its text."""
+    """Return an allowed value with the type of the dimension: 1 becomes 1.0 in a range of fractions.
+
+    The key of a point is its text, so the type matters.
+    """
     if isinstance(dimension, Range):
         return int(value) if dimension.integer else float(value)
     return next(v for v in dimension.values if v == value and isinstance(v, bool) == isinstance(value, bool))
 
 
 def to_stored(value: Value) -> int | float | str | bool | None:
-    """Return a value as Optuna's storages keep it: lists and mappings as canonical JSON."""
+    """Return a value in a form that Optuna's storages support: lists and mappings become canonical JSON."""
     return str(value) if isinstance(value, ListValue | DictValue) else value
 
 
 def from_stored(dimension: Dimension, value: Any) -> Any:
-    """Return the list or mapping of which `to_stored` made a text, which no other choice is; all else as it is."""
+    """Return the value of a dimension from its stored form; the inverse of `to_stored`."""
     if isinstance(dimension, Range) or not isinstance(value, str):
         return as_value(value)
     return next((v for v in dimension.values if isinstance(v, ListValue | DictValue) and str(v) == value), value)
 
 
 def describe(dimension: Dimension) -> dict[str, Any]:
-    """Return the dimension as a JSON-able dict: key, kind, and its values or bounds and scale."""
+    """Return a dimension as a JSON-able dict: key, kind, and its values, or its bounds and scale."""
     fields: dict[str, Any] = {"key": dimension.key}
     if isinstance(dimension, Range):
         fields |= {"kind": "range", "low": dimension.low, "high": dimension.high}

@@ -1,4 +1,4 @@
-"""Points that somebody writes down: those of `space.first`, tried before the strategy's own, and the default one."""
+"""Reads points that the user writes: those of `space.first`, which come before the strategy's own, and the default."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,19 +15,21 @@ _MISSING = object()
 
 
 class NoDefaultError(SpaceError):
-    """A point leaves out a key that has no default: for the default configuration, that there is none."""
+    """A point lacks a key without a default; so without other values, there is no default configuration."""
 
     def __init__(self, where: str, key: str) -> None:
-        super().__init__(f"{where}: {key} is missing, and has no default; give it")
+        super().__init__(f"{where}: {key} is missing and has no default; give it a value")
         self.key = key
 
 
 def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
-    """Return the points given by a mapping of keys (nested or dotted) to values, by `default`, or by a list of these.
+    """Return the points of a mapping of keys (nested or dotted) to values, of `default`, or of a list of these.
 
-    The word `default` means the default configuration, and nothing where that is not in the space. What a mapping
-    leaves out and has no default has its value in `fixed`, the configuration's own by dotted key. SpaceError for an
-    unknown key, a value outside of its range, a broken rule, or a repeated point.
+    `default` is the default configuration; it is skipped if it is not in the space. A key that a mapping lacks has the
+    default of its dimension, else its value in `fixed`, the configuration's own values by dotted key.
+
+    Raises:
+        SpaceError: a key is unknown, a value is outside of its range, a rule is broken, or a point occurs twice.
     """
     entries = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(entries, Sequence):
@@ -49,18 +51,20 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
 
 
 def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return each dimension's default, or else the configuration's value.
+    """Return the default configuration: the default of each dimension, else the configuration's own value.
 
-    NoDefaultError where a dimension has neither, so that there is no default configuration; SpaceError where it is not
-    in the space.
+    Raises:
+        NoDefaultError: a dimension has neither, so there is no default configuration.
+        SpaceError: the default configuration is not in the space.
     """
     return read_point("the default configuration", {}, space, fixed)
 
 
 def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return one point; arguments and errors as of `first_points`, `where` begins the message.
+    """Return one point; arguments and errors are those of `first_points`, and `where` begins each message.
 
-    NoDefaultError comes before any other fault of a value.
+    Raises:
+        NoDefaultError: a key is missing and has no default; this comes before any other error of a value.
     """
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
@@ -72,7 +76,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
             continue
         default = at(fixed, dimension.key, _MISSING) if dimension.default is NoDefault else dimension.default
         value: Any = values.get(dimension.key, default)
-        # None stands for no value, unless it is one of those to choose from.
+        # None means no value, unless the dimension has None as a value.
         if value is _MISSING or (value is None and dimension.key not in values and not allows(dimension, None)):
             raise NoDefaultError(where, dimension.key)
         value = from_stored(dimension, value)
@@ -82,19 +86,19 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
             outside.append(f"{dimension.key}={repr(value)[:_SHOWN]} is not in its range ({range_text(dimension)})")
         point[dimension.key] = value
     if outside:
-        raise SpaceError(f"{where}: {outside[0]}; give one that is")
+        raise SpaceError(f"{where}: {outside[0]}; give a value in the range")
     inactive = [key for key in values if key not in point]
     if inactive:
-        raise SpaceError(f"{where}: '{inactive[0]}' does not exist with these values (its 'when'); remove it")
+        raise SpaceError(f"{where}: '{inactive[0]}' is inactive with these values, by its 'when'; remove it")
     if not space.keeps_rules(point):
         raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")
     return point
 
 
 def given_values(where: str, entry: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Return the values of a mapping, nested or dotted, by key of the space; SpaceError for a key not searched."""
+    """Return the values of a nested or dotted mapping by key; raise SpaceError for a key that is not searched."""
     flat = flatten(entry)
-    values = {key: said for key in space.keys if (said := at(flat, key, _MISSING)) is not _MISSING}
+    values = {key: value for key in space.keys if (value := at(flat, key, _MISSING)) is not _MISSING}
     for key in flat:
         if not any(key == whole or key.startswith(f"{whole}.") for whole in values):
             raise SpaceError(
@@ -104,14 +108,14 @@ def given_values(where: str, entry: Mapping[str, Any], space: Space) -> dict[str
 
 
 def range_text(dimension: Dimension) -> str:
-    """Return which values a dimension allows, in words."""
+    """Return the allowed values of a dimension as text."""
     if isinstance(dimension, Range):
         return f"{'whole numbers ' if dimension.integer else ''}{dimension.low:g} to {dimension.high:g}"
     return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value) for value in dimension.values)[:_SHOWN]
 
 
 def default_of(space: Space, config: StudyConfig) -> Point | None:
-    """Return the default configuration's point, with scales that at the target; None where it is not in the space."""
+    """Return the default configuration (with scales, at the target); None if there is none in the space."""
     try:
         return default_at_target(space, config)
     except SpaceError:
@@ -119,17 +123,22 @@ def default_of(space: Space, config: StudyConfig) -> Point | None:
 
 
 def default_at_target(space: Space, config: StudyConfig) -> Point:
-    """Return the same point; NoDefaultError where there is no default, SpaceError where it is not in the space."""
+    """Return the default configuration (with scales, at the target).
+
+    Raises:
+        NoDefaultError: there is no default configuration.
+        SpaceError: the default configuration is not in the space.
+    """
     point = default_point(space, flatten(config.objective_config))
     return point if config.study.scales is None else {**point, SCALE: len(config.study.scales)}
 
 
 def why_no_default(space: Space, config: StudyConfig) -> str | None:
-    """Return why there is no default configuration to train; None where there is one, in the space or not."""
+    """Return why there is no default configuration to train; None if there is one, in the space or not."""
     try:
         default_at_target(space, config)
     except NoDefaultError as error:
-        return f"there is no default configuration: {error.key} has no value but those that are searched"
+        return f"there is no default configuration: {error.key} has no value of its own outside of the space"
     except SpaceError:
         pass
     return None

@@ -1,4 +1,4 @@
-"""Reads the dimensions of other tools: objects of Ray Tune, Optuna and SciPy, dicts of W&B and NNI."""
+"""Reads the dimensions of other tools: objects of Ray Tune, Optuna and SciPy, and dicts of W&B and NNI."""
 
 import math
 import re
@@ -17,7 +17,11 @@ _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 
 
 def of_peer(value: Any, where: str) -> dict[str, Any] | None:
-    """Return another tool's dimension, known by its class, as conf/space has it; None for all else, or SpaceError."""
+    """Return another tool's dimension in the form of conf/space; None if the value is no such dimension.
+
+    Raises:
+        SpaceError: the dimension has no counterpart here, or the value is an object of an unknown class.
+    """
     if isinstance(value, Mapping):
         return _of_mapping(value, where)
     kind = type(value)
@@ -27,13 +31,15 @@ def of_peer(value: Any, where: str) -> dict[str, Any] | None:
     has_list = hasattr(value, "tolist") and not isinstance(value, type)
     if isinstance(value, _PLAIN) or has_list or kind.__module__.startswith("hpo."):
         return None
-    raise SpaceError(f"{where}: cannot hold {value!r:.80}, a {kind.__module__}.{kind.__qualname__}; give {_FORMS}")
+    raise SpaceError(
+        f"{where}: must be a dimension, given {value!r:.80} (a {kind.__module__}.{kind.__qualname__}); give {_FORMS}"
+    )
 
 
 def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the space with the groups of W&B's nested sweeps, `{"parameters": {...}}`, as what they hold.
+    """Return the space without the level `parameters` in groups of W&B's nested sweeps, `{"parameters": {...}}`.
 
-    A group that `config` has under this name, too, is one of the user's.
+    If `config` also has a group of this name, the level is the user's own, and stays.
     """
     found: dict[str, Any] = {}
     for name, branch in space.items():
@@ -46,7 +52,7 @@ def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: 
 
 
 def _is_sweep(branch: Any) -> bool:
-    """Return whether a group is one of a nested sweep: `parameters` alone, each of which W&B's words describe."""
+    """Return whether a group is a nested sweep of W&B: it has only `parameters`, in W&B's form."""
     if not isinstance(branch, Mapping) or branch.keys() != {"parameters"}:
         return False
     inner = branch["parameters"]
@@ -56,11 +62,11 @@ def _is_sweep(branch: Any) -> bool:
 
 
 def refuse_whole(space: Mapping[str, Any]) -> None:
-    """Raise SpaceError for a whole sweep of W&B, of which only a part is the space."""
+    """Raise SpaceError for a whole sweep of W&B, which holds more than the space."""
     if isinstance(space.get("method"), str) and isinstance(space.get("parameters"), Mapping):
         raise SpaceError(
-            "space: is a whole sweep of W&B; give its part `parameters`, such as space=sweep['parameters'], and "
-            "metric, direction and strategy by themselves"
+            "space: must be the `parameters` of a W&B sweep, given the whole sweep; give space=sweep['parameters'], "
+            "and metric, direction and strategy separately"
         )
 
 
@@ -74,7 +80,7 @@ def _of_ray(value: Any, where: str) -> dict[str, Any]:
         _refuse(where, f"Ray's {scale.strip('_')}")
     if not all(map(math.isfinite, (value.lower, value.upper))):
         _refuse(where, "a range without ends")
-    # The upper end of Ray's whole numbers is excluded, but not where they have a step.
+    # Ray excludes the upper end of whole numbers, unless they have a step.
     high = value.upper - 1 if kind == "Integer" and step is None else value.upper
     return range_of(where, value.lower, high, is_whole=kind == "Integer", log=scale == "_LogUniform", step=step)
 
@@ -94,7 +100,7 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
     is_log = name in ("loguniform", "reciprocal")
     if not is_log and name not in ("uniform", "randint"):
         _refuse(where, f"SciPy's {name}")
-    # Its place follows the two ends; a moved one is no longer uniform on the logarithmic scale.
+    # `loc` is the third positional argument; with it the distribution is not uniform on the logarithmic scale.
     if is_log and value.kwds.get("loc", [*value.args, 0, 0, 0][2]) != 0:
         _refuse(where, f"SciPy's {name} with a loc")
     low, high = value.support()
@@ -102,12 +108,12 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
 
 
 def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
-    """Return a dimension of W&B, NNI or `tune.grid_search`; None for a group of dimensions, or ours."""
+    """Return the dimension of a dict of W&B, NNI or `tune.grid_search`; None for our own, or a group of dimensions."""
     given = {name: as_number(value) if name in ("min", "max", "q") else value for name, value in given.items()}
     if isinstance(given.get("_type"), str):
         return _of_nni(given["_type"], given.get("_value"), where)
     if set(given) == {"grid_search"} and isinstance(given["grid_search"], Sequence):
-        raise SpaceError(f'{where}: Ray\'s grid_search tries every value: give the list, and strategy="grid"')
+        raise SpaceError(f'{where}: cannot be Ray\'s grid_search; give the list of values, and strategy="grid"')
     is_range = all(is_number(given.get(end)) for end in ("min", "max"))
     is_value = "value" in given and isinstance(given["value"], str | Number | None)
     if "probabilities" in given:
@@ -131,7 +137,7 @@ def _of_sweep(kind: str, given: Mapping[Any, Any], where: str) -> dict[str, Any]
     if low is None or high is None or not (is_number(low) and is_number(high)):
         raise SpaceError(f"{where}: W&B's {kind} must have numbers as min and max, given {dict(given)!r}")
     if kind == "log_uniform":
-        # Its ends are exponents of e.
+        # The ends of W&B's log_uniform are exponents of e.
         low, high = math.exp(low), math.exp(high)
     step = given.get("q", 1) if kind.startswith("q_") else None
     return range_of(where, low, high, is_whole=kind == "int_uniform", log="log" in kind, step=step)
@@ -156,14 +162,14 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
         raise SpaceError(f"{where}: must have a list of values, given {values!r}")
     if any(isinstance(value, Mapping) and "_name" in value for value in values):
         _refuse(where, "a choice with a space of its own", 'a choice of names, and the rest with "when"')
-    # NumPy's numbers as Python's own.
+    # `item` turns NumPy's numbers into Python's own.
     return {"choices": [v.item() if hasattr(v, "item") and not getattr(v, "shape", ()) else v for v in values]}
 
 
 def range_of(
     where: str, low: Any, high: Any, is_whole: bool, log: bool = False, step: Any = None, is_from_low: bool = False
 ) -> dict[str, Any]:
-    """Return a range; `is_from_low`: steps are counted from its lower end, elsewhere from 0."""
+    """Return a range in the form of conf/space; with `is_from_low` steps start at its lower end, else at 0."""
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}
     if step is None or (is_whole and step == 1):
@@ -172,14 +178,14 @@ def range_of(
         _refuse(where, "a step on a logarithmic scale")
     if not is_from_low and any(abs(end / step - round(end / step)) > 1e-6 for end in ends.values()):
         _refuse(
-            where, f"a step {step!r} from {low!r} to {high!r}, which are no multiples of it", "a list of the values"
+            where, f"a step {step!r} from {low!r} to {high!r}, because these are no multiples of it", "a list of values"
         )
     is_all_whole = all(isinstance(number, int) for number in (low, high, step))
     return ({name: int(end) for name, end in ends.items()} if is_all_whole else ends) | {"step": step}
 
 
 def as_number(value: Any) -> Any:
-    """Return the number that a text looks like, and all else as it is."""
+    """Return the number that a text spells, and all else unchanged."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
         return value
     return float(value) if any(sign in value for sign in ".eE") else int(value)
@@ -190,5 +196,5 @@ def _refuse(where: str, what: str, instead: str = _FORMS) -> Never:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number; true and false are none."""
+    """Return whether a value is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

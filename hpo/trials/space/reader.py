@@ -1,4 +1,4 @@
-"""Reads a space from the configuration, with errors that name the faulty key."""
+"""Reads a space from the configuration, and refuses faulty ones with errors that name the key."""
 
 import math
 import re
@@ -28,20 +28,21 @@ from hpo.trials.space.first_points import first_points
 from hpo.trials.space.space import Point, Space
 
 FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "step", "when", "default")
-"""What a dimension may hold."""
+"""The fields of a dimension."""
 
 # Names at the top of a space that are not dimensions.
 _RESERVED = ("require", "first")
-# What neither is a dimension nor holds one.
+# Types of values that are no dimension, and hold none.
 _PLAIN = (str, int, float, bool, type(None))
 
 
 def is_leaf(branch: Mapping[str, Any]) -> bool:
-    """Return whether a branch of a space is a dimension, and its names are fields.
+    """Return whether a branch of a space is a dimension, so that its names are fields.
 
-    They are names of a user's where one beside them is no field, holds a dimension, and is no mistyped field.
+    A branch with names of fields is a group of dimensions if another name in it is no field, holds a dimension, and is
+    no mistyped field.
     """
-    # What has `to_dict` is a dimension in a short form of Python's: `hpo.log(...)`.
+    # An object with `to_dict` is a dimension in a short form: `hpo.log(...)`.
     is_field = any(
         name in FIELDS and not (isinstance(value, Mapping) or hasattr(value, "to_dict"))
         for name, value in branch.items()
@@ -52,7 +53,7 @@ def is_leaf(branch: Mapping[str, Any]) -> bool:
 
 
 def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Return the dimensions as they are written, each with the names that lead to it; at the top all are names."""
+    """Yield the dimensions of a space as they are written, each with its path of names."""
     for name, branch in tree.items():
         inner = (*path, str(name))
         if isinstance(branch, Mapping) and branch and not is_leaf(branch):
@@ -62,9 +63,9 @@ def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the branches of a space with dimensions, and its `require` and `first`, where those are not dimensions."""
+    """Return the dimensions of a space, and its rules: `require` and `first`, unless these are dimensions."""
     keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
-    rules = {name: tree[name] for name, says in _SAYS.items() if name in tree and says(tree[name], keys)}
+    rules = {name: tree[name] for name, is_rule in _IS_RULE.items() if name in tree and is_rule(tree[name], keys)}
     branches = {name: branch for name, branch in tree.items() if name not in rules}
     first = branches.get("first")
     if isinstance(first, Mapping) and "first" in first and _are_points(first["first"], {*keys, "first"}):
@@ -74,7 +75,7 @@ def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]:
-    """Return the space with these points to try first."""
+    """Return the space with these first points."""
     dimension = parted(tree)[0].get("first")
     if dimension is None:
         return {**tree, "first": points}
@@ -82,60 +83,67 @@ def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]
     return {**tree, "first": {**fields, "first": points}}
 
 
-def _are_rules(given: Any, keys: Collection[str]) -> bool:
-    """Return whether `require` holds rules: a text, or a list of texts of which one compares or names a key."""
-    if isinstance(given, _PLAIN):
+def _are_rules(value: Any, keys: Collection[str]) -> bool:
+    """Return whether `require` holds rules: a text, or a list of texts in which one has an operator or a key."""
+    if isinstance(value, _PLAIN):
         return True
-    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         return False
-    return not given or any(set("<>=%") & set(text) or {*re.findall(r"[\w.]+", text)} & {*keys} for text in given)
+    return not value or any(set("<>=%") & set(text) or {*re.findall(r"[\w.]+", text)} & {*keys} for text in value)
 
 
-def _are_points(given: Any, keys: Collection[str]) -> bool:
-    """Return whether `first` holds points: `default`, a list of that or mappings, or a mapping of searched keys."""
-    if isinstance(given, _PLAIN):
+def _are_points(value: Any, keys: Collection[str]) -> bool:
+    """Return whether `first` holds points: `default`, a mapping of searched keys, or a list of these."""
+    if isinstance(value, _PLAIN):
         return True
-    if isinstance(given, list | tuple):
-        return all(isinstance(p, Mapping) or (isinstance(p, str) and nearest(p, ("default",))) for p in given)
-    if not isinstance(given, Mapping) or isinstance(given.get("choices", given.get("values")), list | tuple):
+    if isinstance(value, list | tuple):
+        return all(isinstance(p, Mapping) or (isinstance(p, str) and nearest(p, ("default",))) for p in value)
+    if not isinstance(value, Mapping) or isinstance(value.get("choices", value.get("values")), list | tuple):
         return False
-    if flatten(given).keys() <= {*keys}:
+    if flatten(value).keys() <= {*keys}:
         return True
-    has_leaf = {"low", "high"} <= given.keys() or any(isinstance(v, Mapping) and is_leaf(v) for v in given.values())
-    return not has_leaf and all(isinstance(value, _PLAIN) for value in flatten(given).values())
+    has_leaf = {"low", "high"} <= value.keys() or any(isinstance(v, Mapping) and is_leaf(v) for v in value.values())
+    return not has_leaf and all(isinstance(each, _PLAIN) for each in flatten(value).values())
 
 
-_SAYS = {"require": _are_rules, "first": _are_points}
+_IS_RULE = {"require": _are_rules, "first": _are_points}
 
 
 _MOST_POINTS = 100_000
-# The record keeps the values of a range as floats, in which not every larger whole number exists.
+# The record stores the values of a range as floats, which do not represent every larger whole number.
 _LARGEST_WHOLE = 2**53
 
 
 def space_from_dict(
     tree: Mapping[str, Any], fixed: Mapping[str, Value] | None = None, members: Sequence[Point] | None = None
 ) -> Space:
-    """Read a space that mirrors the trial's config tree; SpaceError names the dimension, what was given and is allowed.
+    """Return the space of a tree that has the form of the objective's configuration.
 
     A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`, `step`), and
-    optionally `when` and `default`; a bare list is short for `values`. At the top, `require` holds rules between
-    dimensions (see `constraints.py`), and `first` the points to try first (see `first_points.py`). `fixed` are the
-    configuration's own values by dotted key; `members` all existing points, where only some combinations exist.
+    optionally `when` and `default`; a list is short for `values`. At the top, `require` holds rules between dimensions
+    (see `constraints.py`), and `first` holds the first points (see `first_points.py`).
+
+    Args:
+        tree: the tree.
+        fixed: the configuration's own values by dotted key.
+        members: all existing points, if only some combinations exist; None = all combinations exist.
+
+    Raises:
+        SpaceError: the space is not valid; the message names the dimension, the given and the allowed values.
     """
     fixed = fixed or {}
     branches, rules = parted(tree)
     dimensions = tuple(_dimension(".".join(path), branch) for path, branch in leaves(branches))
     if not dimensions:
-        raise SpaceError("space: it has no dimension; name at least one, such as space.training.lr.values=[0.001,0.01]")
+        raise SpaceError("space: has no dimension; give at least one, such as space.training.lr.values=[0.001,0.01]")
     keys = [d.key for d in dimensions]
     if twice := [key for key, number in Counter(keys).items() if number > 1]:
-        raise SpaceError(f"space.{twice[0]}: stands there twice, as one name with dots and nested; give it once")
+        raise SpaceError(f"space.{twice[0]}: is given twice, as a dotted name and nested; give it once")
     _check_conditions(dimensions)
-    given = rules.get("require") or ()
-    texts = [given] if isinstance(given, str) else given
+    required = rules.get("require") or ()
+    texts = [required] if isinstance(required, str) else required
     if not isinstance(texts, Sequence):
-        raise SpaceError(f"space.require: must be an expression or a list of them, given {given!r}")
+        raise SpaceError(f"space.require: must be an expression or a list of expressions, given {required!r}")
     space = Space(dimensions, tuple(read_constraint(text, keys, fixed) for text in texts))
     if members is not None:
         space = replace(space, members=tuple(filter(None, (_member(space, point) for point in members))))
@@ -144,27 +152,27 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return a member with the space's own values; None where it is outside of the space."""
+    """Return a member with the space's own values; None if it is outside of the space."""
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
 
 
 def _refuse_unsatisfiable(space: Space) -> None:
-    """Refuse rules that no point fulfils: all points are tested where countable, else a thousand at random."""
+    """Refuse rules that no point keeps: test all points if they can be counted, else random ones."""
     if not space.constraints and space.members is None:
         return
     rng = np.random.default_rng(0)
     keeps = space.size > 0 if space.size is not None else any(space.contains(space.draw(rng)) for _ in range(10))
     if not keeps:
         rules = " and ".join(f"'{constraint.text}'" for constraint in space.constraints) or "the ranges"
-        raise SpaceError(f"space.require: no point was found that keeps {rules}; loosen them, or widen the ranges")
+        raise SpaceError(f"space.require: found no point that keeps {rules}; loosen the rules, or widen the ranges")
 
 
-def overridden(described: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the space that an objective describes, with dimensions replaced by those of the configuration."""
+def overridden(described: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space that an objective describes, with the dimensions of the configuration in place of its own."""
     merged = dict(described)
-    for name, branch in given.items():
+    for name, branch in own.items():
         before = merged.get(name)
         is_inner = isinstance(before, Mapping) and not is_leaf(before) and isinstance(branch, Mapping)
         merged[name] = overridden(before, branch) if is_inner and isinstance(before, Mapping) else branch
@@ -176,18 +184,20 @@ def _dimension(key: str, written: Any) -> Dimension:
     is_list = isinstance(written, Sequence) and not isinstance(written, str)
     fields: Any = {"values": written} if is_list else written
     if not isinstance(fields, Mapping):
-        raise SpaceError(f"{where}: must be a list or one of values / choices / low and high, given {written!r}")
+        raise SpaceError(f"{where}: must be a list, or have values, choices, or low and high, given {written!r}")
     if not fields:
         raise SpaceError(f"{where}: is empty; give values, choices, or low and high")
     for name in fields:
         if name not in FIELDS:
-            raise SpaceError(f"{where}: unknown field '{name}'; allowed: {', '.join(FIELDS)}{nearest(name, FIELDS)}")
+            raise SpaceError(
+                f"{where}: has the unknown field '{name}'; allowed: {', '.join(FIELDS)}{nearest(name, FIELDS)}"
+            )
     kinds = [name for name in ("values", "choices", "low") if fields.get(name) is not None]
     if fields.get("high") is not None and "low" not in kinds:
         raise SpaceError(f"{where}: has 'high' but no 'low'; give both")
     if len(kinds) != 1:
-        given = " and ".join(kinds) or "none of them"
-        raise SpaceError(f"{where}: must have exactly one of values, choices, low/high, given {given}")
+        present = " and ".join(kinds) or "none of them"
+        raise SpaceError(f"{where}: must have exactly one of values, choices, low/high, given {present}")
     kind, when = kinds[0], _condition(where, fields.get("when") or {})
     dimension: Dimension
     if kind == "low":
@@ -200,48 +210,49 @@ def _dimension(key: str, written: Any) -> Dimension:
     if "default" not in fields:
         return dimension
     if not allows(dimension, fields["default"]):
-        raise SpaceError(f"{where}.default: {fields['default']!r} is not in the range; give one of its values")
+        raise SpaceError(f"{where}.default: must be a value of the dimension, given {fields['default']!r}")
     return replace(dimension, default=canonical(dimension, fields["default"]))
 
 
-def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise SpaceError(f"{where}.{kind}: must be a list, given {given!r}")
-    if not given:
+def _finite(where: str, kind: str, values: Any) -> tuple[Value, ...]:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise SpaceError(f"{where}.{kind}: must be a list, given {values!r}")
+    if not values:
         raise SpaceError(f"{where}.{kind}: is an empty list; give at least one value")
-    if len(given) > _MOST_POINTS:
+    if len(values) > _MOST_POINTS:
         raise SpaceError(
-            f"{where}.{kind}: must hold at most {_MOST_POINTS:,} values, given {len(given):,}; give a range"
+            f"{where}.{kind}: must have at most {_MOST_POINTS:,} values, given {len(values):,}; give a range"
         )
-    for value in given:
-        _refuse_no_value(f"{where}.{kind}", value)
+    for value in values:
+        _refuse_invalid(f"{where}.{kind}", value)
         if kind == "values" and isinstance(value, list | tuple | Mapping):
             raise SpaceError(
-                f"{where}.values: have an order, and hold no lists or mappings, given {value!r}; use 'choices'"
+                f"{where}.values: must have an order, which lists and mappings do not have, given {value!r}; use "
+                f"'choices'"
             )
-    seen: set[str] = set()
-    for value in given:
-        if identity(value) in seen:
+    identities: set[str] = set()
+    for value in values:
+        if identity(value) in identities:
             raise SpaceError(f"{where}.{kind}: {value!r} is listed twice; give every value once")
-        seen.add(identity(value))
-    texts = {canonical_text(value) for value in given if isinstance(value, list | tuple | Mapping)}
-    if both := texts.intersection(value for value in given if isinstance(value, str)):
+        identities.add(identity(value))
+    texts = {canonical_text(value) for value in values if isinstance(value, list | tuple | Mapping)}
+    if both := texts.intersection(value for value in values if isinstance(value, str)):
         raise SpaceError(
-            f"{where}.{kind}: the text {both.pop()!r} is JSON of another choice, and records do not tell them apart; "
-            f"change the text"
+            f"{where}.{kind}: the text {both.pop()!r} is the JSON of another choice, and records cannot distinguish "
+            f"them; change the text"
         )
-    if kind == "values" and not _is_monotonic(given):
-        raise SpaceError(f"{where}.values: are not in order, given {list(given)}; sort them, or use 'choices'")
-    return tuple(map(as_value, given))
+    if kind == "values" and not _is_monotonic(values):
+        raise SpaceError(f"{where}.values: must be in order, given {list(values)}; sort them, or use 'choices'")
+    return tuple(map(as_value, values))
 
 
 def identity(value: Any) -> str:
-    """Return the text in which equal values are equal, 1 and 1.0 too."""
+    """Return a text that is the same for equal values, also for 1 and 1.0."""
     return canonical_text(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
-def _refuse_no_value(where: str, value: Any) -> None:
-    """Refuse what is no JSON value: infinite numbers, keys that are no texts, objects."""
+def _refuse_invalid(where: str, value: Any) -> None:
+    """Refuse values that JSON cannot hold: infinite numbers, mappings with keys other than texts, objects."""
     if isinstance(value, float) and not math.isfinite(value):
         raise SpaceError(f"{where}: must hold finite numbers, given {value!r}")
     _refuse_rounded(where, value)
@@ -251,22 +262,22 @@ def _refuse_no_value(where: str, value: Any) -> None:
         raise SpaceError(f"{where}: must hold numbers, texts, true/false, lists or mappings, given {value!r}")
     if isinstance(value, list | tuple | Mapping):
         for inner in value.values() if isinstance(value, Mapping) else value:
-            _refuse_no_value(where, inner)
+            _refuse_invalid(where, inner)
 
 
 def _refuse_rounded(where: str, value: Any) -> None:
-    """Refuse a whole number that files of others, and records of a range, round."""
+    """Refuse a whole number that floats cannot represent."""
     if isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise SpaceError(
-            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), which floats hold exactly, given "
-            f"{value}; give a smaller one, or search its exponent"
+            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), because of floats, given {value}; "
+            f" give a smaller one, or search its exponent"
         )
 
 
-def _is_monotonic(given: Sequence[Value]) -> bool:
-    """Return whether numbers rise or fall throughout; texts are in the order in which they are written."""
-    numbers = [v for v in given if isinstance(v, int | float) and not isinstance(v, bool)]
-    return len(numbers) < len(given) or numbers in (sorted(numbers), sorted(numbers, reverse=True))
+def _is_monotonic(values: Sequence[Value]) -> bool:
+    """Return whether numbers are in ascending or descending order; the order of texts is the written one."""
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    return len(numbers) < len(values) or numbers in (sorted(numbers), sorted(numbers, reverse=True))
 
 
 def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
@@ -294,7 +305,7 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     if (step := fields.get("step")) is not None:
         if log or points is not None:
             other = "log" if log else "points"
-            raise SpaceError(f"{where}.step: is the distance of even values, and cannot be with '{other}'; remove one")
+            raise SpaceError(f"{where}.step: cannot be combined with '{other}'; remove one of them")
         return Values(key, _stepped(where, low, high, integer, step), when)
     if points is None:
         return Range(key, low, high, bool(log), bool(integer), when)
@@ -308,45 +319,47 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
             f"{where}.points: must be a whole number of at least 2 and at most {_MOST_POINTS:,}, given {points!r}"
         )
     spaced = np.geomspace(low, high, points) if log else np.linspace(low, high, points)
-    # Ten significant digits: the error in a float's last digits would make points unreadable and unstable as keys.
+    # Round to ten significant digits: rounding errors would make points unreadable, and unstable as keys.
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
     if len(set(values)) < points:
         raise SpaceError(
-            f"{where}.points: only {len(set(values))} whole numbers fit, given {points}; give fewer points"
+            f"{where}.points: must be at most {len(set(values))}, the whole numbers that fit, given {points}"
         )
     return tuple(values)
 
 
 def _stepped(where: str, low: float, high: float, integer: bool | None, step: Any) -> tuple[Value, ...]:
-    """Return low, low + step and so on up to high; whole numbers where low and step are, unless `integer` is false."""
+    """Return low, low + step and so on up to high; whole numbers if low and step are, unless `integer` is False."""
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low:
         raise SpaceError(f"{where}.step: must be a number above 0 and at most high - low, given {step!r}")
     if integer and step != int(step):
         raise SpaceError(f"{where}.step: must be a whole number with integer: true, given {step!r}")
-    # The sum of many steps is inexact: 3 x 0.1 exceeds 0.3.
+    # Allow a rounding error: 3 * 0.1 exceeds 0.3.
     steps = math.floor((high - low) / step + 1e-9)
     if steps > _MOST_POINTS:
-        raise SpaceError(f"{where}.step: gives {steps:,} steps, at most {_MOST_POINTS:,}; give a larger one, or none")
+        raise SpaceError(
+            f"{where}.step: must give at most {_MOST_POINTS:,} steps, given {steps:,}; give a larger step, or none"
+        )
     count = steps + 1
     if integer or (integer is None and isinstance(low, int) and isinstance(step, int)):
         return tuple(int(low) + int(step) * place for place in range(count))
     values = tuple(float(f"{low + step * place:.10g}") for place in range(count))
     if len(set(values)) < count:
-        raise SpaceError(f"{where}.step: {step!r} is too small beside {low!r} and {high!r}; give a larger one")
+        raise SpaceError(f"{where}.step: must be larger in a range from {low!r} to {high!r}, given {step!r}")
     return values
 
 
-def _condition(where: str, given: Any) -> Condition:
-    if not isinstance(given, Mapping):
-        raise SpaceError(f"{where}.when: must be {{other.key: [values]}}, given {given!r}")
+def _condition(where: str, when: Any) -> Condition:
+    if not isinstance(when, Mapping):
+        raise SpaceError(f"{where}.when: must be {{other.key: [values]}}, given {when!r}")
     return {
         key: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else (v,)
-        for key, v in flatten(given).items()
+        for key, v in flatten(when).items()
     }
 
 
 def _check_conditions(dimensions: Sequence[Dimension]) -> None:
-    """Refuse a condition on what is not searched, on what that never is, in a cycle, and on what comes after it."""
+    """Refuse conditions on keys that are not searched, on impossible values, in cycles, and on later dimensions."""
     by_key = {d.key: d for d in dimensions}
     keys = list(by_key)
     for place, dimension in enumerate(dimensions):
@@ -357,26 +370,29 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
                 raise SpaceError(f"{where}: '{parent}' is not searched; allowed: {', '.join(by_key)}{hint}")
             impossible = [value for value in allowed if not allows(by_key[parent], value)]
             if impossible or not allowed:
-                raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
+                raise SpaceError(
+                    f"{where}: must name values of '{parent}', given {impossible or 'an empty list'}; give "
+                    f"values of its range"
+                )
             if not by_key[parent].values:
                 raise SpaceError(
-                    f"{where}: '{parent}' is a range of fractions, and never exactly {list(allowed)}; give it a list "
-                    f"of values, or points"
+                    f"{where}: '{parent}' must have a list of values or points, because a range of fractions is never "
+                    f"exactly {list(allowed)}"
                 )
         _refuse_cycle(dimension, by_key)
         # A point is built in the order of the dimensions.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
-                f"{where}: '{later[0]}' comes after it; write the parent first (in a space file of your own, which "
-                f"sets the order of groups)"
+                f"{where}: '{later[0]}' must come first; write it before '{dimension.key}' (in a space file of your "
+                f"own, which sets the order of groups)"
             )
 
 
-def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> None:
-    if dimension.key in seen:
+def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], path: tuple[str, ...] = ()) -> None:
+    if dimension.key in path:
         raise SpaceError(
-            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*seen, dimension.key))}"
+            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*path, dimension.key))}"
         )
     for key in dimension.when:
         if key in by_key:
-            _refuse_cycle(by_key[key], by_key, (*seen, dimension.key))
+            _refuse_cycle(by_key[key], by_key, (*path, dimension.key))

@@ -14,8 +14,6 @@ from hpo.trials.space.constraints import Constraint
 from hpo.trials.space.dimensions import Dimension, Value, allows, canonical_text, describe
 from hpo.trials.space.dimensions import Point as Point
 
-# Characters of a value in a line for people, such as a prompt that is searched; files have the whole.
-
 
 def point_key(point: Point) -> str:
     """Return the identity of a point: its canonical JSON (sorted names, no blanks)."""
@@ -23,7 +21,10 @@ def point_key(point: Point) -> str:
 
 
 def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
-    """Return a short text of a point, `lr=3e-4 num_layers=2`, with whole keys where needed; `widths` are by key."""
+    """Return a short text of a point: `lr=3e-4 num_layers=2`.
+
+    If two keys have the same last part, keys are whole. `widths` holds the least widths of values, by key.
+    """
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
     least = widths or {}
@@ -31,18 +32,21 @@ def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
     return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
 
 
-# After so many draws in a row that break the rules, the valid points are listed. Where a share f of all points is
-# valid, all draws miss with probability (1 - f)**100: 0.6 % at f = 0.05.
+# After so many draws in a row that break the rules, the valid points are listed. If a share f of all points is valid,
+# all draws break a rule with probability (1 - f)**100: 0.6 % at f = 0.05.
 _PATIENCE = 100
-_COUNTABLE = 1_000_000  # points that are listed at most to be counted; a million takes some seconds
+_COUNTABLE = 1_000_000  # the most points that are listed to count them, which takes some seconds
 
 
 @dataclass(frozen=True)
 class Space:
-    """The hyperparameters searched.
+    """The search space.
 
-    The dimensions are as they were written, parents of conditions before their children; `first` are points to try
-    before the strategy's own; `members` all existing points, where only some combinations exist (the rows of a table).
+    Attributes:
+        dimensions: the dimensions in the written order; parents of conditions come before their children.
+        constraints: the rules that every point must keep.
+        first: the points to try before the strategy's own.
+        members: all existing points, if only some combinations exist, such as the rows of a table; else None.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -60,7 +64,7 @@ class Space:
 
     @cached_property
     def size(self) -> int | None:
-        """The number of points; None where it is infinite or too large to count under the rules."""
+        """The number of points; None if it is infinite, or too large to count with rules."""
         if self.members is not None:
             return len(self._listed)
         if any(not d.values for d in self.dimensions):
@@ -80,18 +84,18 @@ class Space:
         return (point for point in _combinations(self.dimensions) if self.keeps_rules(point))
 
     def active(self, dimension: Dimension, values: Point) -> bool:
-        """Return whether the dimension is active with these values of the others."""
-        # Most dimensions have no condition, and this is asked for every dimension of every draw.
+        """Return whether a dimension is active with these values of the others."""
+        # A fast path for most dimensions, because this is called for every dimension of every draw.
         return not dimension.when or all(
             key in values and values[key] in allowed for key, allowed in dimension.when.items()
         )
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """Return a random point: each active dimension is drawn independently, and again where that breaks a rule."""
+        """Return a random point: each active dimension is drawn independently, and again if that breaks a rule."""
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:
-        """Return a point of the given active values, and draws of the others; it breaks the rules where none can."""
+        """Return a point with these values, if active, and random others; it breaks a rule only if all such do."""
         for _ in range(1 if self._is_sparse else _PATIENCE):
             point = self._combined(values, rng)
             if self.keeps_rules(point) or len(point) == sum(key in values for key in point):
@@ -107,14 +111,14 @@ class Space:
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
-        """Return a random valid point with these values; None where there is none, or they cannot be counted."""
+        """Return a random valid point with these values; None if there is none, or the space cannot be counted."""
         if self.size is None:
             return None
         fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
         return fitting[int(rng.integers(len(fitting)))] if fitting else None
 
     def keeps_rules(self, point: Point) -> bool:
-        """Return whether the point fulfils the constraints and is one of the members; ranges are not checked."""
+        """Return whether a point keeps the constraints and is one of the members, without a check of its values."""
         if self.members is not None and point_key(point) not in self._member_keys:
             return False
         return all(constraint.holds(point) for constraint in self.constraints)
@@ -125,7 +129,7 @@ class Space:
 
     @cached_property
     def _is_sparse(self) -> bool:
-        """Whether so few of the combinations exist that rejection sampling would take long."""
+        """Whether so few combinations exist that rejection sampling would take long."""
         combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
         return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
 
@@ -134,13 +138,13 @@ class Space:
         return frozenset(point_key(point) for point in self.members or ())
 
     def contains(self, point: Point) -> bool:
-        """Return whether the point has exactly the active dimensions, allowed values, and fulfils the rules."""
+        """Return whether a point has exactly the active dimensions, has allowed values, and keeps the rules."""
         expected = [d for d in self.dimensions if self.active(d, point)]
         in_range = {d.key for d in expected} == set(point) and all(allows(d, point[d.key]) for d in expected)
         return in_range and self.keeps_rules(point)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return a JSON-able description, one dict per dimension, for reports."""
+        """Return a JSON-able description for reports, one dict per dimension."""
         return [describe(d) for d in self.dimensions]
 
 

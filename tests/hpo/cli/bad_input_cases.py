@@ -244,7 +244,7 @@ SPACES = {
     "points without end": (["space.training.lr={low: 1, high: 2, points: 1000000000}"], ("points", "at most 100,000")),
     "two kinds at once": (["space.training.lr={low: 1, high: 2, values: [1]}"], ("exactly one of",)),
     "no values": (["space.training.lr=[]"], ("space.training.lr", "empty")),
-    "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], ("space.training.lr.values", "not in order")),
+    "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], ("space.training.lr.values", "must be in order")),
     "a value that is a list": (["space.training.lr=[[1],[2]]"], ("space.training.lr", "given [1]")),
     "a value that is no number": (["space.training.lr=[nan,0.1]"], ("space.training.lr", "finite")),
     "a whole number that no float is": (
@@ -263,7 +263,7 @@ SPACES = {
     ),
     "a condition on a later parent": (
         ["space.training.lr={values: [0.1, 0.01], when: {model.num_layers: [2]}}"],
-        ("space.training.lr.when", "write the parent first"),
+        ("space.training.lr.when", "must come first"),
     ),
     "conditions in a cycle": (
         [

@@ -96,7 +96,7 @@ def test_companions_are_given_by_a_decorator(described):
         ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: given 2, and 4 in settings; give it once"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
-        ({"space": {"lr": (1, 2, 3)}}, "a tuple is a range"),
+        ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
         ({"space": {"lr": []}}, "space.lr"),
         ({"trials": 0}, "trials: must be"),
         (

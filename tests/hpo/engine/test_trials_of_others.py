@@ -76,7 +76,7 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
     assert [(trial.number, trial.score) for trial in before] == [(0, 0.5), (1, 0.6), (2, 0.7), (3, None)]
     assert read_record(study).trials() == before
     record.close()
-    assert caplog.text.count("in Optuna number 1, 4, 5)") == 2, "by who reads it, and by who wrote it"
+    assert caplog.text.count("(Optuna's numbers: 1, 4, 5)") == 2, "by who reads it, and by who wrote it"
     record = continue_record(study)
     assert record.trials() == before
     assert [record.queued(), record.queued()] == [[(3, {"layers": 3})], []]
@@ -127,7 +127,7 @@ def test_a_result_that_another_program_tells_of_our_running_trial_is_replaced_by
         in_optuna(study).tell(trial.number, state=TrialState[state], **value)
     assert read_record(study).trials() == before
     record.add_outcome(1, 0, Outcome({"score": 0.6}, []))
-    assert ("told a result of trial 1; its own has replaced it" in caplog.text) == (state == "COMPLETE")
+    assert ("wrote a result of trial 1; our own has replaced it" in caplog.text) == (state == "COMPLETE")
     record.close()
     record = continue_record(study)
     assert [(trial.state, trial.score) for trial in record.trials()] == [
@@ -147,7 +147,7 @@ def test_trials_that_come_while_a_search_runs_are_told_at_its_end(study, caplog)
     in_optuna(study).add_trial(create_trial(value=9.0))
     assert not caplog.text
     record.close()
-    assert caplog.text.count("which are left alone (in Optuna number 1)") == 1
+    assert caplog.text.count("they are ignored (Optuna's numbers: 1)") == 1
 
 
 def test_a_record_that_cannot_be_read_is_not_backed_up(study, tmp_path, caplog):
@@ -183,7 +183,7 @@ def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there
     undisturbed = run_toy(tmp_path / "undisturbed", config)
     assert run_toy(folder, config) == undisturbed
     report_again(folder, config, has_page=False)
-    assert caplog.text.count("in Optuna number 5, 6)") == 2
+    assert caplog.text.count("(Optuna's numbers: 5, 6)") == 2
     assert export_study(url, "toy", f"sqlite:///{tmp_path}/other.db", "toy") == (ALL, 0)
     assert optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/other.db").best_value < 1e9
 
@@ -202,9 +202,9 @@ def test_a_record_that_has_lost_a_trial_replaces_no_backup(study, tmp_path, capl
         "DELETE FROM trial_params WHERE trial_id = 2",
     )
     before.close()
-    assert "study.db is short: trial 1 of 3 is missing); the search continues, and" in caplog.text
+    assert "study.db is incomplete: trial 1 of 3 is missing); the search continues, and" in caplog.text
     assert backup_path(tmp_path / "study.db").read_bytes() == sound
-    with pytest.raises(DamagedRecordError, match=r"study\.db is short: trial 1 of 3 is missing"):
+    with pytest.raises(DamagedRecordError, match=r"study\.db is incomplete: trial 1 of 3 is missing"):
         read_record(study)
     assert [trial.score for trial in continue_record(study).trials()] == [0.1, 0.2]
 

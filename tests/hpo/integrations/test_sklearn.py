@@ -74,7 +74,7 @@ def test_failed_fits_are_failed_trials(digits):
         ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"strategy": {"name": "asha", "max_amount": 9}}, "trains every point to its end"),
-        ({"space": {"C": (1, 2, 3)}}, "a tuple is a range"),
+        ({"space": {"C": (1, 2, 3)}}, "a tuple must be a range"),
         ({"trials": 0}, "trials: must be a whole number, 1 or more, given 0"),
         ({"trials": "3"}, "trials: must be a whole number, 1 or more, given '3'"),
     ],

@@ -242,5 +242,5 @@ def test_points_that_the_table_lacks_are_not_tried_first_and_a_space_without_row
     first = {"first": [{"layers": 4, "width": 8, "kind": "relu"}]}
     with pytest.raises(HpoError, match=r"space\.first\[0\]"):
         prepared(tmp_path, config(path, absent="exclude", space=first))
-    with pytest.raises(HpoError, match="no point was found"):
+    with pytest.raises(HpoError, match="found no point"):
         prepared(tmp_path, config(path, absent="exclude", space={"layers": [4], "width": [8]}))

@@ -89,9 +89,9 @@ def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, fo
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("queued", "line"), [
-    ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give one that is; this point is ignored"),
-    ({"lr": 0.1}, "'lr' is not searched; allowed: toy.layers, toy.width, toy.lr; did you mean 'toy.lr'?; this"),
-    ("tried", "Optuna's trial 5 is already trial 2; this point is ignored"),
+    ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give a value in the range; it is left alone"),
+    ({"lr": 0.1}, "'lr' is not searched; allowed: toy.layers, toy.width, toy.lr; did you mean 'toy.lr'?; it is left"),
+    ("tried", "Optuna's trial 5 is trial 2 already, and is left alone"),
 ])  # fmt: skip
 def test_what_is_no_new_point_of_the_space_is_named_and_left_alone(tmp_path, queued, line, caplog):
     folder, config = tmp_path / "study", toy_config()

@@ -50,14 +50,14 @@ def test_a_rule_about_a_dimension_that_does_not_exist_holds():
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("model.d_model.__class__ == 1", "not a key"),
+        ("model.d_model.__class__ == 1", "unknown key"),
         ("(lambda: 1)() == 1", "not in the language"),
         ("[x for x in [1]] == model.d_model", "not in the language"),
         ("model.d_model > 1 if 1 else 2", "not in the language"),
         ("model.d_model[0] == 1", "not in the language"),
         ("model.d_model >", "cannot be read"),
         ("model.d_modle > 3", "did you mean 'model.d_model'"),
-        ("model.num_layers > 1", "names no searched key"),
+        ("model.num_layers > 1", "must name a searched key"),
         ("", "expression"),
         ("1 + " * 400 + "1 == model.d_model", "expression"),
         ("(" * 300 + "model.d_model" + ")" * 300 + " > 1", "cannot be read"),

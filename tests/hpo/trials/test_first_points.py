@@ -43,13 +43,13 @@ def test_first_points_stand_before_the_first_round_alone():
 @pytest.mark.parametrize(
     ("tree", "words"),
     [
-        ({"require": ["lr > 0.05", "lr < 0.05"]}, "no point was found"),
+        ({"require": ["lr > 0.05", "lr < 0.05"]}, "found no point"),
         ({"first": [{"model.wdith": 8}]}, "did you mean 'model.width'"),
         ({"first": [{"lr": 0.1}, "default"]}, "twice"),
         ({"first": 3}, "must be a list of points"),
         ({"first": ["defualt"]}, "must be a point"),
         ({"require": RULE, "first": [{"model.heads": 3}]}, "breaks a rule"),
-        ({"lr": {"low": 0.1, "high": 1.0, "default": 2.0}}, "2.0 is not in the range"),
+        ({"lr": {"low": 0.1, "high": 1.0, "default": 2.0}}, "default: must be a value of the dimension, given 2.0"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(tree, words):
@@ -77,7 +77,7 @@ def test_a_default_outside_of_the_space_is_not_tried_first():
 def test_a_first_point_may_not_name_what_does_not_exist_beside_its_values():
     tree = {"kind": {"choices": ["a", "b"]}, "size": {"values": [1, 2], "when": {"kind": ["a"]}}}
     assert space_from_dict(tree | {"first": [{"kind": "b"}]}).first == ({"kind": "b"},)
-    with pytest.raises(SpaceError, match="does not exist with"):
+    with pytest.raises(SpaceError, match="is inactive with"):
         space_from_dict(tree | {"first": [{"kind": "b", "size": 1}]})
 
 

@@ -129,7 +129,7 @@ def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
     make(tmp_path)
     with pytest.raises(StudyError, match="no study 'other'"):
         reopened(tmp_path, name="other")
-    with pytest.raises(StudyError, match="holds a study 's' already"):
+    with pytest.raises(StudyError, match="already holds a study 's'"):
         make(tmp_path)
     damaged = tmp_path / "damaged"
     damaged.mkdir()
