@@ -1,1 +1,1 @@
-"""The network and its trainer: a Transformer, its data, optimisation and checkpoints. Imports nothing of hpo."""
+"""Networks and their trainer: data, networks, optimisation and checkpoints. It imports nothing of hpo."""

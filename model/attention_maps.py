@@ -1,4 +1,4 @@
-"""Attention maps: what each head attends to while a trained network reads one input."""
+"""Attention maps: the weights of each attention head while a trained network reads one input."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,18 +28,18 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
     checkpoint = load_on_device(checkpoint_dir)
     refuse_rows(checkpoint)
     if not text.strip():
-        raise ValueError("input: is empty; must hold some text")
+        raise ValueError("input: must not be empty; give some text")
     if target is not None and not isinstance(checkpoint.task, SequenceToSequence):
         name = checkpoint.config.data.name
-        raise ValueError(f"target: a model of '{name}' has none; leave it out")
+        raise ValueError(f"target: has no effect on a model of '{name}'; leave it out")
     if target is not None and not target.strip():
-        raise ValueError("target: is empty; must hold some text, or be left out")
+        raise ValueError("target: must not be empty; give some text, or leave it out")
     refuse_surrogates(text, "input")
     refuse_surrogates(target or "", "target")
     warn_of_cut(checkpoint, [text])
     attentions = [attention for _, _, attention in _attentions(checkpoint.network, NAMES)]
     if not attentions:
-        raise ValueError("input: this network has no attention to show")
+        raise ValueError("input: this network has no attention")
     maps: list[dict[str, Any]] = []
     for reading in _readings(checkpoint, text, target):
         with keep_weights(attentions):
@@ -50,7 +50,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
 
 @contextmanager
 def keep_weights(attentions: Sequence[KeepsWeights]) -> Iterator[None]:
-    """Make every attention keep its weights in `kept_weights`, one per call, inside the context."""
+    """Let every attention store its weights in `kept_weights`, one tensor per call, inside the context."""
     for attention in attentions:
         attention.kept_weights = []
     try:
@@ -62,12 +62,12 @@ def keep_weights(attentions: Sequence[KeepsWeights]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Reading:
-    """One pass of a network over the token numbers that its task makes of an input, cut where the task cuts.
+    """A pass of a network over an input, or over a piece of it.
 
     Attributes:
         inputs: the arguments of the network.
-        axes: by name of the attention the tokens that attend and those attended to.
-        piece: which part of the input it is; "" = all that is read of it.
+        axes: the tokens that attend and the tokens attended to, by the name of the attention.
+        piece: the piece of the input, as text; empty = the whole input.
     """
 
     inputs: tuple[Tensor | None, ...]
@@ -76,7 +76,7 @@ class Reading:
 
 
 def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
-    """Return how the network reads the input: in one pass, and a sentence to tag in as many as it has pieces."""
+    """Return the passes over an input: one, or for a sentence to tag, one per piece."""
     task, device, first = checkpoint.task, checkpoint.device, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None
@@ -94,17 +94,18 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
             begin = end
         return readings
     if isinstance(task, LanguageModelling):
-        # The last ones, as before the first token that `predict` draws.
+        # The last tokens, as before the first token that `predict` draws.
         numbers = task.vocabulary.encode(text)[-task.context :]
         if not numbers:
-            raise ValueError(f"input: holds no {task.vocabulary.unit}; must hold some")
+            raise ValueError(f"input: must hold {task.vocabulary.unit}, given none")
         names = task.vocabulary.names(numbers)
         return [Reading((torch.tensor([numbers], device=device),), {"decoder": (names, names)})]
     assert isinstance(task, SequenceToSequence)
     pair = task.batch(task.encode([{"source": text, "target": target or ""}]), first, device)
     decoded = pair.inputs
     if target is None:
-        # The numbers themselves: their text may be read as others. Of a target without END the last is never read.
+        # Take the token numbers, because their text could be tokenized differently. The decoder never reads the last
+        # token of a target without END.
         assert isinstance(checkpoint.network, EncoderDecoder)
         (predicted,) = task.predict_tokens(checkpoint.network, pair)
         decoded = torch.tensor([[START, *predicted[: task.max_length]]], device=device)
@@ -115,17 +116,17 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
 
 
 def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the kept weights of one pass, layer by layer: first encoder, then decoder, then cross-attention."""
+    """Yield the stored weights of one pass, layer by layer: first encoder, then decoder, then cross-attention."""
     for name, place, attention in _attentions(network, reading.axes):
         rows, columns = reading.axes[name]
         assert attention.kept_weights is not None
-        # One call, or one for each token.
+        # There is one call per pass, or one per token.
         heads = _heads(torch.cat(attention.kept_weights, dim=2))
         yield {"name": f"{NAMES[name]} layer {place}{reading.piece}", "rows": rows, "columns": columns, "heads": heads}
 
 
 def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, KeepsWeights]]:
-    """Yield the attentions of these names, each with its name and layer."""
+    """Yield the attention modules of these names, each with its name and layer."""
     for name in names:
         body: Any = getattr(network, "encoder" if name == "encoder" else "decoder", None)
         if body is not None:
@@ -134,6 +135,6 @@ def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str,
 
 
 def _heads(weights: Tensor) -> list[list[list[float]]]:
-    """Return (1, heads, time, keys) as lists, in double precision so that rounding to JSON keeps each row's sum."""
+    """Return weights (1, heads, time, keys) as lists, in double precision, so that each row in JSON sums to 1."""
     heads: list[list[list[float]]] = weights[0].double().tolist()
     return heads

@@ -1,4 +1,4 @@
-"""A trained network on disk: everything needed to predict, and nothing that can run code."""
+"""Saves and loads trained networks: files with all that a prediction needs, and without code."""
 
 import json
 import tempfile
@@ -24,7 +24,7 @@ WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A network ready to predict, with its configuration and its task (vocabulary, classes)."""
+    """A network that can predict, with its configuration and its task (vocabulary, classes)."""
 
     config: Config[Any, Any]
     task: Task
@@ -32,7 +32,7 @@ class Checkpoint:
 
     @property
     def device(self) -> torch.device:
-        """The device that the network is on, and its inputs must be on."""
+        """The device of the network, on which its inputs must be, too."""
         return next(self.network.parameters()).device
 
 
@@ -52,8 +52,8 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
     """Return the network with its weights, on the CPU, in evaluation mode.
 
     Raises:
-        CheckpointError: the folder is missing or incomplete, a file was changed, the files do not match, or they are of
-            another format.
+        CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not match.
+        FormatError: the files have another format.
     """
     folder = Path(checkpoint_dir)
     try:

@@ -1,4 +1,4 @@
-"""The coordinate check: how large what each layer gives is after some steps, which should not depend on the width."""
+"""The coordinate check: the mean size of each layer's output after some steps, which should not depend on the width."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ _CPU = torch.device("cpu")
 
 
 def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
-    """Train some steps on one batch, at a constant rate; see `model.objective.output_sizes`."""
+    """Train some steps on one batch, at a constant learning rate; see `model.objective.output_sizes`."""
     torch.set_num_threads(task["threads"])
     config = parse(task["config"])
     items, chosen = read_store(task["data_dir"]), sorted(task["train"])
@@ -41,10 +41,9 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 
 
 def is_of_any_depth(name: str) -> bool:
-    """Return whether depth should not change a size of this name.
+    """Return whether the size of this name should not depend on the depth.
 
-    Of many layers each adds a small part of what all of them add: how large their sum is after one of them, and how
-    much that and what they read change, is no matter of one layer.
+    The sum after a layer, and the change of a layer's input and output, depend on all layers before it.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))
@@ -53,10 +52,10 @@ def is_of_any_depth(name: str) -> bool:
 def sizes_after(
     steps: Sequence[int], task: Task, config: Config[Any, Any], data: Encoded, batch: Tensor
 ) -> dict[int, dict[str, float]]:
-    """Return sizes by step and layer, of a network that is drawn from torch's random numbers.
+    """Return sizes by step and layer, for a network with random weights from torch's generator.
 
-    `NAME`: the mean absolute number that the layer gives without dropout; `NAME, changed`: that of the difference from
-    what it gave before the first step.
+    `NAME` is the mean absolute output of the layer, without dropout. `NAME, changed` is that of the difference from the
+    output before the first step.
 
     Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
     """
@@ -66,9 +65,9 @@ def sizes_after(
 
     def outputs() -> dict[str, Tensor]:
         network.eval()
-        with torch.no_grad(), _noted(network) as given:
+        with torch.no_grad(), _recorded(network) as recorded:
             task.loss(network, task.batch(data, batch, _CPU), 0.0)
-        return given
+        return recorded
 
     sizes, before = {}, outputs()
     with numerics(config.training, _CPU):
@@ -78,27 +77,27 @@ def sizes_after(
             if step in steps:
                 after = outputs()
                 changed = {f"{name}, changed": _size(after[name] - before[name]) for name in after}
-                sizes[step] = {name: _size(given) for name, given in after.items()} | changed
+                sizes[step] = {name: _size(output) for name, output in after.items()} | changed
     return sizes
 
 
-def _size(given: Tensor) -> float:
-    return float(given.abs().mean())
+def _size(output: Tensor) -> float:
+    return float(output.abs().mean())
 
 
 @contextmanager
-def _noted(network: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Note what each layer gives last, by its name."""
-    given: dict[str, Tensor] = {}
+def _recorded(network: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Record the last output of each layer, by its name."""
+    outputs: dict[str, Tensor] = {}
 
-    def note(name: str, _: nn.Module, __: Any, output: Any) -> None:
-        # Cells give their states, too.
-        given[name] = output if isinstance(output, Tensor) else output[0]
+    def record(name: str, _: nn.Module, __: Any, output: Any) -> None:
+        # Cells also return their states.
+        outputs[name] = output if isinstance(output, Tensor) else output[0]
 
     layers = [name for name, module in network.named_modules() if isinstance(module, _LAYERS)]
-    hooks = [network.get_submodule(name).register_forward_hook(partial(note, name)) for name in layers]
+    hooks = [network.get_submodule(name).register_forward_hook(partial(record, name)) for name in layers]
     try:
-        yield given
+        yield outputs
     finally:
         for hook in hooks:
             hook.remove()

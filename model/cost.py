@@ -1,4 +1,4 @@
-"""What a training, and an example, costs: operations counted from the configuration alone."""
+"""Counts the cost of a training, and of an example, in operations, from the configuration alone."""
 
 import math
 from dataclasses import dataclass
@@ -17,9 +17,12 @@ GATES = {"lstm": 4, "gru": 3}
 
 @dataclass(frozen=True)
 class Work:
-    """What one forward pass does for one token: multiplications, numbers that are written, on which small networks
-    spend most of their time, and parts (`blocks`) that run one after the other, with one for what comes before and
-    after.
+    """The work of a forward pass for one token.
+
+    Attributes:
+        products: multiplications.
+        numbers: numbers written to memory, which take most of the time of small networks.
+        blocks: parts that run one after the other; one of them is all that comes before and after the layers.
     """
 
     products: float
@@ -28,14 +31,14 @@ class Work:
 
 
 def cost_of_unit(config: Config[Any, Any]) -> float:
-    """Return the cost of training from one evaluation to the next, in multiplications.
+    """Return the cost of training from one evaluation to the next, in multiplications, up to a constant factor.
 
-    Where lengths differ, shorter sequences are padded to the longest of their batch.
+    Without `evaluate_every_steps` that is an epoch. The number of its examples is the same for all trials of a study,
+    so it is left out, and the cost is that of one example. For the same reason, the backward pass (twice the forward
+    pass) and evaluations are left out.
 
-    Without `evaluate_every_steps` that is an epoch, whose number of examples the configuration does not say: it is the
-    same for all trials of a study, so that it is left out, and the cost is that of one example. The backward pass
-    (twice the forward pass) and evaluations are left out for the same reason. The longest of a shuffled batch is longer
-    than the mean by sqrt(2 ln batch) standard deviations, as that of so many normal numbers is at most (Gumbel 1958).
+    If lengths differ, sequences are padded to the longest of their batch. In a shuffled batch, this exceeds the mean by
+    sqrt(2 ln batch) standard deviations, the bound for so many normal numbers (Gumbel 1958).
     """
     training = config.training
     length, batch = training.cost_length, training.batch_size
@@ -52,9 +55,10 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
 
 
 def cost_per_example(config: Config[Any, Any]) -> float:
-    """Return the cost of a forward pass of one example of `training.cost_length` tokens, of pairs on either side.
+    """Return the cost of a forward pass of one example, in multiplications.
 
-    In multiplications; a number that is written counts as `training.cost_number` of them.
+    The example has `training.cost_length` tokens; a pair has so many on either side. A number written to memory counts
+    as `training.cost_number` multiplications.
     """
     length = config.training.cost_length
     work = _work_at(config, length)
@@ -66,9 +70,9 @@ def _work_at(config: Config[Any, Any], length: int) -> Work:
 
 
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
-    """Return among how many tokens the head chooses, 0 = it has none; `otherwise` where only the data can tell.
+    """Return the number of tokens of the head; 0 = there is no such head; `otherwise` if only the data determines it.
 
-    A limit is reached by subwords, and nearly always by words. Characters and what stands between blanks are few.
+    Subwords reach `max_size`, and words nearly always do. Characters, and words between blanks, are fewer.
     """
     if isinstance(data, GeneratedConfig):
         return data.num_symbols
@@ -81,12 +85,14 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 
 
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
-    """Return the work of a forward pass for one token of sequences of this length; of pairs, for one of either side.
+    """Return the work of a forward pass for one token (of pairs, for one token of either side).
 
-    The products are those that torch.utils.flop_counter counts, without `bridge=mlp`, a product for each sequence.
+    The products are those of torch.utils.flop_counter, without the one product per sequence of `bridge=mlp`.
 
     Args:
-        vocabulary: tokens that a head chooses among; 0 = there is no such head.
+        model: the network.
+        length: the number of tokens of a sequence.
+        vocabulary: the number of tokens of the head; 0 = there is no such head.
     """
     if isinstance(model, RecurrentConfig):
         work, width = _recurrent(model, length), model.hidden_width
@@ -95,18 +101,18 @@ def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
     else:
         assert isinstance(model, TransformerConfig)
         work, width = _transformer(model, length), model.d_model
-    # Of the head the logits are written, and once more in their softmax, which takes less than most numbers do.
+    # The head writes the logits, and its softmax once more, which takes less time than most numbers: count them once.
     return Work(work.products + vocabulary * width, work.numbers + vocabulary, work.blocks)
 
 
 def _transformer(model: TransformerConfig, length: int) -> Work:
-    """Count the work of blocks, each of an attention and a feed-forward network; one that reads a source has two.
+    """Return the work of the blocks: attention, in a decoder cross-attention, and a feed-forward network.
 
     Products: the projections of queries, keys, values and of the result, the scores and sums of attention over `length`
     tokens, and the layers of the feed-forward network (Kaplan et al. 2020, "Scaling laws for neural language models",
-    table 1, with the terms of attention over tokens). Numbers, per attention: norm, queries, keys, values, results,
-    their projection, dropout and residual sum; the scores, their softmax and dropout, once more with the mask. Per
-    feed-forward network: its inner layer before and after the nonlinearity, and after dropout; and norm, result,
+    table 1, with the terms of attention over tokens). Numbers per attention: norm, queries, keys, values, results,
+    their projection, dropout and residual sum; the scores, their softmax and dropout, and the masked scores. Numbers
+    per feed-forward network: its inner layer before and after the nonlinearity, and after dropout; norm, result,
     dropout and residual sum.
     """
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0
@@ -126,12 +132,12 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
 
 
 def _recurrent(model: RecurrentConfig, length: int) -> Work:
-    """Count the work of layers of cells.
+    """Return the work of the layers of cells.
 
-    Products: each gate's maps from the input and from the state before; for attention the maps of its score, the scores
-    and sums over `length` tokens, and the map to the head. Numbers: the gates, the state and the output; the scores and
-    their softmax, and of `attention=mlp` what is inside of its score. A decoder that goes token by token has a part for
-    each that runs after the one before.
+    Products: the maps of each gate from the input and from the last state; for attention the maps of its score, the
+    scores and sums over `length` tokens, and the map to the head. Numbers: the gates, the state and the output; the
+    scores and their softmax, and with `attention=mlp` the hidden layer of the score. A decoder that goes token by token
+    has a sequential part for each token.
     """
     gates, width = GATES[model.cell], model.hidden_width
     halves = 2 if isinstance(model, Reading) and model.bidirectional else 1
@@ -145,14 +151,14 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
     if isinstance(model, RecurrentEncoderDecoder):
         layers, has_attention = model.decoder_layers, model.attention != "none"
         is_fed = model.goes_token_by_token
-        # What runs once per token takes half as long as a block, besides what it computes.
+        # A sequential part per token takes half as long as a block, in addition to its computations.
         times = length / 2 if is_fed else 1
         products += cells(layers, model.d_model + (width if is_fed else 0), 1)
         numbers += layers * (gates + 2) * width
         blocks += layers * times
         if has_attention:
             inner = (model.attention_width or width) if model.attention == "mlp" else 1
-            # Maps from the state and from a token of the source, and the score of each of the source's tokens.
+            # The maps from the state and from a token of the source, and the scores of the source's tokens.
             maps = {"mlp": 2 * width * inner, "dot": 0, "bilinear": width**2}[model.attention]
             score = inner if model.attention == "mlp" else width
             mixed = 2 * width * (2 * width + model.d_model) if model.attend == "before" else 2 * width**2
@@ -163,11 +169,11 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 
 
 def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
-    """Count the work of blocks.
+    """Return the work of the convolutional blocks.
 
-    Products: the maps from and to the embeddings, each block's filters, and for attention its maps, the scores and sums
-    over `length` tokens. Numbers: what the filters see, their halves, gates and the residual sum; the scores and their
-    softmax, the context, its map and the sum.
+    Products: the maps from and to the embeddings, the filters of each block, and for attention its maps, the scores and
+    sums over `length` tokens. Numbers: the inputs of the filters, their halves, gates and the residual sum; the scores
+    and their softmax, the context, its map and the sum.
     """
     filters, width = model.filters, model.d_model
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0

@@ -6,15 +6,15 @@ class ModelError(Exception):
 
 
 class DataError(ModelError, ValueError):
-    """The user's data cannot be used; the message is one line that says where the fault is and what to do."""
+    """The user's data cannot be used; the message is one line with the place of the error and what to do."""
 
 
-class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- searches recognise this name
+class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- searches recognize this name
     """The training loss became NaN or infinite."""
 
 
 class OutOfMemoryError(ModelError, MemoryError):
-    """There was not enough memory for one update."""
+    """The memory was not enough for one update."""
 
 
 class SequenceTooLongError(ModelError, ValueError):

@@ -1,6 +1,6 @@
-"""The only interface between a search and this package: plain dicts in, plain dicts out.
+"""The only interface between a search and this package; arguments and results are plain dicts.
 
-Importing this module, and reading data with it, loads no torch: the driver of a search does not need it.
+To import this module, and to read data with it, does not load torch, because the driver of a search does not need it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -16,26 +16,26 @@ from model.data.readers.source import read_examples
 from model.data.store import write_store
 from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
-# A training can be stopped after some epochs and continued from the state in `resume_dir`.
+# A training can stop after some epochs, and continue from the state in `resume_dir`.
 CONTINUES = True
-# One that is continued after an interruption yields all of its points again.
+# A training that continues after an interruption yields all of its points again.
 REPORTS_AGAIN = True
-# Raised when a training of the same configuration, data and seed ends otherwise: networks, optimizers, batches,
-# metrics, costs.
+# Increase it when a change to networks, optimizers, batches, metrics or costs gives a training of the same
+# configuration, data and seed another result.
 REVISION = 2
-# Keys that may differ when a training is continued.
+# The keys that may change between a training and its continuation.
 CONTINUES_WITH = tuple(f"training.{name}" for name in OF_LENGTH)
 
 
 def check(config: dict[str, Any]) -> None:
-    """Refuse a configuration that cannot be trained.
+    """Check that a configuration can be trained.
 
     Args:
         config: a plain dict with `model`, `data` and `training`.
 
     Raises:
-        pydantic.ValidationError: each error's `loc` is the full key; rules between keys have the type `cross_field`
-            and carry `ctx["keys"]`.
+        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. An error of a
+            rule between keys has the type `cross_field` and the keys in `ctx["keys"]`.
     """
     parse(config, source_required=True)
 
@@ -46,10 +46,10 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     Returns:
         `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`,
         `labels` (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined
-        parts), `notes` (lines for people). Examples are numbered train first, then validation, then test.
+        splits), `notes` (lines for people). Examples are numbered in the order train, validation, test.
 
     Raises:
-        DataError: the data cannot be used; the message is one line that says where and what to do.
+        DataError: the data cannot be used; the message is one line with the place of the error and what to do.
     """
     data = parse(config, source_required=True).data
     examples = read_examples(data)
@@ -68,35 +68,36 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_method(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a report states about every training of a configuration: see `model.tasks.method.describe_method`."""
-    from model.tasks.method import describe_method as describe  # here: sacrebleu takes a while to load
+    """Return what a report states about every training of a configuration; see `model.tasks.method.describe_method`."""
+    from model.tasks.method import describe_method as describe  # imported here, because sacrebleu loads slowly
 
     return describe(parse(config, source_required=True))
 
 
 def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:
-    """Write exactly these examples, in this order, into the folder `data_dir`, which gives no access to the others."""
+    """Write exactly these examples, in this order, into the folder `data_dir`, which holds no others."""
     items = read_examples(parse(config, source_required=True).data).items
     write_store([items[index] for index in indices], data_dir)
 
 
 def describe_cost(config: dict[str, Any]) -> float:
-    """Return what training from one evaluation to the next costs; see `model.cost.cost_of_unit`."""
+    """Return the cost of training from one evaluation to the next; see `model.cost.cost_of_unit`."""
     return cost_of_unit(parse(config))
 
 
 def describe_length(config: dict[str, Any]) -> int:
-    """Return after how many epochs training ends at the latest; every epoch has a step at least."""
+    """Return the most epochs of a training; every epoch has at least one step."""
     training = parse(config).training
     return min(training.epochs, training.max_steps or training.epochs)
 
 
 def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
-    """Return at which sizes `hpo scale` compares a configuration's network where the user gives none.
+    """Return the sizes at which `hpo scale` compares a configuration's network by default.
 
     Returns:
-        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate; `holds_from`: the head,
-        whose first spread the parametrization caps below the base.
+        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate; `holds_from`: the layers
+        whose sizes are comparable only from a value of a key on. This is the head, because the parametrization caps its
+        initial spread below the base width.
     """
     model = parse(config).model
     is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
@@ -108,50 +109,57 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
     """Train one configuration on one fold.
 
     Args:
-        task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
-            last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `amount` (stop after so
-            many epochs although the schedule covers training.epochs; None = all),
-            `checkpoint_dir` (or None), `seed`, `threads`; optionally `processes`, how many train it together (1);
-            `resume_dir`, a folder in which the state is saved after evaluations, at the end, and every
-            training.save_minutes: a task stopped at any moment, or at a smaller `amount`, continues from there and ends
-            with the same bits; `trained`, how many epochs an earlier task has yielded the points of; and, without
-            validation, `curves`, those of the folds' trainings, for schedule=plateau.
+        task: a dict with these keys:
+
+            - `config`: the configuration, with paths null.
+            - `train`, `validation`: positions in the prepared data; without validation, the last weights are saved.
+            - `data_dir`: the folder of the prepared data.
+            - `metric`, `direction`: the metric that chooses the best evaluation, and maximize or minimize.
+            - `amount`: stop after so many epochs, although the schedule covers training.epochs; None = all epochs.
+            - `checkpoint_dir`: the folder for the trained network; None = do not save it.
+            - `seed`, `threads`: the random seed, and the number of threads.
+            - `processes` (optional): the number of processes that train together; 1 by default.
+            - `resume_dir` (optional): the folder of the training state. It is saved after evaluations, at the end, and
+              every training.save_minutes. A task that stops at any moment, or at a smaller `amount`, continues from
+              there and ends with the same bits.
+            - `trained` (optional): the number of epochs whose points an earlier task has yielded.
+            - `curves` (optional, without validation): the curves of the folds' trainings, for schedule=plateau.
 
     Yields:
-        One point per evaluation: see `model.training.train.train`.
+        One point per evaluation; see `model.training.train.train`.
 
     Returns:
-        The validation metrics of the best evaluation (with training.ema, those of the running mean of the weights);
-        `parameters`, `cost_per_example` and `model_bytes` (see `model.tasks.resources.count_resources`), which are
-        the same on every machine; `examples_per_second`, the median over the evaluations (see
-        `model.training.train.evaluate`), which is measured; and `best_epoch`, the epoch of the best evaluation. The
-        best is so by `metric`, or, where that is no metric of predictions (`parameters`), by the task's first: accuracy
-        of classes and tags, else loss. Without validation: `train_loss`, and what can be counted.
+        The validation metrics of the best evaluation (with training.ema, of the running mean of the weights) and its
+        epoch, `best_epoch`. `parameters`, `cost_per_example` and `model_bytes` (see
+        `model.tasks.resources.count_resources`) are the same on every machine. `examples_per_second` is measured: the
+        median over the evaluations (see `model.training.train.evaluate`). The best evaluation is the best by `metric`.
+        If that is no metric of predictions (`parameters`), the task's first metric decides: accuracy for classes and
+        tags, else loss. Without validation: `train_loss` and the counted values.
 
     Raises:
         Diverged: the loss became NaN or infinite.
-        OutOfMemoryError: there was not enough memory.
+        OutOfMemoryError: the memory was not enough.
         ValueError: the metric is unknown.
     """
-    # Here, not at the top: torch takes seconds to load, and only a worker needs it.
+    # Imported here, because torch takes seconds to load, and only workers need it.
     from model.training.fold import train_fold
 
     return (yield from train_fold(task))
 
 
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
-    """Return how large what each layer gives is after some steps on one batch: what no width, or depth, should change.
+    """Return the mean size of each layer's output after some steps on one batch; width or depth should not change it.
 
     Args:
-        task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, after which it is measured;
-            optionally `over`, what of the network grows from one call to the next: `width` (the default) or `depth`,
-            with which what depth may change is left out.
+        task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, the steps after which to
+            measure; optionally `over`, what grows from one call to the next: `width` (the default) or `depth`. With
+            `depth`, layers whose sizes may depend on the depth are left out.
 
     Returns:
-        By step and layer the mean absolute number; also under "NAME, changed" that of the difference from what the
-        layer gave before the first step. The learning rate is `training.lr` at every step.
+        The mean absolute output by step and layer; "NAME, changed" holds that of the difference from the output before
+        the first step. The learning rate is `training.lr` at every step.
     """
-    from model import coordinate_check  # here for the same reason as in run_fold
+    from model import coordinate_check  # imported here, like torch in `run_fold`
 
     return coordinate_check.output_sizes(task)
 
@@ -163,17 +171,17 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
         task: `config` (with its real paths), `checkpoint_dir`, `test`, `threads`.
 
     Returns:
-        Every metric of the task, and of what the network takes all that `run_fold` returns; `examples_per_second` is
-        that of the test part. In `scores_by_example`, of labels of whole sequences: `accuracy`, whether each example,
-        in ascending order, is right.
+        Every metric of the task, and the costs that `run_fold` returns; `examples_per_second` is that of the test
+        split. For labels of whole sequences, `scores_by_example` holds `accuracy`: whether each example is right, in
+        ascending order of the examples.
     """
-    from model.training.fold import score_test  # here for the same reason as in run_fold
+    from model.training.fold import score_test  # imported here, like torch in `run_fold`
 
     return score_test(task)
 
 
 def describe_prediction(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what `predict` reads with a configuration's model.
+    """Return the kind of inputs and the options of `predict` for a configuration's model.
 
     Returns:
         `inputs`: "text", or "rows" for models of numbers; `options`: `{"type", "default"}` by name.
@@ -188,40 +196,41 @@ def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, An
 
     Args:
         checkpoint_dir: the folder of a trained network.
-        inputs: one text each; for a model of numbers, one example each, as nested rows or as one flat list.
+        inputs: texts; for a model of numbers, examples as nested rows or as a flat list.
         options: for language models the fields of `model.decoding.sampling.Sampling`: `temperature`, `top_k`, `top_p`,
-            `max_tokens`, `seed`; for all others, none.
+            `max_tokens`, `seed`; for other models, empty.
 
     Returns:
         Per input: the label (classification); one tag per word, separated by blanks (tagging); the target text
         (translation, generated); the continuation, without the input (language modelling).
 
     Raises:
-        ValueError: an input, an option or the checkpoint cannot be used; one line that says which and why.
+        ValueError: an input, an option or the checkpoint cannot be used; the message is one line that names it.
     """
-    from model.predict import predict_inputs  # here for the same reason as in run_fold
+    from model.predict import predict_inputs  # imported here, like torch in `run_fold`
 
     return predict_inputs(checkpoint_dir, inputs, options)
 
 
 def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, Any]:
-    """Return what each head of a trained network attends to while it reads one input.
+    """Return the attention weights of each head while a trained network reads one input.
 
     Args:
         checkpoint_dir: the folder of a trained network.
         text: the input; for an encoder-decoder, the source.
-        target: for an encoder-decoder, what the decoder reads; None = what it predicts. For all others, None.
+        target: for an encoder-decoder, the text that the decoder reads; None = its own prediction. For other models,
+            None.
 
     Returns:
-        `maps`: per attention of each layer `name` ("encoder layer 0", "decoder layer 0", "cross-attention layer 0"),
-        `rows` (the tokens that attend), `columns` (the tokens attended to), `heads` (per head a list of rows; each
-        row sums to 1). The tokens are those that the network has read: texts are cut where its training cuts them, of a
-        language model's the last `data.context` are left, and a sentence to tag that is longer than `data.max_length`
-        is read in pieces ("encoder layer 0, words 1 to 60").
+        `maps`, one per attention and layer: `name` ("encoder layer 0", "decoder layer 0", "cross-attention layer 0"),
+        `rows` (the tokens that attend), `columns` (the tokens attended to), `heads` (a list of rows per head; each row
+        sums to 1). The tokens are those that the network reads. Texts are cut as in training, and a language model
+        reads the last `data.context` tokens. A sentence to tag with more than `data.max_length` words is read in pieces
+        ("encoder layer 0, words 1 to 60").
 
     Raises:
         ValueError: as in `predict`.
     """
-    from model.attention_maps import attention_maps  # here for the same reason as in run_fold
+    from model.attention_maps import attention_maps  # imported here, like torch in `run_fold`
 
     return {"maps": attention_maps(checkpoint_dir, text, target)}

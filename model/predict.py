@@ -1,4 +1,4 @@
-"""Predictions of a trained network for unlabelled inputs."""
+"""Predicts unlabelled inputs with a trained network."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
 from model.training.device import choose_device
 
-_log = logging.getLogger("hpo.model")  # below `hpo`, whose warnings the command line prints
+_log = logging.getLogger("hpo.model")  # a child of `hpo`, whose warnings the command line prints
 
 BATCH_SIZE = 64
 
@@ -31,29 +31,29 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
     """Return one prediction per input; see `model.objective.predict`."""
     checkpoint = load_on_device(checkpoint_dir)
     task = type(checkpoint.task)
-    if any(not isinstance(given, str) for given in inputs):
+    if any(not isinstance(each, str) for each in inputs):
         return _labels_of_rows(checkpoint, inputs, options)
     refuse_rows(checkpoint)
     known = {field.name for field in fields(Sampling)} if task is LanguageModelling else set()
     for name in options:
         if name not in known:
-            there_are = f"allowed are {', '.join(sorted(known))}" if known else "it is for language models"
-            raise ValueError(f"{name}: has no effect on a model of '{checkpoint.config.data.name}'; {there_are}")
+            hint = f"allowed: {', '.join(sorted(known))}" if known else "it is for language models"
+            raise ValueError(f"{name}: has no effect on a model of '{checkpoint.config.data.name}'; {hint}")
     for number, text in enumerate(inputs, start=1):
         # For a language model, white space is text.
         if not (text if task is LanguageModelling else text.strip()):
-            raise ValueError(f"input {number}: is empty; every input must hold some text")
+            raise ValueError(f"input {number}: must not be empty; give some text")
         refuse_surrogates(text, f"input {number}")
     if not inputs:
-        raise ValueError("inputs: there is none; give at least one text")
+        raise ValueError("inputs: must hold at least one text, given none")
     warn_of_cut(checkpoint, inputs)
     return _PREDICTORS[task](checkpoint, inputs, options)
 
 
 def load_on_device(checkpoint_dir: str) -> Checkpoint:
-    """Return a checkpoint whose network is on the GPU where there is one; on the CPU where it was trained by choice.
+    """Return a checkpoint with its network on the GPU, if there is one; on the CPU if training.device is cpu.
 
-    Its matrix products are in float32, whatever it was trained in.
+    The matrix products are in float32, whatever the precision of the training.
     """
     checkpoint = load_checkpoint(checkpoint_dir)
     checkpoint.network.to(choose_device("cpu" if checkpoint.config.training.device == "cpu" else "auto"))
@@ -61,15 +61,15 @@ def load_on_device(checkpoint_dir: str) -> Checkpoint:
 
 
 def warn_of_cut(checkpoint: Checkpoint, inputs: Sequence[str]) -> None:
-    """Log a warning that says how many texts have more tokens than the network reads, if any has.
+    """Log a warning with the number of texts that have more tokens than the network reads, if there are any.
 
-    Sentences to tag are read in pieces, and of a language model's prompt the end counts: nothing to say of these.
+    There is no warning for sentences to tag, which are read in pieces, and for prompts, of which the end is read.
     """
     task = checkpoint.task
     if not isinstance(task, SequenceToSequence | Classification):
         return
     tokens = task.source_tokens if isinstance(task, SequenceToSequence) else task.vocabulary
-    assert tokens is not None  # rows of numbers are no texts
+    assert tokens is not None  # None only for rows of numbers
     lengths = [len(tokens.encode(text)) for text in inputs]
     cut = [length for length in lengths if length > task.max_length]
     if cut:
@@ -83,7 +83,7 @@ def refuse_rows(checkpoint: Checkpoint) -> None:
     """Raise ValueError for a network that reads something other than text."""
     if isinstance(checkpoint.task, Classification) and checkpoint.task.vocabulary is None:
         raise ValueError(
-            f"a model of '{checkpoint.config.data.name}' reads rows of numbers, and only text can be given"
+            f"a model of '{checkpoint.config.data.name}' reads rows of numbers, but only text can be given here"
         )
 
 
@@ -94,17 +94,17 @@ def _labels(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str
 
 
 def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return the label of each input that is numbers: `max_length` rows of `features`, nested or flat."""
+    """Return the label of each input of numbers: `max_length` rows of `features`, nested or flat."""
     task = checkpoint.task
     if not isinstance(task, Classification) or task.features is None:
-        raise ValueError(f"a model of '{checkpoint.config.data.name}' reads texts; numbers cannot be given")
+        raise ValueError(f"a model of '{checkpoint.config.data.name}' reads texts, given numbers")
     if options:
         raise ValueError(f"{next(iter(options))}: has no effect on a model of '{checkpoint.config.data.name}'")
     shape = (task.max_length, task.features)
     images = []
-    for number, given in enumerate(inputs, start=1):
+    for number, rows in enumerate(inputs, start=1):
         try:
-            images.append(torch.tensor(given, dtype=torch.float32).reshape(shape).tolist())
+            images.append(torch.tensor(rows, dtype=torch.float32).reshape(shape).tolist())
         except (ValueError, TypeError, RuntimeError) as error:
             raise ValueError(
                 f"input {number}: must be {shape[0] * shape[1]} numbers, {shape[0]} rows of {shape[1]}"
@@ -135,7 +135,7 @@ def _tags(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, 
         lengths = encoded.lengths[indices].tolist()
         return [[task.tags[n] for n in row[:length]] for row, length in zip(rows, lengths, strict=True)]
 
-    # A long sentence was encoded in consecutive pieces: its words take the next tags in order.
+    # A long sentence is encoded in consecutive pieces, so its words take the next tags in order.
     tags = iter([tag for piece in _in_batches(encoded.lengths, predict) for tag in piece])
     return [" ".join(next(tags) for _ in words) for words in sentences]
 
@@ -158,7 +158,7 @@ def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mappi
     prompts = [task.vocabulary.encode(text) for text in inputs]
     for number, prompt in enumerate(prompts, start=1):
         if not prompt:
-            raise ValueError(f"input {number}: holds no {task.vocabulary.unit}; every input must hold some")
+            raise ValueError(f"input {number}: must hold {task.vocabulary.unit}, given none")
     draws = torch.stack([uniform_draws(settings.seed, n, settings.max_tokens) for n in range(len(inputs))])
 
     def predict(indices: Tensor) -> list[str]:
@@ -170,7 +170,7 @@ def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mappi
 
 
 def _in_batches(lengths: Tensor, predict: Callable[[Tensor], Iterable[Any]]) -> list[Any]:
-    """Return what `predict` returns for batches of similar length, in the inputs' order."""
+    """Return the results of `predict` for batches of similar length, in the order of the inputs."""
     results: list[Any] = [None] * len(lengths)
     for indices in batches_by_length(lengths, BATCH_SIZE):
         for index, result in zip(indices.tolist(), predict(indices), strict=True):

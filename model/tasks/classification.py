@@ -1,4 +1,4 @@
-"""One label per sequence."""
+"""Classification: one label per sequence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class LabelledSequences:
 class LabelledBatch:
     """Inputs (batch, time[, features]); attention_mask (batch, time), True = a token, or None; targets (batch,).
 
-    Packed, inputs are (1, tokens[, features]), and the mask is how they lie.
+    In a packed batch, inputs are (1, tokens[, features]), and the mask is the packing.
     """
 
     inputs: Tensor
@@ -49,9 +49,9 @@ class LabelledBatch:
 
 @dataclass(frozen=True)
 class Classification:
-    """Classes and, for texts, the vocabulary.
+    """The task with its classes and, for texts, its vocabulary.
 
-    Labels' names are sorted; a label's number is its place. Rows of numbers have a number of `features` and no
+    The number of a label is its place among the sorted names. Rows of numbers have `features` numbers per row, and no
     vocabulary. Texts are cut to `max_length` tokens.
     """
 
@@ -65,7 +65,7 @@ class Classification:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
-        """Return the task: classes from all of `items` (names reveal no example), vocabulary from the training part."""
+        """Return the task: classes from all `items` (names reveal no example), vocabulary from the training split."""
         data, classes = config.data, tuple(sorted({item["label"] for item in items}))
         if "rows" in items[0]:
             rows = items[0]["rows"]
@@ -122,7 +122,7 @@ class Classification:
     def measure(
         self, network: nn.Module, encoded: LabelledSequences, indices: Tensor, device: torch.device
     ) -> MeasuredLabels:
-        """Return the labels predicted for a batch, and how probable the right ones were."""
+        """Return the predicted labels of a batch, and the cross-entropy of the right ones."""
         batch = self.batch(encoded, indices, device)
         logits = network(batch.inputs, batch.attention_mask).float()
         return measured_labels(logits, batch.targets)
@@ -146,6 +146,6 @@ class Classification:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Classification":
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""
         vocabulary = None if values["vocabulary"] is None else Vocabulary.from_dict(values["vocabulary"])
         return cls(tuple(values["classes"]), vocabulary, values["features"], values["max_length"])

@@ -1,4 +1,4 @@
-"""The loss that every task trains by."""
+"""The cross-entropy, which is the loss of every task."""
 
 import math
 from collections.abc import Callable
@@ -12,10 +12,9 @@ from model.networks.roles import Head
 
 NO_TARGET = -100  # the label of a position that is not predicted
 
-# Logits that are computed at once: 256 MiB in float32, of which a backward pass holds three.
+# The most logits that are computed at once: 256 MiB in float32; a backward pass holds three such tensors.
 LARGEST_LOGITS = 2**26
-# To what the gradients of the logits of a class are scaled to add up at most, while they are in float16, which ends at
-# 65504.
+# The gradients of the logits of a class are scaled to a sum of at most this, because float16 ends at 65504.
 _LARGEST_SUM = 2**12
 
 
@@ -23,8 +22,8 @@ class Loss(NamedTuple):
     """Sums over a batch's predictions, in nats, scalars; lower is better.
 
     Attributes:
-        objective: what is minimised, with label smoothing and z-loss; it has a gradient.
-        cross_entropy: without either, as it is reported; it has no gradient.
+        objective: the minimised sum, with label smoothing and z-loss; it has a gradient.
+        cross_entropy: the reported sum, without these; it has no gradient.
     """
 
     objective: Tensor
@@ -37,9 +36,9 @@ def summed_cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float
     Args:
         logits: (predictions, classes).
         targets: (predictions,), a class each, or NO_TARGET.
-        label_smoothing: share of each target that is spread evenly over all classes.
-        z_loss: times the square of log Z, Z the denominator of the softmax, is added to each: it keeps logits from
-            drifting (Chowdhery et al. 2022, "PaLM", section 5).
+        label_smoothing: the share of each target that is spread evenly over all classes.
+        z_loss: the factor of the square of log Z, which is added to each loss; Z is the denominator of the softmax. It
+            keeps logits from drifting (Chowdhery et al. 2022, "PaLM", section 5).
     """
     loss = functional.cross_entropy(
         logits, targets, reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
@@ -61,13 +60,16 @@ def token_loss(
     label_smoothing: float,
     z_loss: float,
 ) -> Loss:
-    """Return the sums of the cross-entropies of a network that predicts a token of `classes` at each of the `targets`.
+    """Return the sums of the cross-entropies of a network that predicts tokens.
 
-    More than LARGEST_LOGITS logits never exist at once.
+    At most LARGEST_LOGITS logits exist at once.
 
     Args:
-        network: takes the `inputs`, and gives (..., classes) logits, or with `read` what that returns.
+        network: takes the `inputs`, and returns logits (..., classes), or with `read` the result of `read`.
+        inputs: the arguments of the network.
         targets: (batch, time), a class each, or NO_TARGET.
+        classes: the number of classes.
+        label_smoothing, z_loss: see `summed_cross_entropy`.
     """
     if targets.numel() * classes <= LARGEST_LOGITS:
         return summed_cross_entropy(network(*inputs).float().flatten(0, 1), targets.flatten(), label_smoothing, z_loss)
@@ -76,13 +78,13 @@ def token_loss(
 
 
 class ChunkedCrossEntropy(NamedTuple):
-    """The same sums, of a network that calls it with what comes before its head, and its head.
+    """Computes the sums in chunks of predictions; the network calls it with the input of its head, and the head.
 
-    The head's product and the loss are computed for some predictions at a time, and with them their gradients, since a
-    sum has those of its parts whatever comes after it: logits are not kept, and not computed a second time.
+    The gradients of a chunk are computed with its loss, because the gradient of a sum is that of its parts. So logits
+    are neither stored nor computed twice.
 
-    Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2; Wijmans et al.
-    2024, "Cut your losses in large-vocabulary language models", do so inside of a kernel.
+    Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2. Wijmans et al.
+    2024, "Cut your losses in large-vocabulary language models", do the same inside a kernel.
     """
 
     targets: Tensor
@@ -91,7 +93,7 @@ class ChunkedCrossEntropy(NamedTuple):
     z_loss: float
 
     def __call__(self, decoded: Tensor, head: Head) -> Loss:
-        """Return the sums; `decoded`: (batch, time, width), of which the head makes logits."""
+        """Return the sums; `decoded` (batch, time, width) is the input of the head."""
         rows = max(1, LARGEST_LOGITS // self.classes)
         count = math.ceil(len(self.targets) / rows)
         settings = (self.targets, count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
@@ -101,7 +103,7 @@ class ChunkedCrossEntropy(NamedTuple):
 
 
 class _ChunkedSums(torch.autograd.Function):
-    """The sums of the losses of `count` parts; their gradients are computed with them."""
+    """The sums of the losses of `count` chunks, computed together with their gradients."""
 
     @staticmethod
     def forward(
@@ -133,15 +135,15 @@ class _ChunkedSums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, of_objective: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of x and the weights, and None for each of the rest."""
+        """Return the gradients of x and the weights, and None for each other argument."""
         of_x, of_weights = ctx.saved_tensors
         return of_x * of_objective, of_weights * of_objective, None, None, None, None, None
 
 
 def _gradient(logits: Tensor, targets: Tensor, label_smoothing: float, z_loss: float, factor: float) -> Tensor:
-    """Return a factor times the gradient of the summed objective, (predictions, classes).
+    """Return the gradient of the summed objective, (predictions, classes), times a factor.
 
-    It is the softmax, which with z-loss counts 1 + 2 z log Z times, less the smoothed target.
+    It is the softmax, times 1 + 2 z log Z with z-loss, minus the smoothed target.
     """
     gradient = logits.softmax(dim=-1)
     if z_loss:

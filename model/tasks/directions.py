@@ -1,4 +1,4 @@
-"""Which way each metric is better, by its name: it is the same for all tasks that have it."""
+"""The direction in which each metric is better, by name; it is the same for all tasks."""
 
 from typing import Literal
 

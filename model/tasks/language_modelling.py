@@ -1,4 +1,4 @@
-"""The next token of a running text."""
+"""Language modelling: the next token of a running text."""
 
 import math
 from collections import Counter
@@ -22,12 +22,12 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class TextBlocks:
-    """A text cut into blocks that overlap by one token, so that every token but the first is predicted once.
+    """A text, cut into blocks that overlap by one token, so that every token except the first is predicted once.
 
     Attributes:
         blocks: up to context + 1 tokens each.
-        characters_per_token, bytes_per_token: of the text before it was read as tokens, the bytes in UTF-8.
-        unknown_bits: bits that say which tokens the unknown among the predicted ones are; 0 where none is.
+        characters_per_token, bytes_per_token: of the text before tokenization; bytes are of UTF-8.
+        unknown_bits: the bits that identify the unknown tokens among the predicted ones; 0 if none is unknown.
     """
 
     blocks: Ragged
@@ -46,7 +46,7 @@ class TextBlocks:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Inputs and targets, both (batch, time); target NO_TARGET where the text has ended."""
+    """Inputs and targets, both (batch, time); targets after the end of the text are NO_TARGET."""
 
     inputs: Tensor
     targets: Tensor
@@ -54,11 +54,12 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class LanguageModelling:
-    """The vocabulary, and how far back the model sees.
+    """The task with its vocabulary and context.
 
     Attributes:
-        context: tokens in a block; a token is predicted from those before it in its block.
-        unknown: which tokens an unknown one may be; None where none is unknown.
+        vocabulary: the tokens.
+        context: the number of tokens in a block; a token is predicted from the ones before it in its block.
+        unknown: the code of unknown tokens; None if no token is unknown.
     """
 
     vocabulary: Tokens
@@ -72,11 +73,11 @@ class LanguageModelling:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "LanguageModelling":
-        """Return the task, with the vocabulary of the training part."""
+        """Return the task, with the vocabulary of the training split."""
         data, texts = config.data, [items[position]["text"] for position in train]
         settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
         if data.tokens == "subwords":
-            from model.data.tokens.subwords import ByteSubwords  # here: only subwords need the library
+            from model.data.tokens.subwords import ByteSubwords  # imported here, because it loads a library
 
             return cls(ByteSubwords.learn(texts, **settings), data.context, None)
         vocabulary = Vocabulary.learn(texts, unit=data.tokens, **settings)
@@ -87,16 +88,16 @@ class LanguageModelling:
         return LanguageModel(config.model, vocabulary_size=len(self.vocabulary), max_length=self.context)
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TextBlocks:
-        """Return the lines, one after the other, as one text.
+        """Return the lines as one text.
 
         Raises:
-            DataError: there are fewer than two tokens, so there is nothing to predict.
+            DataError: there are fewer than two tokens, so that no token can be predicted.
         """
         text = "".join(item["text"] for item in items)
-        # Line by line, as subwords are learned; no token of any kind crosses a line break.
+        # Encode line by line, as subwords are learned; no token crosses a line break.
         stream = [number for item in items for number in self.vocabulary.encode(item["text"])]
         if len(stream) < 2:
-            raise DataError(f"the text {text[:30]!r} has fewer than two tokens; a part must have something to predict")
+            raise DataError(f"the text {text[:30]!r} must have at least two tokens, so that one can be predicted")
         starts = torch.arange(0, len(stream) - 1, self.context)
         lengths = (len(stream) - starts).clamp(max=self.context + 1)
         return TextBlocks(
@@ -107,7 +108,7 @@ class LanguageModelling:
         )
 
     def _unknown_bits(self, text: str, stream: Sequence[int]) -> float:
-        """Return the bits that say which tokens the unknown ones after the first are."""
+        """Return the bits that identify the unknown tokens after the first token."""
         if self.unknown is None:
             return 0.0
         assert isinstance(self.vocabulary, Vocabulary)
@@ -116,14 +117,14 @@ class LanguageModelling:
         return math.fsum(count * self.unknown.bits(token) for token, count in counts.items())
 
     def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device, *, packed: bool = False) -> TextBatch:
-        """Return the blocks at `indices` (batch,): each token, and the one that follows it; they are never packed."""
+        """Return the blocks at `indices` (batch,): each token, and the one after it; they are never packed."""
         assert not packed
         tokens, mask = encoded.blocks.gather(indices)
         targets = tokens[:, 1:] if mask is None else tokens[:, 1:].masked_fill(~mask[:, 1:], NO_TARGET)
         return TextBatch(to_device(tokens[:, :-1], device), to_device(targets, device))
 
     def count(self, encoded: TextBlocks, indices: Tensor) -> int:
-        """Return the number of predictions: one per token but the first of each block."""
+        """Return the number of predictions: one per token, except the first of each block."""
         return sum(encoded.lengths[indices].tolist()) - len(indices)
 
     def loss(self, network: Forward, batch: TextBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
@@ -140,13 +141,13 @@ class LanguageModelling:
     def metrics(self, encoded: TextBlocks, measured: Sequence[tuple[float, int]]) -> dict[str, float]:
         """Return the metrics over the whole text; for all four, lower is better.
 
-        `loss`: mean cross-entropy in nats per token; `perplexity`: exp of it, the vocabulary's size for a uniform
-        prediction. Both are of tokens as they are read, so that they say nothing of what an unknown token hides.
+        `loss` is the mean cross-entropy in nats per token. `perplexity` is its exponential, which is the size of the
+        vocabulary for a uniform prediction. Both count an unknown token as one token.
 
-        `bits_per_character`, `bits_per_byte`: the bits that all predicted tokens take, over the characters and UTF-8
-        bytes of their text: the cross-entropy, and for each unknown token the bits that say which it is.
-        They compare models with different vocabularies: to leave a token out is to pay for it by an estimate that knows
-        no context.
+        `bits_per_character` and `bits_per_byte` divide the bits of all predicted tokens by the characters and the UTF-8
+        bytes of their text. These bits are the cross-entropy, and for each unknown token the bits that identify it. So
+        models with different vocabularies are comparable: a token outside of the vocabulary costs the bits of an
+        estimate without context.
         """
         count = sum(count for _, count in measured)
         loss = sum(loss for loss, _ in measured) / count
@@ -168,7 +169,7 @@ class LanguageModelling:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""
         unknown = values["unknown"]
         vocabulary = tokens_from_dict(values["vocabulary"])
         return cls(vocabulary, values["context"], UnknownTokens.from_dict(unknown) if unknown else None)

@@ -1,4 +1,4 @@
-"""What a paper must state about a training: data preparation, metrics, and what is deterministic."""
+"""Describes the method of a training for a report: data preparation, metrics, and determinism."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ _RESOURCES = {
     "examples_per_second": "examples of the validation part that the network predicts in a second, median over the "
     "evaluations; measured on the machine that trained it",
 }
-# The least and the greatest of each; all others are 0 and up.
+# The smallest and the largest value of each; all others are 0 or more.
 _BOUNDS = {
     **{name: [0, 1] for name in ("accuracy", "macro_f1", "exact_match")},
     **{name: [0, 100] for name in ("bleu", "chrf")},
@@ -58,16 +58,16 @@ _METRICS = {
 
 
 def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
-    """Return what is the same for every training of a configuration.
+    """Return the description of the method, which is the same for every training of a configuration.
 
     Returns:
-        `preprocessing`, `vocabulary`, `checkpoint` (which one is scored), `determinism`: a text each;
-        `metrics`: the definition of each metric, with sacrebleu's signature where it is that library's;
-        `directions`: which way each of them is better, maximize or minimize;
-        `bounds`: the least and the greatest value of each, None = without an end;
-        `shares`: the names of those that are shares of independent examples;
-        `measured`: the names of those that are of the machine that trains, and differ from run to run;
-        `counted_in`: what metrics are counted in, where settings change that.
+        `preprocessing`, `vocabulary`, `checkpoint` (which one is scored), `determinism`: texts;
+        `metrics`: the definition of each metric, with sacrebleu's signature for that library's metrics;
+        `directions`: maximize or minimize, for each metric;
+        `bounds`: the smallest and the largest value of each metric, None = no bound;
+        `shares`: the metrics that are shares of independent examples;
+        `measured`: the metrics that depend on the machine, and differ from run to run;
+        `counted_in`: the unit of each metric whose unit depends on settings.
     """
     data, training = config.data, config.training
     metrics = dict(_METRICS[data.name])
@@ -86,7 +86,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "metrics": metrics,
         "directions": {name: DIRECTIONS[name] for name in metrics},
         "bounds": {name: _BOUNDS.get(name, [0, None]) for name in metrics},
-        # A sentence has several words, of which tagging's accuracy is.
+        # Tagging's accuracy is a share of words, which are not independent within a sentence.
         "shares": [name for name in _SHARES if name in metrics and data.name != "tagging"],
         "measured": [*MEASURED],
         "counted_in": counted_in(config),

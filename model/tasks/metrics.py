@@ -1,4 +1,4 @@
-"""Metrics of predicted classes, and what is measured of each batch for them."""
+"""Metrics of predicted classes, and the measurements of each batch for them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 class MeasuredLabels(NamedTuple):
-    """What one batch adds to the metrics.
+    """The measurements of one batch for the metrics.
 
     Attributes:
         predicted, target: (examples,), class numbers, on the CPU.
@@ -24,7 +24,10 @@ class MeasuredLabels(NamedTuple):
 
 
 def measured_labels(logits: Tensor, targets: Tensor) -> MeasuredLabels:
-    """Return what a batch adds: from (examples, classes) logits, and (examples,) class numbers, unknown ones beyond."""
+    """Return the measurements of a batch from logits (examples, classes) and class numbers (examples,).
+
+    The number of an unknown class is the number of classes.
+    """
     is_known = targets < logits.shape[1]
     loss = functional.cross_entropy(logits[is_known], targets[is_known], reduction="sum")
     return MeasuredLabels(logits.argmax(dim=-1).cpu(), targets.cpu(), float(loss), int(is_known.sum()))
@@ -48,11 +51,11 @@ def accuracy(predicted: Tensor, target: Tensor) -> float:
 def macro_f1(predicted: Tensor, target: Tensor, num_classes: int) -> float:
     """Return the mean over classes of 2 TP / (2 TP + FP + FN), 0 .. 1.
 
-    Classes that neither occur nor are predicted are left out, as in scikit-learn's f1_score.
+    Classes that neither occur nor are predicted do not count, as in scikit-learn's f1_score.
 
     Args:
         predicted: (examples,), class numbers.
-        target: (examples,), class numbers; one >= num_classes is a label unknown to the model, so always wrong.
+        target: (examples,), class numbers; a number >= num_classes is an unknown label, which counts as wrong.
         num_classes: the model's number of classes.
     """
     size = max(num_classes, int(target.max()) + 1)

@@ -1,4 +1,4 @@
-"""The network of a task, in the parametrization that is configured."""
+"""Builds the network of a task, in the configured parametrization."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +12,9 @@ from model.tasks.task import Task
 
 
 def build_network(task: Task, config: Config[Any, Any]) -> tuple[nn.Module, Mapping[str, Factors] | None]:
-    """Return a network with fresh weights, drawn from torch's random numbers, and the factors of its optimizer's
-    settings by parameter; None = there are none.
+    """Return a network with random weights from torch's generator, and the factors of the optimizer's settings.
+
+    The factors are by parameter; None = there are none.
     """
     network = task.build(config)
     if config.model.parametrization == "standard":

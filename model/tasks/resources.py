@@ -1,4 +1,4 @@
-"""What a trained network takes, beside how well it predicts."""
+"""The costs of a trained network: its size, its operations, its speed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,20 +6,20 @@ from model.config.whole import Config
 from model.cost import cost_per_example
 
 if TYPE_CHECKING:
-    from torch import nn  # A search's driver, which only asks for the names, loads no torch.
+    from torch import nn  # The driver of a search needs only the names, and loads no torch.
 
-# Measured on the machine that trains: to the bit no two trainings have the same.
+# The values that are measured on the machine that trains, and so differ from run to run.
 MEASURED = ("examples_per_second",)
-# The names of all of them, counted and measured.
+# The names of all values, counted and measured.
 RESOURCES = ("parameters", "cost_per_example", "model_bytes", *MEASURED)
 
 
 def count_resources(config: Config[Any, Any], network: "nn.Module") -> dict[str, float]:
-    """Return what can be counted, the less the better: the same on every machine.
+    """Return the values that can be counted; they are the same on every machine, and lower is better.
 
-    `parameters`: numbers that are trained, of which those of shared weights count once. `cost_per_example`: see
-    `model.cost.cost_per_example`. `model_bytes`: of the weights in a checkpoint, without the names before them. Folds
-    differ only where they have learned other vocabularies or classes.
+    `parameters` is the number of trained numbers; shared weights count once. `cost_per_example` is that of
+    `model.cost.cost_per_example`. `model_bytes` is the size of the weights in a checkpoint, without their names. Folds
+    differ only if their vocabularies or classes differ.
     """
     return {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),

@@ -1,4 +1,4 @@
-"""Metrics of predicted sequences against references."""
+"""Metrics that compare predicted sequences with references."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -14,16 +14,15 @@ from model.data.tokens.tokens import join_tokens, split_reference
 
 @dataclass(frozen=True)
 class TextMetrics:
-    """How decoded targets are compared with the texts of the files: what is read and given back whole is perfect.
+    """Compares decoded targets with the texts of the files, so that a reference reproduced by the tokens is perfect.
 
-    Both sides are in NFC, as subwords are, and in lower case where `lowercase`. White space only separates, but for
-    characters, among which it is predicted.
+    Both sides are in NFC, like subwords, and with `lowercase` in lower case. White space only separates words; among
+    characters it is predicted, too.
 
     Attributes:
-        unit: what a token is, in which exact_match and token_error_rate are counted; of subwords, the words between
-            blanks.
-        tokenize: sacrebleu's name of how BLEU splits texts; None = it takes the tokens of `unit`.
-        lowercase: whether letter case is ignored, by every metric.
+        unit: the unit of exact_match and token_error_rate; for subwords, the words between blanks.
+        tokenize: sacrebleu's name of the tokenizer of BLEU; None = take the tokens of `unit`.
+        lowercase: whether all metrics ignore letter case.
     """
 
     unit: str
@@ -32,9 +31,10 @@ class TextMetrics:
 
     @classmethod
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
-        """Return what a configuration says; `auto` is sacrebleu's default 13a where predictions look as in the file.
+        """Return the comparison of a configuration.
 
-        Decoded words have a blank around every sign, which 13a splits otherwise than the file's text.
+        `auto` is sacrebleu's default 13a, except for words: decoded words have blanks around every sign, which 13a
+        splits differently than the text of the file.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -47,10 +47,10 @@ class TextMetrics:
     ) -> dict[str, float]:
         """Return exact_match, token_error_rate, bleu and chrf of decoded texts against the files' texts.
 
-        `normalize` does to a reference what the tokens do to a text that they read.
+        `normalize` applies the tokens' own normalization of a text to a reference.
         """
         reference = [normalize(text) for text in reference]
-        # Split as they are read, since a letter in lower case may be two signs, and joined as they are decoded.
+        # Split references like inputs, because a lower-case letter may be two signs; join them like predictions.
         rejoined = [join_tokens(split_reference(text, self.unit), self.unit) for text in reference]
         decoded_unit = "characters" if self.unit == "characters" else "blanks"
         predicted_tokens, reference_tokens = (
@@ -70,11 +70,11 @@ class TextMetrics:
 
     def _folded(self, text: str) -> str:
         text = unicodedata.normalize("NFC", text)
-        # Letter by letter, so that a sigma at a word's end is no other than within it, wherever a text was split.
+        # Letter by letter, so that a sigma at the end of a word equals one within it, wherever a text is split.
         return "".join(map(str.lower, text)) if self.lowercase else text
 
     def definitions(self) -> dict[str, str]:
-        """Return what each metric is, with sacrebleu's signature where it is that library's."""
+        """Return the definition of each metric, with sacrebleu's signature for that library's metrics."""
         case = ", letter case ignored" if self.lowercase else ""
         unit = {"words": "words", "characters": "characters"}.get(self.unit, "words between blanks")
         own = "" if self.tokenize else "; over the tokens of data.tokens=words, comparable with no published BLEU"
@@ -90,7 +90,7 @@ class TextMetrics:
 def exact_match(predicted: Sequence[object], reference: Sequence[object]) -> float:
     """Return the share of predictions that equal their reference, 0 .. 1; higher is better.
 
-    1 - it is the word error rate of grapheme-to-phoneme conversion.
+    1 - exact_match is the word error rate of grapheme-to-phoneme conversion.
     """
     return sum(a == b for a, b in zip(predicted, reference, strict=True)) / len(reference)
 
@@ -116,10 +116,10 @@ def token_error_rate(predicted: Sequence[Sequence[str]], reference: Sequence[Seq
 def bleu(predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> float:
     """Return sacrebleu's corpus BLEU, 0 .. 100, higher is better; see `signatures`.
 
-    `tokenize` is its name of how texts are split: none = at white space, which is right for tokens joined by blanks.
+    `tokenize` is the name of a tokenizer of sacrebleu; none = split at white space, for tokens joined by blanks.
     Source: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
     """
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # texts may well be split already
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # because texts may be split already
     return float(metric.corpus_score(list(predicted), [list(reference)]).score)
 
 
@@ -129,10 +129,10 @@ def chrf(predicted: Sequence[str], reference: Sequence[str], lowercase: bool = F
 
 
 def signatures(tokenize: str = "13a", lowercase: bool = False) -> dict[str, str]:
-    """Return what to quote with a score, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`."""
+    """Return sacrebleu's signatures, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`."""
     named = {}
     metrics = {"bleu": BLEU(tokenize=tokenize, lowercase=lowercase), "chrf": CHRF(lowercase=lowercase)}
     for name, metric in metrics.items():
-        metric.corpus_score(["."], [["."]])  # the number of references is known from the first score on
+        metric.corpus_score(["."], [["."]])  # the signature needs a score first, for the number of references
         named[name] = str(metric.get_signature())
     return named

@@ -1,4 +1,4 @@
-"""One sequence turned into another: translation, pronunciation, generated puzzles."""
+"""Sequence to sequence: translation, pronunciation, generated puzzles."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sources, targets with START before and END after them, and the target texts as given."""
+    """Sources, targets with START before and END after them, and the target texts of the data."""
 
     sources: Ragged
     targets: Ragged
@@ -40,7 +40,8 @@ class Pairs:
 class PairBatch:
     """Source (batch, source time) and its mask; inputs and targets, both (batch, target time).
 
-    Packed, each is (1, tokens); the source's mask is how it lies, and so is `target_packing`.
+    In a packed batch, each is (1, tokens); the source's mask is its packing, and `target_packing` is that of the
+    targets.
     """
 
     source: Tensor
@@ -51,7 +52,7 @@ class PairBatch:
 
 
 class MeasuredPairs(NamedTuple):
-    """What one batch adds to the metrics: decoded texts by index, and its summed cross-entropy in nats."""
+    """The measurements of one batch: decoded texts by index, the summed cross-entropy in nats, the number of tokens."""
 
     predicted: dict[int, str]
     loss: float
@@ -60,9 +61,9 @@ class MeasuredPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class SequenceToSequence:
-    """The tokens of both sides, which may share one vocabulary, and the settings of the search for a target.
+    """The task with the tokens of both sides, which may share a vocabulary, and the settings of beam search.
 
-    Sources and targets are cut to `max_length` tokens, END not counted.
+    Sources and targets are cut to `max_length` tokens, without END.
     """
 
     source_tokens: Tokens
@@ -81,7 +82,7 @@ class SequenceToSequence:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "SequenceToSequence":
-        """Return the task, with both vocabularies from the training part."""
+        """Return the task, with both vocabularies from the training split."""
         data = config.data
         source, target = learn_pair(data, *([items[at][side] for at in train] for side in ("source", "target")))
         return cls(
@@ -106,7 +107,7 @@ class SequenceToSequence:
         return Pairs(Ragged.of(sources), Ragged.of(targets), [item["target"] for item in items])
 
     def batch(self, encoded: Pairs, indices: Tensor, device: torch.device, *, packed: bool = False) -> PairBatch:
-        """Return the pairs at `indices` (batch,), padded or packed: each target token, and the one that follows it."""
+        """Return the pairs at `indices` (batch,), padded or packed: each target token, and the one after it."""
         if packed:
             inputs, packing = encoded.targets.pack(indices, device, without_last=True)
             targets, _ = encoded.targets.pack(indices, device, without_first=True)
@@ -120,7 +121,7 @@ class SequenceToSequence:
         )
 
     def count(self, encoded: Pairs, indices: Tensor) -> int:
-        """Return the number of predictions: one per target token, END counted."""
+        """Return the number of predictions: one per target token, including END."""
         return sum(encoded.targets.lengths[indices].tolist()) - len(indices)
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
@@ -130,7 +131,7 @@ class SequenceToSequence:
         return token_loss(network, inputs, batch.targets, len(self.target_tokens), label_smoothing, z_loss)
 
     def measure(self, network: nn.Module, encoded: Pairs, indices: Tensor, device: torch.device) -> MeasuredPairs:
-        """Return the targets decoded for a batch's sources, and how probable the right ones were."""
+        """Return the decoded targets of a batch, and the cross-entropy of the right ones."""
         assert isinstance(network, EncoderDecoder)
         batch = self.batch(encoded, indices, device)
         loss = float(self.loss(network, batch, 0.0).cross_entropy)
@@ -148,7 +149,7 @@ class SequenceToSequence:
         return {"loss": loss, **self._compare(predicted, encoded.references)}
 
     def _compare(self, predicted: Sequence[str], reference: Sequence[str]) -> dict[str, float]:
-        if self.lowercase and not self.text_metrics.lowercase:  # the letter case that is not predicted counts
+        if self.lowercase and not self.text_metrics.lowercase:  # references keep the letter case, which counts
             return self.text_metrics.compare(predicted, reference, str)
         return self.text_metrics.compare(predicted, reference, self.target_tokens.normalize)
 
@@ -178,6 +179,6 @@ class SequenceToSequence:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""
         sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
         return cls(**(values | sides | {"text_metrics": TextMetrics(**values["text_metrics"])}))

@@ -1,4 +1,4 @@
-"""One label per token."""
+"""Tagging: one label per word."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class TaggedSentences:
-    """Inputs (time, 2) per sentence, word and ending; and one tag number per token."""
+    """Inputs (time, 2) per sentence, which are word and ending, and one tag number per word."""
 
     inputs: Ragged
     targets: Ragged
@@ -40,7 +40,7 @@ class TaggedSentences:
 class TaggedBatch:
     """Inputs (batch, time, 2); attention_mask (batch, time), or None; targets (batch, time), NO_TARGET at padding.
 
-    Packed, inputs are (1, words, 2), the mask is how they lie, and targets are (1, words).
+    In a packed batch, inputs are (1, words, 2), the mask is the packing, and targets are (1, words).
     """
 
     inputs: Tensor
@@ -50,11 +50,11 @@ class TaggedBatch:
 
 @dataclass(frozen=True)
 class Tagging:
-    """The tags, the words, and the words' endings.
+    """The task with its tags, words, and endings of words.
 
-    A rare word's last letters and a capital at its beginning indicate its tag: both make up its ending. With 0 letters
-    it is only whether the word begins with a capital. Tags are sorted, and known words most frequent first, after the
-    special ones; a number is a place. Longer sentences are split into pieces of `max_length` words.
+    The ending of a word is its last `ending_length` letters, and whether it begins with a capital: both indicate the
+    tag of a rare word. The number of a tag, word or ending is its place. Tags are sorted; words and endings come after
+    the special ones, the most frequent first. Sentences are split into pieces of at most `max_length` words.
     """
 
     tags: tuple[str, ...]
@@ -69,10 +69,10 @@ class Tagging:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":
-        """Return the task: tags from all `items` (names reveal no example), words and endings of the training part.
+        """Return the task: tags from all `items` (names reveal no example), words and endings of the training split.
 
         Raises:
-            DataError: no word occurs `min_count` times in the training part.
+            DataError: no word occurs `min_count` times in the training split.
         """
         data = config.data
         forms = Counter(form for position in train for form in items[position]["words"])
@@ -84,8 +84,8 @@ class Tagging:
         known_words = _frequent(words, data.min_count)
         if not known_words:
             raise DataError(
-                f"data.min_count: no word occurs {data.min_count} times in the training part, so that every word would "
-                f"be read as unknown; give a lower number"
+                f"data.min_count: must be lower, because no word occurs {data.min_count} times in the training split, "
+                f"and every word would be unknown"
             )
         return cls(
             tuple(sorted({tag for item in items for tag in item["tags"]})),
@@ -151,7 +151,7 @@ class Tagging:
     def measure(
         self, network: nn.Module, encoded: TaggedSentences, indices: Tensor, device: torch.device
     ) -> MeasuredLabels:
-        """Return the tags predicted for a batch's words, and how probable the right ones were."""
+        """Return the predicted tags of a batch's words, and the cross-entropy of the right ones."""
         batch = self.batch(encoded, indices, device)
         is_word = batch.targets != NO_TARGET
         logits = network(batch.inputs, batch.attention_mask).float()[is_word]
@@ -171,17 +171,17 @@ class Tagging:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Tagging":
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""
         names = ("tags", "words", "endings")
         return cls(**(values | {name: tuple(values[name]) for name in names}))
 
 
 def _ending(form: str, length: int) -> str:
-    """Return `^` for a capital at the beginning, and the last letters in lower case: `^ing`, `s`."""
+    """Return the ending of a word: `^` if it begins with a capital, and its last letters: `^ing`, `s`."""
     return ("^" if form[:1].isupper() else "") + (form[-length:].lower() if length else "")
 
 
 def _frequent(counts: Counter[str], min_count: int) -> tuple[str, ...]:
-    """Return the names seen often enough, most frequent first, ties by code point."""
-    kept = [name for name, count in counts.items() if count >= min_count]
-    return tuple(sorted(kept, key=lambda name: (-counts[name], name)))
+    """Return the names that occur at least `min_count` times, the most frequent first, ties by code point."""
+    frequent = [name for name, count in counts.items() if count >= min_count]
+    return tuple(sorted(frequent, key=lambda name: (-counts[name], name)))

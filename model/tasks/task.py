@@ -1,4 +1,4 @@
-"""The interface of a task to the trainer; a task never sees the optimizer, and the trainer never sees labels."""
+"""The interface of tasks for the trainer; a task knows no optimizer, and the trainer knows no labels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, Self
@@ -14,7 +14,7 @@ Forward = Callable[..., Any]  # the network, compiled or not
 
 
 class Encoded(Protocol):
-    """Examples as numbers, ready to be cut into batches."""
+    """Examples as numbers, from which batches are made."""
 
     @property
     def lengths(self) -> Tensor:
@@ -24,21 +24,25 @@ class Encoded(Protocol):
 
 
 class Task(Protocol):
-    """Vocabulary, classes and everything else that is learned from the training part before training.
+    """The vocabulary, the classes, and all else that is learned from the training split before training.
 
-    `Any` stands for the task's own type of Encoded and of batch: the trainer only passes them on.
+    `Any` stands for the task's own types of encoded examples and batches, which the trainer only passes on.
+
+    Attributes:
+        metric_names: the names that `metrics` returns, with `loss`. The first one chooses the best evaluation by
+            default.
+        encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
-    # What `metrics` gives, `loss` among them. By the first the best evaluation is chosen where no other is told.
     metric_names: ClassVar[tuple[str, ...]]
-    encoded_type: ClassVar[type]  # what `encode` gives: a dataclass of tensors and JSON-able values
+    encoded_type: ClassVar[type]
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:
         """Return the task of these examples, with a vocabulary from the positions `train` only."""
 
     def build(self, config: Config[Any, Any]) -> nn.Module:
-        """Return a network with fresh weights, drawn from torch's random numbers."""
+        """Return a network with random weights from torch's generator."""
 
     def encode(self, items: Sequence[Item]) -> Any:
         """Return examples as numbers."""
@@ -47,21 +51,21 @@ class Task(Protocol):
         """Return the examples at `indices` (batch,) as tensors on `device`, padded, or packed for a Transformer."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
-        """Return how many predictions the batch of `indices` has: the divisor of the summed losses."""
+        """Return the number of predictions of the batch of `indices`, which is the divisor of the summed losses."""
 
     def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the sums of the cross-entropy over the batch's predictions."""
 
     def measure(self, network: nn.Module, encoded: Any, indices: Tensor, device: torch.device) -> Any:
-        """Return what `metrics` needs to know of the batch of `indices` (batch,), which can be sent to other processes.
+        """Return the measurements of the batch of `indices` (batch,) for `metrics`, in a form that can be pickled.
 
-        The network is in evaluation mode, without gradients.
+        The network must be in evaluation mode, without gradients.
         """
 
     def metrics(self, encoded: Any, measured: Sequence[Any]) -> dict[str, float]:
-        """Return every metric over all examples, from what was `measured` of each batch.
+        """Return every metric over all examples, from the measurements of each batch.
 
-        The batches hold each position of `encoded` once, and do not change the metrics but for their last digits.
+        The batches must hold each position of `encoded` once. How they are cut changes only the last digits.
         """
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,4 +73,4 @@ class Task(Protocol):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""

@@ -1,4 +1,4 @@
-"""What the metrics of a task are counted in, and the settings that change it: under others, scores do not compare."""
+"""The units of a task's metrics, and the settings that change them; scores with different units are not comparable."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from model.config.whole import Config
 _TOKENS = ("data.tokens", "data.lowercase", "data.min_count", "data.max_size")
 _TEXT = ("data.tokens", "data.lowercase")
 
-# Unit and keys by metric. Characters and subwords give every text back; words lose white space and `lowercase` the
-# letter case, for which no metric pays. For what an unknown token hides bits per character and per byte pay.
+# Unit and keys by metric. Characters and subwords reproduce every text. Words lose white space, and `lowercase` loses
+# the letter case, which no metric counts. Bits per character and per byte also count what an unknown token hides.
 _LOSSLESS = {"data.tokens": ["characters", "subwords"]}
 _LANGUAGE_MODELLING = {
     "loss": ("tokens", _TOKENS),
@@ -19,11 +19,11 @@ _LANGUAGE_MODELLING = {
 
 
 def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
-    """Return by metric its `unit`, and `depends_on`, the settings that change that, by dotted key, with their values.
+    """Return the units that depend on settings, by metric.
 
-    `alike` has by such a key the values under which the metric is the same.
-
-    A metric that is not there depends on nothing: labels, tags and generated numbers are the same under all settings.
+    `unit` is the unit, `depends_on` holds the values of the settings that change it, by dotted key, and `alike` holds
+    by key the values under which the unit is the same. A missing metric depends on no setting, because labels, tags and
+    generated numbers are the same under all of them.
     """
     units: dict[str, tuple[str, tuple[str, ...]]] = {}
     if config.data.name == "language_modelling":
@@ -41,7 +41,7 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _translation(data: Any) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return unit and keys by metric: the targets are cut for the loss, and the references are not."""
+    """Return unit and keys by metric; targets are cut for the loss, and references are not."""
     target = ("data.target_tokens", *(() if data.target_tokens else ("data.tokens",)))
     vocabulary = ("data.shared_vocabulary", "data.lowercase", "data.min_count", "data.max_size", "data.max_length")
     of_references = ("tokens of the references", (*target, "data.lowercase"))

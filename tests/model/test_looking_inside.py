@@ -236,7 +236,7 @@ def test_bad_options_are_refused(poet):
 def test_bad_inputs_are_refused(sentiment, tmp_path):
     with pytest.raises(ValueError, match="reads texts"):
         objective.predict(sentiment, [[1.0, 2.0]], {})
-    with pytest.raises(ValueError, match="there is none"):
+    with pytest.raises(ValueError, match="must hold at least one text"):
         objective.predict(sentiment, [], {})
     with pytest.raises(CheckpointError, match="not a usable checkpoint"):
         objective.predict(str(tmp_path), ["good"], {})
@@ -329,7 +329,7 @@ def test_a_recurrent_decoder_has_one_map_and_without_attention_none(train, atten
     assert only["name"] == "cross-attention layer 0"
     assert (only["rows"], only["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"])
     folder = train(small("generated", "recurrent_encoder_decoder", **PUZZLE, model__attention="none"))
-    with pytest.raises(ValueError, match="no attention to show"):
+    with pytest.raises(ValueError, match="this network has no attention"):
         objective.attention(folder, "1 2 3", "3 2")
 
 

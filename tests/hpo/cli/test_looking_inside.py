@@ -161,11 +161,11 @@ def test_any_token_can_be_drawn(tmp_path):
     [
         (["predict", "plain", "--input", "new.txt"], ["study 'plain' keeps no models"]),
         (["attention", "plain", "--text", "good"], ["study 'plain' keeps no models"]),
-        (["predict", "reviews", "--input", "gap.txt"], ["input 2: is empty"]),
+        (["predict", "reviews", "--input", "gap.txt"], ["input 2: must not be empty"]),
         (["predict", "reviews", "--input", "new.txt", "--top-k", "3"], ["top_k: has no effect"]),
         (["predict", "reviews", "--input", "new.txt", "--output", "no/x.txt"], ["there is no folder 'no'"]),
-        (["attention", "reviews", "--text", "good", "--target", "yes"], ["target: a model of", "has none"]),
-        (["attention", "reviews", "--text", " "], ["input: is empty"]),
+        (["attention", "reviews", "--text", "good", "--target", "yes"], ["target: has no effect on a model of"]),
+        (["attention", "reviews", "--text", " "], ["input: must not be empty"]),
     ],
     ids=lambda value: " ".join(value) if value[0] in ("predict", "attention") else "",
 )
