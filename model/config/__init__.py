@@ -1,1 +1,1 @@
-"""The configuration of one training: every rule, and no values (they are in conf/)."""
+"""The configuration of a training: its rules, without values, which are in conf/."""

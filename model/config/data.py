@@ -1,6 +1,6 @@
-"""The configuration of texts, tags and numbers to read: every rule, and no values (they are in conf/data).
+"""The configuration of texts, tags and numbers: its rules, without values, which are in conf/data.
 
-The paths have defaults because some data has none, and so has `metric_name`: not every kind of data has one.
+Only the paths and `metric_name` have defaults here, because not every kind of data has them.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -15,12 +15,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class DataConfig(Section):
-    """The settings that all data have. A worker gets the paths as null: it cannot reach the source."""
+    """The settings of all data. A worker gets null for the paths, so that it cannot read the source."""
 
     lengths_differ: ClassVar[bool] = True  # whether examples are sequences of different lengths
 
     name: str
-    metric_name: Path | None = None  # what the study scores unless it says another; nothing here reads it
+    metric_name: Path | None = None  # the default of study.metric, which this package does not read
     path: Path | None = None
     train: Path | None = None
     validation: Path | None = None
@@ -40,7 +40,7 @@ class DigitsConfig(DataConfig):
 
 
 class FilesConfig(DataConfig):
-    """The user's data, in files or on the Hugging Face hub: one file, or one per part."""
+    """The user's data, in files or on the Hugging Face hub: one file, or one per split."""
 
     format: str
     subset: Path | None
@@ -64,17 +64,18 @@ class FilesConfig(DataConfig):
             return self
         parts = [self.train, self.validation, self.test]
         if self.path is None and not any(parts):
-            raise refuse("no data given: set data.path, or data.train with data.validation or data.test", "data.path")
+            raise refuse("must be given, or data.train with data.validation or data.test", "data.path")
         if self.path is not None and any(parts):
             raise refuse(
-                "one file or separate files, not both: leave out data.path, or data.train and its siblings",
+                "cannot be combined with separate files: leave out data.path, or data.train, data.validation and "
+                "data.test",
                 "data.path",
             )
         if self.path is None and self.train is None:
-            raise refuse("must be given when data.validation or data.test is", "data.train")
+            raise refuse("must be given with data.validation or data.test", "data.train")
         if self.path is None and not (self.validation or self.test):
             raise refuse(
-                "one file alone is data.path; with data.train also give data.validation or data.test", "data.train"
+                "must come with data.validation or data.test; for one file alone, set data.path instead", "data.train"
             )
         return self
 
@@ -116,8 +117,8 @@ class LanguageModellingConfig(FilesConfig):
     def _training_text_is_left(self) -> Self:
         if self.validation_fraction + self.test_fraction >= 1:
             raise refuse(
-                f"must leave a training part: given {self.validation_fraction} and {self.test_fraction}, "
-                "their sum must be below 1",
+                f"must sum to less than 1, so that a training split is left, given {self.validation_fraction} and "
+                f"{self.test_fraction}",
                 "data.validation_fraction",
                 "data.test_fraction",
             )
@@ -127,7 +128,7 @@ class LanguageModellingConfig(FilesConfig):
     def _has_bytes(self) -> Self:
         if self.tokens == "subwords" and (self.max_size is None or self.max_size < 256):
             raise refuse(
-                f"must be 256 or more with subwords, among which is each byte, given {self.max_size}",
+                f"must be at least 256 with subwords, which include each byte, given {self.max_size}",
                 "data.max_size",
                 "data.tokens",
             )

@@ -1,4 +1,4 @@
-"""The configuration of how predicted texts are scored; conf/data/metrics has the same values, with comments."""
+"""The configuration of the metrics of predicted texts; conf/data/metrics has the same values, with comments."""
 
 from typing import Literal
 
@@ -6,9 +6,10 @@ from model.config.section import Section
 
 
 class MetricsConfig(Section):
-    """How predicted texts are compared with their references. It has defaults: only data=translation has the section.
+    """The comparison of predicted texts with their references.
 
-    `bleu_tokenize` offers what sacrebleu can do without another package and without a download.
+    It has defaults, because only data=translation has this section. `bleu_tokenize` allows the tokenizers of sacrebleu
+    that need neither another package nor a download.
     """
 
     bleu_tokenize: Literal["auto", "13a", "intl", "char", "zh", "none"] = "auto"

@@ -1,4 +1,4 @@
-"""The configuration of pairs of sequences: every rule, and no values (they are in conf/data)."""
+"""The configuration of pairs of sequences: its rules, without values, which are in conf/data."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -7,13 +7,13 @@ from pydantic import Field, model_validator
 from model.config.data import Column, DataConfig, FilesConfig, Path, Share
 from model.config.section import Section, refuse
 
-# Of all generated sources together, which are kept in memory: about 10 GB of Python integers.
+# The most numbers of all generated sources together: they stay in memory, as about 10 GB of Python integers.
 MOST_NUMBERS = 100_000_000
 ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
 
 
 class SearchedTargets(Section):
-    """The search for a target when a network decodes."""
+    """The beam search for a target."""
 
     beam_size: Annotated[int, Field(ge=1, le=1000)]
     length_penalty: Annotated[float, Field(ge=0, le=10)]
@@ -40,9 +40,9 @@ class TranslationConfig(FilesConfig, SearchedTargets):
 
     @property
     def is_aligned(self) -> bool:
-        """Whether each part is two files, line by line."""
-        is_meant = self.format == "auto" and (self.source_ending or self.target_ending) is not None
-        return self.format == "aligned" or is_meant
+        """Whether each split is two files, aligned line by line."""
+        has_ending = self.format == "auto" and (self.source_ending or self.target_ending) is not None
+        return self.format == "aligned" or has_ending
 
     @model_validator(mode="after")
     def _settings_fit(self) -> Self:
@@ -59,7 +59,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
             raise refuse("must be given with subwords", "data.max_size", "data.tokens")
         if self.shared_vocabulary and self.target_tokens not in (None, self.tokens):
             raise refuse(
-                "one vocabulary for both sides needs the same tokens: leave target_tokens null",
+                "must be false unless both sides have the same tokens; or leave target_tokens null",
                 "data.shared_vocabulary",
                 "data.target_tokens",
             )
@@ -95,14 +95,14 @@ class GeneratedConfig(DataConfig, SearchedTargets):
     def _fits_into_memory(self) -> Self:
         if self.num_examples * self.max_length > MOST_NUMBERS:
             raise refuse(
-                f"must not multiply to more than {MOST_NUMBERS:,} numbers, given {self.num_examples} and "
-                f"{self.max_length}: lower one of them",
+                f"must have a product of at most {MOST_NUMBERS:,}, given {self.num_examples} and {self.max_length}: "
+                f"lower one of them",
                 "data.num_examples",
                 "data.max_length",
             )
         return self
 
-    # SequenceToSequence reads these settings of every pair of sequences; here they are fixed.
+    # SequenceToSequence reads these settings for all pairs of sequences; for generated ones they are fixed.
     tokens: ClassVar[str] = "blanks"
     target_tokens: ClassVar[None] = None
     shared_vocabulary: ClassVar[bool] = True

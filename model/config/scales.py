@@ -1,4 +1,4 @@
-"""The sizes at which a network is compared with itself: each twice as wide, or as deep, as the one before."""
+"""The sizes at which `hpo scale` compares a network: each twice as wide, or as deep, as the one before."""
 
 from typing import Literal
 
@@ -9,15 +9,16 @@ from model.config.networks.network import EncoderDecoder, ModelConfig
 Growing = Literal["width", "depth"]
 
 _COUNT, _LEAST_LAYERS = 4, 2
-# Below this what holds of wide networks does so badly; from here the rules of `parametrize` were measured.
+# The rules of `parametrize` are for wide networks; they were measured from this width on.
 _LEAST_WIDTH = 32
 
 
 def scales_of(model: ModelConfig, over: Growing) -> list[dict[str, int]]:
     """Return four scales, as changes of the configuration by dotted key.
 
-    Over width all widths that the base of its family has grow together, from half the network's own (from its own where
-    half of it is below 32, or is no network) to eight times that; over depth there are 2, 4, 8 and 16 layers.
+    Over width, all widths of the family's base grow together, each scale twice as wide as the last. The first scale has
+    half the network's own widths, or the own ones if half is below 32 or not valid. Over depth there are 2, 4, 8 and 16
+    layers.
     """
     if over == "depth":
         has_decoder = isinstance(model, EncoderDecoder) and model.num_decoder_layers is not None

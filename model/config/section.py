@@ -1,4 +1,4 @@
-"""The base class and the errors of every part of the configuration."""
+"""The base class and the errors of all sections of the configuration."""
 
 from typing import Annotated
 
@@ -14,6 +14,6 @@ def refuse(message: str, *keys: str) -> PydanticCustomError:
 
 
 class Section(BaseModel):
-    """A part of the configuration: frozen, exact types, no unknown keys."""
+    """A section of the configuration: frozen, with exact types and no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

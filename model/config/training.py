@@ -1,4 +1,4 @@
-"""The configuration of the training: every rule, and no values (they are in conf/training)."""
+"""The configuration of the training: its rules, without values, which are in conf/training."""
 
 from typing import Annotated, Literal, Self
 
@@ -12,16 +12,16 @@ MUP_OPTIMIZERS = ("adamw", "muon")
 
 GPU_PRECISIONS = ("tf32", "float16")
 
-# Of a fifth of all steps the result is that of a cosine over all of them: Hägele et al. 2024, "Scaling laws and
-# compute-optimal training beyond fixed training durations", section 3.
+# The share of steps for decay in schedule=wsd. With a fifth the result is that of a cosine over all steps: Hägele et
+# al. 2024, "Scaling laws and compute-optimal training beyond fixed training durations", section 3.
 DECAY = 0.2
 
-# How long a training goes on, and how often it is saved: a state is continued although these differ.
+# The settings of a training's length and of its saving, which may change between a training and its continuation.
 OF_LENGTH = ("epochs", "max_steps", "patience", "save_minutes")
 
 
 class TrainingConfig(Section):
-    """The training. Keys, units and allowed values are explained in conf/training/default.yaml."""
+    """The settings of the training; conf/training/default.yaml describes keys, units and allowed values."""
 
     device: Literal["auto", "cpu", "cuda"]
     epochs: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -89,7 +89,7 @@ class TrainingConfig(Section):
             )
         if self.schedule == "wsd" and self.warmup_fraction + self.decay > 1:
             raise refuse(
-                f"is too long beside training.decay_fraction {self.decay}: both together must be at most 1",
+                f"must sum with training.decay_fraction ({self.decay}) to at most 1, given {self.warmup_fraction}",
                 "training.warmup_fraction",
                 "training.decay_fraction",
             )

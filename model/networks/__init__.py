@@ -1,1 +1,1 @@
-"""Networks: bodies by family, and their shared heads."""
+"""Networks: the bodies of each family, and the embeddings and heads that all families share."""

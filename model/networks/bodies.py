@@ -1,4 +1,4 @@
-"""What lies between embedding and head, for every family: an encoder, a decoder, or both."""
+"""The interfaces of bodies, which are the part of a network between embedding and head: encoders and decoders."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
@@ -9,14 +9,15 @@ from model.data.packing import Packing
 
 
 class Source(NamedTuple):
-    """A sequence that was read for a decoder.
+    """An encoded sequence for a decoder.
 
     Attributes:
-        outputs: (batch, source time, width), what the encoder says of each token.
+        outputs: (batch, source time, width), the representation of each token.
         attention_mask: (batch, source time), True = a token, False = padding; None = no padding.
-        more: what a family's decoder needs besides: recurrent, the states after the last token, (layers, batch, width)
-            each; convolutional, the embeddings, (batch, source time, d_model).
-        packing: how the outputs lie, (1, tokens, width), where they are packed; the mask is then that of the packing.
+        more: further tensors for the decoder of a family. Recurrent: the states after the last token, (layers, batch,
+            width) each. Convolutional: the embeddings, (batch, source time, d_model).
+        packing: the packing of the outputs, which are then (1, tokens, width) with the mask of the packing; None = they
+            are not packed.
     """
 
     outputs: Tensor
@@ -26,49 +27,49 @@ class Source(NamedTuple):
 
 
 class State(Protocol):
-    """What a decoder keeps from one token to the next.
+    """The state of a decoder between tokens.
 
-    There may be several times as many rows as sources, as in a beam: so many rows, one after the other, share a source.
+    In a beam search, the number of rows is a multiple of the number of sources, and consecutive rows share a source.
     """
 
     @property
     def length(self) -> int:
-        """How many tokens have been decoded."""
+        """The number of decoded tokens."""
 
     def initial(self) -> Self:
-        """Return the state at the first token, of the same sources."""
+        """Return the state before the first token, with the same sources."""
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep these rows, in this order, and these sources (None = all); a row may be listed twice."""
+        """Select rows and sources (None = all), in the given order; a row may occur twice."""
 
 
 class KeepsWeights(Protocol):
-    """An attention that can keep its weights, (batch, heads, time, keys) for each call; None = they are not kept."""
+    """An attention that can store its weights, (batch, heads, time, keys) per call; None = it does not store them."""
 
     kept_weights: list[Tensor] | None
 
 
 class EncoderBody(Protocol):
-    """Reads a whole sequence; `width` = numbers per token that it gives."""
+    """Encodes a whole sequence; `width` is the number of outputs per token."""
 
     width: int
 
     def __call__(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
         """Return every token's representation: (batch, time, d_model) -> (batch, time, width).
 
-        `attention_mask` (batch, time): True = a token, False = padding, where the result is meaningless; None = no
-        padding. A Transformer takes packed sequences too, (1, tokens, d_model), with their packing as the mask.
+        `attention_mask` (batch, time): True = a token, False = padding, where the result is undefined; None = no
+        padding. A Transformer also takes packed sequences, (1, tokens, d_model), with their packing as the mask.
         """
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the sequence as a decoder of the same family needs it; arguments as above."""
+        """Return the encoded sequence for a decoder of the same family; arguments as for `__call__`."""
 
     def attentions(self) -> Sequence[KeepsWeights]:
-        """Return the attentions of the sequence to itself, layer by layer."""
+        """Return the self-attentions, layer by layer."""
 
 
 class DecoderBody(Protocol):
-    """Says of every token what may follow it; `width` = numbers per token that it gives."""
+    """Predicts the token after each token; `width` is the number of outputs per token."""
 
     width: int
 
@@ -80,17 +81,17 @@ class DecoderBody(Protocol):
         *,
         attention_mask: Packing | None = None,
     ) -> Tensor:
-        """Return every token's representation, which depends on no later one: (batch, time, d_model) to (..., width).
+        """Return every token's representation, which depends on no later token: (batch, time, d_model) -> (..., width).
 
-        With a state, `x` follows the tokens that it has seen, and is added to them; the state's source counts. Only a
-        Transformer takes packed sequences, with their packing as the mask.
+        With a state, `x` follows the tokens of the state and is added to them, and the source is that of the state.
+        Only a Transformer takes packed sequences, with their packing as the mask.
         """
 
     def begin(self, source: Source | None = None) -> State:
         """Return the state before the first token."""
 
     def attentions(self) -> Sequence[KeepsWeights]:
-        """Return the attentions of the sequence to itself, layer by layer."""
+        """Return the self-attentions, layer by layer."""
 
     def source_attentions(self) -> Sequence[KeepsWeights]:
-        """Return the attentions to the source, layer by layer."""
+        """Return the cross-attentions, layer by layer."""

@@ -1,4 +1,4 @@
-"""A network that gives a whole sequence one label."""
+"""A network that predicts one label for a sequence."""
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from model.networks.roles import LinearHead
 
 
 class Classifier(nn.Module):
-    """Encoder, one vector from those of the real tokens (`pooling`), linear layer over the classes."""
+    """An encoder, the pooling of its outputs into one vector, and a linear layer over the classes."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class Classifier(nn.Module):
         initialise(self)
 
     def forward(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
-        """Return each class's logit.
+        """Return the logits of the classes.
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding; or how `x` is
-                packed, (1, tokens[, features]).
+            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding; or the packing of
+                `x`, (1, tokens[, features]).
 
         Returns:
             (batch, classes).
@@ -50,7 +50,7 @@ class Classifier(nn.Module):
 
 
 def pooled(encoded: Tensor, attention_mask: Tensor | None, pooling: str) -> Tensor:
-    """Return one vector for each sequence: (batch, time, d_model) -> (batch, d_model); see `Classifier.forward`."""
+    """Return one vector per sequence: (batch, time, d_model) -> (batch, d_model); see `Classifier.forward`."""
     match pooling:
         case "first":
             return encoded[:, 0]

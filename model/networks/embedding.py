@@ -1,4 +1,4 @@
-"""The embedding of tokens, or rows of numbers, and the head over a vocabulary."""
+"""The embedding of tokens or rows of numbers, and the head over a vocabulary."""
 
 import math
 from collections.abc import Callable
@@ -13,28 +13,27 @@ from model.config.networks.transformer import TransformerConfig
 from model.networks.roles import Head
 from model.networks.transformer.positions import input_positions
 
-# See `initialise`, which has the sources.
+# `initialise` names the sources.
 _TIED_STD = 0.02
 _PLAIN_STD = 0.1
-# Of a mean square; the numbers of tied tokens begin as small as 1e-3.
+# The epsilon of the root mean square; the initial numbers of tied tokens are as small as 1e-3.
 _SMALLEST = 1e-12
 
-# Takes what comes before the head, (batch, time, width), and the head.
+# A function of the input of the head, (batch, time, width), and the head.
 Reader = Callable[[Tensor, nn.Module], Any]
 
 
 class InputEmbedding(nn.Module):
-    """Tokens (or rows of numbers) as vectors, plus positions, plus dropout.
+    """Maps tokens or rows of numbers to vectors, and adds positions and dropout.
 
-    A Transformer's token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4. Those that are tied
-    to the head begin as small as a head does, and grow as it learns; they are divided by their root mean square (Zhang,
-    Sennrich 2019), so that they are read at the same size as others all the time.
+    A Transformer's token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4. Vectors that are
+    tied to the head start as small as a head, and grow during training. So they are divided by their root mean square
+    (Zhang, Sennrich 2019), which keeps the input at a constant size.
 
     Attributes:
-        initial_std, position_std: the standard deviation of the numbers of a token, and of a learned position, before
-            the first step.
-        scale: what token vectors are multiplied by when they are read.
-        is_normed: whether they are divided by their root mean square before.
+        initial_std, position_std: the initial standard deviation of a token's numbers, and of a learned position's.
+        scale: the factor of token vectors.
+        is_normed: whether token vectors are divided by their root mean square first.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class InputEmbedding(nn.Module):
         max_length: int,
         is_tied: bool = False,
     ) -> None:
-        """Take exactly one of `vocabulary_size` (input is token numbers) and `features` (input is rows of numbers)."""
+        """Build the embedding of token numbers (`vocabulary_size`) or of rows of numbers (`features`)."""
         super().__init__()
         assert (vocabulary_size is None) != (features is None)
         self.scale, self.initial_std, self.position_std = 1.0, _PLAIN_STD, _PLAIN_STD
@@ -65,12 +64,12 @@ class InputEmbedding(nn.Module):
         self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
 
     def forward(self, x: Tensor, start: int | Tensor = 0, also: Tensor | None = None) -> Tensor:
-        """Return the first layer's input.
+        """Return the input of the first layer.
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            start: the position of the first token; or (time,), that of each, where sequences are packed.
-            also: (batch, time, d_model), other embeddings of the same tokens, on the same scale; or None.
+            start: the position of the first token; for packed sequences (time,), the position of each token.
+            also: (batch, time, d_model), further embeddings of the same tokens, to be added; or None.
 
         Returns:
             (batch, time, d_model).
@@ -87,15 +86,15 @@ class InputEmbedding(nn.Module):
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
     def inputs(self) -> list[nn.Module]:
-        """Return the positions, and the map from rows of numbers."""
+        """Return the module of positions, and the map from rows of numbers."""
         return [self.positions] if self.rows is None else [self.positions, self.rows]
 
 
 class TokenHead(Head):
-    """The layer from a token's representation to the logits of a vocabulary; tied, it is the transposed embedding.
+    """The layer from a token's representation to the logits of a vocabulary; if tied, it is the transposed embedding.
 
-    Logits are multiplied by `head_scale`, and the weights begin so much smaller: the first logits are the same, and the
-    head learns so much faster than the layers below, whose learning rate it shares.
+    Logits are multiplied by `head_scale`, and the initial weights are divided by it. So the initial logits are the
+    same, but the head learns faster than the layers below with the same learning rate.
 
     Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models"; scale: Yang et al. 2021,
     "Tensor programs V", where it is one of the multipliers to be tuned.
@@ -105,7 +104,7 @@ class TokenHead(Head):
         super().__init__()
         self.scale = config.head_scale
         self.own = nn.Linear(width, vocabulary_size, bias=False) if tied_to is None else None
-        # In a list, so that the embedding's weights are counted and saved only once.
+        # In a list, so that torch does not register the embedding's weights a second time.
         self.tied = [] if tied_to is None else [tied_to]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -114,12 +113,12 @@ class TokenHead(Head):
         return functional.linear(x, self.weights())
 
     def weights(self) -> Tensor:
-        """Return the map, (vocabulary, width)."""
+        """Return the weights, (vocabulary, width)."""
         layer = self.tied[0].tokens if self.own is None else self.own
         assert layer is not None
         return layer.weight
 
     @property
     def is_tied(self) -> bool:
-        """Whether the map is the embedding."""
+        """Whether the weights are those of the embedding."""
         return self.own is None

@@ -1,4 +1,4 @@
-"""An encoder and a decoder: a source sequence in, a target sequence out."""
+"""A network with an encoder and a decoder, which turns a source sequence into a target sequence."""
 
 from torch import Tensor, nn
 
@@ -11,12 +11,12 @@ from model.networks.initialise import initialise
 
 
 class EncoderDecoder(nn.Module):
-    """Encoder over the source; decoder over the target, which is given what the encoder says."""
+    """An encoder of the source, and a decoder of the target, which reads the encoder's outputs."""
 
     def __init__(
         self, config: EncoderDecoderConfig, *, source_size: int, target_size: int, max_length: int, shared: bool
     ) -> None:
-        """Build the network; `shared`: source and target have one vocabulary and so one embedding."""
+        """Build the network; with `shared`, source and target have the same vocabulary and embedding."""
         super().__init__()
         assert not shared or source_size == target_size
         self.source_embedding = InputEmbedding(
@@ -49,15 +49,15 @@ class EncoderDecoder(nn.Module):
         target_packing: Packing | None = None,
         read: Reader | None = None,
     ) -> Tensor:
-        """Return each next target token's logits, given the source and the earlier target tokens.
+        """Return the logits of each next target token, from the source and the earlier target tokens.
 
         Args:
             source: (batch, source time) token numbers.
-            source_mask: (batch, source time), True = a token, False = padding; None = no padding; or how the source
-                is packed, (1, tokens).
-            target: (batch, target time) token numbers, a start token first; padding, if any, at the end.
-            target_packing: how the target is packed, (1, tokens), and so is what is returned; None = it is not.
-            read: where not all logits are to be computed at once, what makes of the head's input what is returned.
+            source_mask: (batch, source time), True = a token, False = padding; None = no padding; or the packing of the
+                source, (1, tokens).
+            target: (batch, target time) token numbers, with a start token first and padding at the end.
+            target_packing: the packing of the target and the result, (1, tokens); None = they are not packed.
+            read: a function of the head's input and the head, whose result is returned in place of the logits.
 
         Returns:
             (batch, target time, target vocabulary): at place t the logits of token t + 1.
@@ -75,9 +75,9 @@ class EncoderDecoder(nn.Module):
         return self.head(decoded) if read is None else read(decoded, self.head)
 
     def begin(self, source: Tensor, source_mask: Tensor | None) -> State:
-        """Return the state before the first target token; the source is as in `forward`, and is encoded once, here."""
+        """Encode a source (as in `forward`), and return the state before the first target token."""
         return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_mask))
 
     def advance(self, target: Tensor, state: State) -> Tensor:
-        """Return the logits as `forward` does; `target` follows the tokens that the state has seen."""
+        """Return the logits of `forward` for target tokens that follow those of the state."""
         return self.head(self.decoder(self.target_embedding(target, state.length), state=state))

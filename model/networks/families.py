@@ -1,4 +1,4 @@
-"""The families of networks: which encoder and which decoder a configuration means."""
+"""Builds the encoder and the decoder of a configuration's family of networks."""
 
 from model.config.networks.convolutional import ConvolutionalConfig
 from model.config.networks.network import EncoderDecoder, ModelConfig
@@ -13,7 +13,7 @@ from model.networks.transformer.stack import Stack
 
 
 def build_encoder(config: ModelConfig) -> EncoderBody:
-    """Return the encoder, of a network that has one."""
+    """Return the encoder of a network that has one."""
     match config:
         case RecurrentConfig():
             return RecurrentEncoder(config)
@@ -25,7 +25,7 @@ def build_encoder(config: ModelConfig) -> EncoderBody:
 
 
 def build_decoder(config: ModelConfig) -> DecoderBody:
-    """Return the decoder, of a network that has one; of a network with an encoder, it reads that one's output."""
+    """Return the decoder of a network that has one; in a network with an encoder, it reads the encoder's output."""
     match config:
         case RecurrentConfig():
             return RecurrentDecoder(config)

@@ -1,4 +1,4 @@
-"""The weights before the first step."""
+"""Draws the initial weights of networks."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from model.networks.embedding import InputEmbedding, TokenHead
 
 @torch.no_grad()
 def initialise(network: nn.Module) -> None:
-    """Draw every weight of `network` from torch's random numbers, which the caller seeds.
+    """Draw every weight of `network` from torch's generator, which the caller must seed.
 
     | parameter                    | initial distribution                                         |
     |------------------------------|--------------------------------------------------------------|
@@ -28,7 +28,7 @@ def initialise(network: nn.Module) -> None:
     | convolutional: position      | normal with 0.1                                              |
     | convolutional: map           | see `Map`; bias 0                                            |
     | cells, from the input        | each gate as a linear weight                                 |
-    | cells, from the state before | each gate orthogonal (Saxe et al. 2014)                      |
+    | cells, from the last state   | each gate orthogonal (Saxe et al. 2014)                      |
     | cells' biases                | 0, but 1 for an LSTM's forget gate (Jozefowicz et al. 2015)  |
     """
     inputs = [module for module in network.modules() if isinstance(module, InputEmbedding)]
@@ -60,6 +60,6 @@ def _initialise_cells(cells: nn.RNNBase) -> None:
             elif name.startswith("weight_hh"):
                 nn.init.orthogonal_(gate)
             else:
-                # torch adds two biases; the order of an LSTM's gates is input, forget, cell, output.
+                # torch adds two biases, so set one; the order of an LSTM's gates is input, forget, cell, output.
                 is_forget = isinstance(cells, nn.LSTM) and place == 1 and name.startswith("bias_ih")
                 gate.fill_(1.0 if is_forget else 0.0)

@@ -10,7 +10,7 @@ from model.networks.initialise import initialise
 
 
 class LanguageModel(nn.Module):
-    """Embedding, decoder, linear layer over the vocabulary.
+    """An embedding, a decoder, and a head over the vocabulary.
 
     Source: Radford et al. 2018, "Improving language understanding by generative pre-training".
     """
@@ -26,11 +26,11 @@ class LanguageModel(nn.Module):
         initialise(self)
 
     def forward(self, tokens: Tensor, read: Reader | None = None) -> Tensor:
-        """Return each next token's logits.
+        """Return the logits of each next token.
 
         Args:
-            tokens: (batch, time) token numbers; padding, if any, at the end.
-            read: where not all logits are to be computed at once, what makes of the head's input what is returned.
+            tokens: (batch, time) token numbers, with padding at the end.
+            read: a function of the head's input and the head, whose result is returned in place of the logits.
 
         Returns:
             (batch, time, vocabulary): at place t the logits of token t + 1.
@@ -43,5 +43,5 @@ class LanguageModel(nn.Module):
         return self.decoder.begin()
 
     def advance(self, tokens: Tensor, state: State) -> Tensor:
-        """Return the logits as `forward` does; `tokens` follow those that the state has seen."""
+        """Return the logits of `forward` for tokens that follow those of the state."""
         return self.head(self.decoder(self.embedding(tokens, state.length), state=state))

@@ -1,4 +1,4 @@
-"""How first weights, multipliers and rates change with a network's size, such that hyperparameters need not."""
+"""Scales initial weights, multipliers and learning rates with a network's size, so that hyperparameters can stay."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from model.networks.convolutional.block import Map
 from model.networks.roles import Head, Role, roles_of
 from model.networks.transformer.stack import Stack
 
-# What the rate of embeddings is multiplied by where the configuration leaves it open: of so many tokens and more, of
-# which most are seldom read (Hayou, Liu 2025, arXiv 2506.15025), and of fewer; measured in benchmarks/scale/README.md.
-MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
+# The default factors of the learning rate of embeddings: for many tokens, most of which are rare (Hayou, Liu 2025,
+# arXiv 2506.15025), and for fewer; measured in benchmarks/scale/README.md.
+_MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 
 
 @dataclass(frozen=True)
 class Factors:
-    """What an optimizer's settings are multiplied by for one parameter; its decay by 1 / rate.
+    """The factors of an optimizer's settings for one parameter; that of weight decay is 1 / rate.
 
     Attributes:
-        rate: of the learning rate, with adamw.
-        muon: of the learning rate, with muon, of a matrix.
-        epsilon: of the number that keeps from dividing by zero.
+        rate: the factor of the learning rate of adamw.
+        muon: the factor of the learning rate of muon, for a matrix.
+        epsilon: the factor of the optimizer's epsilon.
     """
 
     rate: float = 1.0
@@ -35,14 +35,13 @@ class Factors:
 
 @torch.no_grad()
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
-    """Give a network that has just been drawn the maximal update parametrization, and return its factors by name.
+    """Apply the maximal update parametrization to a network with initial weights, and return its factors by parameter.
 
-    Of a parameter, i is its fan-in over that in the base, and m its width over that in the base; L is the number of
-    layers over that in the base, h `head_scale`, g `gain_rate`, e `embedding_rate`, X the spread of Glorot, Bengio
-    2010; r is what vectors of tokens are multiplied by when they are read over that in the base: m^1/2 of a
-    Transformer, else 1.
+    All of these are relative to the base network: i is the fan-in of a parameter, m its width, L the number of layers,
+    and r the factor of token vectors (m^1/2 for a Transformer, else 1). h is `head_scale`, g `gain_rate`, e
+    `embedding_rate`, and X the spread of Glorot, Bengio 2010.
 
-    | role            | first spread                            | multiplier         | rate   | epsilon   |
+    | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
     | embedding       | as standard                             | as standard: r     | e / r  | m^-1/2    |
     | input           | as standard; of given numbers X(base)   | 1                  | 1      | m^-1/2    |
@@ -52,18 +51,18 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     | gain, bias      | as standard                             | 1                  | g      | 1 / (m L) |
     | residual branch |                                         | 1 / L              |        |           |
 
-    Decoupled decay is multiplied by the inverse of the rate's factor, such that their product stays. Muon's rate of a
-    matrix has i^-1/2: its step has a fixed spread, so that its largest singular value grows by the root of the width.
-    Attention's scores are divided by the root of the key's width, as in every Transformer, and not by the width.
+    Decoupled weight decay gets the inverse of the rate's factor, so that their product stays the same. Muon's rate of a
+    matrix gets i^-1/2: its step has a fixed spread, so its largest singular value grows with the root of the width.
+    Attention scores are divided by the root of the key width, as in every Transformer, and not by the width.
 
     Source: Yang et al. 2021, "Tensor programs V: tuning large neural networks via zero-shot hyperparameter transfer",
-    table 8; of depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with
-    alpha = 1. Where the table differs from theirs it was measured: see docs/explanation/scale.md.
+    table 8; for depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with
+    alpha = 1. Differences from these come from measurements: see docs/explanation/scale.md.
 
     Args:
-        network: with fresh weights; they, the scale of its heads and that of its residual branches are changed.
-        base: the network of the same layers at the widths of the base; its weights do not count.
-        config: of the network.
+        network: a network with initial weights; its weights, and the scales of its heads and residual branches change.
+        base: the network with the same layers at the widths of the base; its weights have no influence.
+        config: the configuration of the network.
     """
     roles, factors = roles_of(network), {}
     width, depths = config.d_model / config.base.d_model, _depths(network, config.base.num_layers)
@@ -85,7 +84,7 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
 
 
 def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
-    """Return by how much more layers a parameter's stack has than the base."""
+    """Return the number of layers of each parameter's stack, relative to the base."""
     return {
         f"{place}.layers.{name}": len(stack.layers) / base_layers
         for place, stack in network.named_modules()
@@ -108,9 +107,10 @@ def factors_of(role: Role, parameter: Tensor, base: Tensor, size: float, read: f
 
 
 def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -> float:
-    """Return by what a parameter's spread is to be multiplied.
+    """Return the factor of a parameter's initial spread.
 
-    `glorot`: X(base) / X(own), of one that `initialise` draws so; None = it is drawn otherwise.
+    `glorot` is X(base) / X(own) for a parameter that `initialise` draws from the distribution of Glorot, Bengio 2010;
+    None = it is drawn from another one.
     """
     m, i = parameter.numel() / base.numel(), parameter.shape[-1] / base.shape[-1]
     match role:
@@ -126,7 +126,7 @@ def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -
 
 
 def _glorot(module: nn.Module, name: str, base: nn.Module) -> float | None:
-    """Return X(base) / X(own) of a parameter that is drawn from +-X: sqrt(6 / (inputs + outputs))."""
+    """Return X(base) / X(own) for a parameter drawn from +-X = sqrt(6 / (inputs + outputs)); None for others."""
     if isinstance(module, nn.RNNBase) and isinstance(base, nn.RNNBase) and name.startswith("weight_ih"):
         # Each gate is a map of its own.
         own, of_base = (cells.get_parameter(name).shape[1] + cells.hidden_size for cells in (module, base))

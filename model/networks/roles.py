@@ -1,4 +1,4 @@
-"""The roles of parameters, as modules declare them to the optimizers and to the rules by which networks grow."""
+"""The roles of parameters, which modules declare for the optimizers and the parametrization."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Matrix:
 
     Attributes:
         weight: (rows, columns).
-        sizes: the rows of each map, where several are stacked in one parameter, such as those to queries, keys and
+        sizes: the number of rows of each map that is stacked in the parameter, such as those to queries, keys and
             values.
     """
 
@@ -25,10 +25,10 @@ class Matrix:
 
 @runtime_checkable
 class HasInputs(Protocol):
-    """A module that declares the positions and the map from given numbers that it adds or reads as they are."""
+    """A module that declares its input parameters: positions, and the map from rows of numbers."""
 
     def inputs(self) -> Iterable[nn.Module]:
-        """Return the modules whose parameters these are."""
+        """Return the modules with these parameters."""
         ...
 
 
@@ -45,18 +45,18 @@ class Head(nn.Module):
     """A module that maps a representation to logits.
 
     Attributes:
-        scale: what logits are multiplied by, besides the weights.
+        scale: a factor of the logits.
     """
 
     scale: float = 1.0
 
     def weights(self) -> Tensor:
-        """Return the map, (logits, width)."""
+        """Return the weights, (logits, width)."""
         raise NotImplementedError
 
     @property
     def is_tied(self) -> bool:
-        """Whether the map is an embedding, too."""
+        """Whether the weights are those of the embedding, too."""
         return False
 
 
@@ -68,12 +68,12 @@ class LinearHead(nn.Linear, Head):
         return super().forward(x if self.scale == 1.0 else x * self.scale)
 
     def weights(self) -> Tensor:
-        """Return the map, (logits, width)."""
+        """Return the weights, (logits, width)."""
         return self.weight
 
 
 def matrices_of(network: nn.Module) -> Iterator[Matrix]:
-    """Yield every matrix that a module of the network declares, in the order of its parameters."""
+    """Yield every matrix that the modules of a network declare, in the order of its parameters."""
     for module in network.modules():
         if isinstance(module, HasMatrices):
             yield from module.matrices()
@@ -82,9 +82,9 @@ def matrices_of(network: nn.Module) -> Iterator[Matrix]:
 def roles_of(network: nn.Module) -> Mapping[str, Role]:
     """Return the role of each parameter, by its name.
 
-    `embedding`: vectors of tokens; `input`: positions, and the map from given numbers; `tied`: vectors of tokens that
-    are the head, too; `matrix`: a map inside a layer; `head`: the map to logits; `vector`: biases, gains and lengths of
-    normed weights.
+    `embedding`: vectors of tokens; `input`: positions, and the map from rows of numbers; `tied`: vectors of tokens that
+    are also the head; `matrix`: a map inside a layer; `head`: the map to logits; `vector`: biases, gains, and lengths
+    of normalised weights.
     """
     roles: dict[int, Role] = {id(matrix.weight): "matrix" for matrix in matrices_of(network)}
     for module in network.modules():

@@ -1,4 +1,4 @@
-"""A network that gives every token a label."""
+"""A network that predicts one label per word."""
 
 from torch import Tensor, nn
 
@@ -11,7 +11,7 @@ from model.networks.roles import LinearHead
 
 
 class Tagger(nn.Module):
-    """Embedding of the word, plus that of its ending, then an encoder and a linear layer over the tags."""
+    """The sum of the embeddings of a word and its ending, an encoder, and a linear layer over the tags."""
 
     def __init__(
         self, config: Encoder, *, vocabulary_size: int, num_endings: int, num_tags: int, max_length: int
@@ -24,12 +24,12 @@ class Tagger(nn.Module):
         initialise(self)
 
     def forward(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
-        """Return each tag's logit for each token.
+        """Return the logits of the tags for each word.
 
         Args:
             x: (batch, time, 2), the numbers of the word and of its ending.
-            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding; or how `x` is
-                packed, (1, tokens, 2).
+            attention_mask: (batch, time) boolean, True = a word, False = padding; None = no padding; or the packing of
+                `x`, (1, tokens, 2).
 
         Returns:
             (batch, time, tags), or (1, tokens, tags).

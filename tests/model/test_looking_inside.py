@@ -222,7 +222,7 @@ BAD_OPTIONS = [
     ({"max_tokens": 0}, "max_tokens: must be 1 or more, given 0"),
     ({"seed": -1}, "seed: must be 0 or more, given -1"),
     ({"temperature": 0.0, "top_k": 3}, "have no effect"),
-    ({"heat": 1}, "heat: has no effect on a model of 'language_modelling'; allowed are max_tokens, seed"),
+    ({"heat": 1}, "heat: has no effect on a model of 'language_modelling'; allowed: max_tokens, seed"),
 ]
 
 

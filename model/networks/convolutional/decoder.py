@@ -1,4 +1,4 @@
-"""The convolutional decoder, with or without a source, and the state of its decoding."""
+"""The convolutional decoder, with or without a source, and its state."""
 
 import math
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from model.networks.roles import Matrix
 
 @dataclass(frozen=True)
 class Memory:
-    """What every block attends to: keys and values, (sources, source time, d_model) each; the mask as in `Source`."""
+    """The keys and values of every block's attention, (sources, source time, d_model); the mask is as in `Source`."""
 
     keys: Tensor
     values: Tensor
     attention_mask: Tensor | None
 
     def select(self, sources: Tensor) -> "Memory":
-        """Return these sources, in this order."""
+        """Return the memory of these sources, in this order."""
         return Memory(
             self.keys[sources],
             self.values[sources],
@@ -34,12 +34,12 @@ class Memory:
 
 @dataclass
 class ConvolutionalState:
-    """What the decoder has seen.
+    """The state of the decoder.
 
     Attributes:
-        windows: each block's last inputs, (rows, filter width - 1, filters); none before the first token.
-        memory: of the source; None = there is none.
-        length: how many tokens have been decoded.
+        windows: the last inputs of each block, (rows, filter width - 1, filters); empty before the first token.
+        memory: the memory of the source; None = no source.
+        length: the number of decoded tokens.
     """
 
     windows: list[Tensor]
@@ -47,18 +47,18 @@ class ConvolutionalState:
     length: int = 0
 
     def initial(self) -> "ConvolutionalState":
-        """Return the state at the first token, of the same sources."""
+        """Return the state before the first token, with the same sources."""
         return replace(self, windows=[], length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep these rows, in this order, and these sources (None = all); a row may be listed twice."""
+        """Select rows and sources (None = all), in the given order; a row may occur twice."""
         self.windows = [window[rows] for window in self.windows]
         if sources is not None and self.memory is not None:
             self.memory = self.memory.select(sources)
 
 
 class Attention(nn.Module):
-    """One block's attention: its state and the embedding of the last target token choose among the source's tokens.
+    """The attention of a block; the query is the block's state plus the embedding of the last target token.
 
     d = W h + b + g, weights a_j = softmax(d z_j), c = sum of a_j (z_j + e_j), times m sqrt(1 / m) for m source tokens.
 
@@ -69,13 +69,13 @@ class Attention(nn.Module):
         super().__init__()
         self.enter = build_map(config, config.filters, config.d_model)
         self.leave = build_map(config, config.d_model, config.filters)
-        # None = not kept; see model.attention_maps.
+        # None = do not store weights; see model.attention_maps.
         self.kept_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
-        """Return h and what it attends to, (rows, time, filters) as `h`; g is (rows, time, d_model).
+        """Return the sum of `h` and its context, (rows, time, filters), the shape of `h`; `g` is (rows, time, d_model).
 
-        Several rows for each source, in a row, may share it.
+        Consecutive rows may share a source.
         """
         d = (self.enter(h) + g) * HALF
         scores = d.reshape(len(memory.keys), -1, d.shape[2]) @ memory.keys.transpose(1, 2)
@@ -92,7 +92,7 @@ class Attention(nn.Module):
 
 
 class ConvolutionalDecoder(nn.Module):
-    """Causal blocks with residual connections; with a source, each is followed by an attention of its own."""
+    """Causal blocks with residual connections; with a source, an attention follows each block."""
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__()
@@ -112,8 +112,10 @@ class ConvolutionalDecoder(nn.Module):
         for place, block in enumerate(self.blocks):
             before = state.windows[place] if state is not None and state.windows else None
             if state is not None:
-                seen = functional.pad(inner, (0, 0, self.reach, 0)) if before is None else torch.cat([before, inner], 1)
-                windows.append(seen[:, seen.shape[1] - self.reach :])
+                inputs = (
+                    functional.pad(inner, (0, 0, self.reach, 0)) if before is None else torch.cat([before, inner], 1)
+                )
+                windows.append(inputs[:, inputs.shape[1] - self.reach :])
             h = block(inner, before=before)
             if memory is not None:
                 h = self.attention[place](h, x, memory)
@@ -127,22 +129,22 @@ class ConvolutionalDecoder(nn.Module):
         return ConvolutionalState([], self._project_source(source))
 
     def attentions(self) -> Sequence[KeepsWeights]:
-        """Return nothing: the target does not attend to itself."""
+        """Return an empty list, because there is no self-attention."""
         return []
 
     def source_attentions(self) -> Sequence[KeepsWeights]:
-        """Return each block's attention to the source."""
+        """Return the cross-attention of each block."""
         return [attention for attention in self.attention if isinstance(attention, Attention)]
 
     def matrices(self) -> list[Matrix]:
-        """Return every map."""
+        """Return the weights of all maps."""
         return matrices_of_maps(self)
 
     def _project_source(self, source: Source | None) -> Memory | None:
-        """Return keys and values; every attention sends gradients to the encoder, which are scaled down to one's share.
+        """Return the keys and values of a source.
 
-        Gehring et al. 2017, section 3.4: not those of the embeddings; 2 of them for each attention, as in its keys and
-        its values.
+        All attentions send gradients to the encoder, two each (keys and values), so the gradients of its outputs are
+        scaled down by this number; those of the embeddings are not (Gehring et al. 2017, section 3.4).
         """
         if source is None:
             return None

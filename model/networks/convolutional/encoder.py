@@ -11,7 +11,7 @@ from model.networks.roles import Matrix
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Blocks with residual connections, between two maps from and to the width of the embeddings."""
+    """Blocks with residual connections between two maps, from and to the width of the embeddings."""
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__()
@@ -28,13 +28,13 @@ class ConvolutionalEncoder(nn.Module):
         return self.leave(inner)
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the representations, and the embeddings that they came from."""
+        """Return the representations, with the embeddings of the tokens."""
         return Source(self(x, attention_mask), attention_mask, (x,))
 
     def attentions(self) -> Sequence[KeepsWeights]:
-        """Return nothing: there are none."""
+        """Return an empty list, because there is no attention."""
         return []
 
     def matrices(self) -> list[Matrix]:
-        """Return every map."""
+        """Return the weights of all maps."""
         return matrices_of_maps(self)

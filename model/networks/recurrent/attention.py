@@ -7,11 +7,11 @@ from model.networks.roles import LinearHead, Matrix
 
 
 class Attention(nn.Module):
-    """How well a state of the decoder fits each token of the source, and the mean of those by these weights.
+    """Scores each token of the source with a state of the decoder, and returns the weighted mean of the tokens.
 
-    The score of state s and token h is: `dot` s h; `bilinear` s W h (Luong et al. 2015, "Effective approaches to
-    attention-based neural machine translation", section 3.1, which calls it general); `mlp` v tanh(W s + U h)
-    (Bahdanau et al. 2015, "Neural machine translation by jointly learning to align and translate", section A.1.2).
+    The score of state s and token h is: `dot` s h; `bilinear` s W h (called general in Luong et al. 2015, "Effective
+    approaches to attention-based neural machine translation", section 3.1); `mlp` v tanh(W s + U h) (Bahdanau et al.
+    2015, "Neural machine translation by jointly learning to align and translate", section A.1.2).
     """
 
     def __init__(self, score_function: str, width: int, attention_width: int) -> None:
@@ -22,30 +22,30 @@ class Attention(nn.Module):
         )
         self.of_query = nn.Linear(width, attention_width, bias=False) if is_mlp else None
         self.score = LinearHead(attention_width, 1, bias=False) if is_mlp else None
-        # None = not kept; see model.attention_maps.
+        # None = do not store weights; see model.attention_maps.
         self.kept_weights: list[Tensor] | None = None
 
     def project_keys(self, outputs: Tensor) -> Tensor:
-        """Return the keys of a source, which do not change while decoding: (sources, source time, ...)."""
+        """Return the keys of a source, (sources, source time, ...), which do not change during decoding."""
         return outputs if self.of_key is None else self.of_key(outputs)
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what each state gathers.
+        """Return the context of each state.
 
         Args:
-            query: (rows, time, width), states of the decoder; several rows for each source, in a row, may share it.
-            keys: as `project_keys` gives them.
+            query: (rows, time, width), states of the decoder; consecutive rows may share a source.
+            keys: the keys of `project_keys`.
             values: (sources, source time, width).
             mask: (sources, source time), True = a token, False = padding; None = no padding.
 
         Returns:
             (rows, time, width).
         """
-        asking = query.reshape(len(keys), -1, query.shape[2])
+        queries = query.reshape(len(keys), -1, query.shape[2])
         if self.of_query is None or self.score is None:
-            scores = asking @ keys.transpose(1, 2)
+            scores = queries @ keys.transpose(1, 2)
         else:
-            scores = self.score(torch.tanh(self.of_query(asking).unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)
+            scores = self.score(torch.tanh(self.of_query(queries).unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(1), -torch.inf)
         weights = scores.softmax(dim=-1)

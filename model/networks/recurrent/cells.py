@@ -1,6 +1,6 @@
 """Layers of LSTM or GRU cells, over a whole sequence or token by token.
 
-Shapes: batch = sequences, time = tokens of one sequence, width = numbers that a layer gives per token.
+Shapes: batch = sequences, time = tokens of one sequence, width = outputs of a layer per token.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from model.networks.roles import Matrix
 
-# A GRU's state h, an LSTM's h and c: (layers, batch, width) each.
+# The state h of a GRU, or h and c of an LSTM: (layers, batch, width) each.
 Hidden = tuple[Tensor, ...]
 
 
@@ -30,7 +30,7 @@ class Cells(nn.Module):
     def __init__(
         self, cell: str, input_width: int, width: int, num_layers: int, dropout: float, *, bidirectional: bool = False
     ) -> None:
-        """Build the layers; with `bidirectional`, half of `width` is of each direction."""
+        """Build the layers; with `bidirectional`, each direction has half of `width`."""
         super().__init__()
         self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
         self.cells = (nn.LSTM if cell == "lstm" else nn.GRU)(
@@ -45,37 +45,37 @@ class Cells(nn.Module):
     def forward(
         self, x: Tensor, hidden: Hidden | None = None, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, Hidden]:
-        """Return the last layer's outputs, and every layer's state after the last real token.
+        """Return the outputs of the last layer, and the state of every layer after the last real token.
 
         Args:
             x: (batch, time, input width).
             hidden: the states before the first token; None = zeros.
             attention_mask: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU
-                the lengths are waited for.
+                a mask makes the CPU wait for the lengths.
 
         Returns:
             (batch, time, width), zeros at padding; and the states.
         """
         if x.device.type == "cpu":
-            # torch has no cells in half precision for every processor.
+            # torch does not have cells in half precision for every processor.
             dtype = next(self.cells.parameters()).dtype
             with torch.autocast("cpu", enabled=False):
                 return self._over(x.to(dtype), hidden and tuple(part.to(dtype) for part in hidden), attention_mask)
         return self._over(x, hidden, attention_mask)
 
     def _over(self, x: Tensor, hidden: Hidden | None, attention_mask: Tensor | None) -> tuple[Tensor, Hidden]:
-        given = None if hidden is None else hidden if isinstance(self.cells, nn.LSTM) else hidden[0]
+        first = None if hidden is None else hidden if isinstance(self.cells, nn.LSTM) else hidden[0]
         if attention_mask is None:
-            outputs, last = self.cells(x, given)
+            outputs, last = self.cells(x, first)
         else:
             packed = pack_padded_sequence(x, attention_mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
-            packed, last = self.cells(packed, given)
+            packed, last = self.cells(packed, first)
             outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         states = last if isinstance(last, tuple) else (last,)
         return outputs, tuple(self._joined(state) for state in states)
 
     def step(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
-        """Return the last layer's output for one token, and every layer's new state: (batch, input width) -> ..."""
+        """Return the output of the last layer for one token (batch, input width), and the new state of every layer."""
         steps = []
         for place in range(self.num_layers):
             weights, new = self._weights(place), tuple(part[place] for part in hidden)
@@ -87,7 +87,7 @@ class Cells(nn.Module):
         return x, tuple(torch.stack(parts) for parts in zip(*steps, strict=True))
 
     def matrices(self) -> Iterator[Matrix]:
-        """Yield every gate's maps from the input and from the state before."""
+        """Yield the maps of every gate from the input and from the last state."""
         for name, weight in self.cells.named_parameters():
             if name.startswith("weight"):
                 width = self.cells.hidden_size

@@ -1,4 +1,4 @@
-"""The recurrent decoder, with or without a source, and the state of its decoding."""
+"""The recurrent decoder, with or without a source, and its state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +16,15 @@ from model.networks.roles import Matrix
 
 @dataclass
 class RecurrentState:
-    """What the decoder has seen.
+    """The state of the decoder.
 
     Attributes:
-        hidden: every layer's state, (layers, rows, width) each.
-        fed: (rows, width), the attentional vector of the last token, which the next one is fed with.
-        keys: of the source, as the attention projects them; None = no attention.
-        source: the source, None = there is none.
+        hidden: the states of all layers, (layers, rows, width) each.
+        fed: (rows, width), the attentional vector of the last token, which is an input of the next one.
+        keys: the keys of the source; None = no attention.
+        source: the source; None = no source.
         first: `hidden` before the first token, by source.
+        length: the number of decoded tokens.
     """
 
     hidden: Hidden
@@ -34,11 +35,11 @@ class RecurrentState:
     length: int = 0
 
     def initial(self) -> "RecurrentState":
-        """Return the state at the first token, of the same sources."""
+        """Return the state before the first token, with the same sources."""
         return replace(self, hidden=self.first, fed=torch.zeros_like(self.first[0][0]), length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep these rows, in this order, and these sources (None = all); a row may be listed twice."""
+        """Select rows and sources (None = all), in the given order; a row may occur twice."""
         self.hidden, self.fed = tuple(part[:, rows] for part in self.hidden), self.fed[rows]
         if sources is not None:
             self.first = tuple(part[:, sources] for part in self.first)
@@ -48,7 +49,7 @@ class RecurrentState:
             self.keys = None if self.keys is None else self.keys[sources]
 
     def spread(self, rows: int) -> None:
-        """Give every source so many rows that there are `rows`; only before the first token there may be fewer."""
+        """Repeat the rows of every source up to `rows` in all; this has an effect only before the first token."""
         times = rows // self.fed.shape[0]
         if times > 1:
             self.hidden = tuple(part.repeat_interleave(times, dim=1) for part in self.hidden)
@@ -56,15 +57,16 @@ class RecurrentState:
 
 
 class RecurrentDecoder(nn.Module):
-    """Cells over the target, which begin where the bridge puts them, and attend to the source before or after a cell.
+    """Cells over the target, with an initial state from the bridge, and attention to the source before or after a cell.
 
-    `after` (Luong et al. 2015, equation 5): the cell's state h attends, and tanh(W [context; h]) goes to the head; with
-    `input_feeding` also into the cell's next input (section 3.3). `before` (Bahdanau et al. 2015, section A.2.2): the
-    state before attends, and the context goes into the cell beside the token y; max-pairs of W [state before; y;
-    context] go to the head. With several layers, the last one's state attends, and the first one is fed.
+    `after` (Luong et al. 2015, equation 5): the query is the cell's state h, and the head gets tanh(W [context; h]);
+    with `input_feeding` the cell's next input gets it, too (section 3.3). `before` (Bahdanau et al. 2015, section
+    A.2.2): the query is the last state, and the cell gets the context together with the token y. The head gets the
+    maxima of pairs of W [last state; y; context]. With several layers, the query comes from the last layer, and the
+    first layer gets the context.
 
-    Bridge: `copy` takes the encoder's last states (Sutskever et al. 2014), `mlp` tanh(W h) of its last layer's
-    (Bahdanau et al. 2015), `zero` zeros.
+    The bridge `copy` takes the encoder's last states (Sutskever et al. 2014), `mlp` takes tanh(W h) of the last state h
+    of its last layer (Bahdanau et al. 2015), and `zero` takes zeros.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -106,19 +108,19 @@ class RecurrentDecoder(nn.Module):
         return self._begin(source, 1 if source is None else len(source.outputs))
 
     def attentions(self) -> Sequence[KeepsWeights]:
-        """Return nothing: the target does not attend to itself."""
+        """Return an empty list, because there is no self-attention."""
         return []
 
     def source_attentions(self) -> Sequence[KeepsWeights]:
-        """Return the attention to the source, if there is one."""
+        """Return the cross-attention, if there is one."""
         return [] if self.attention is None else [self.attention]
 
     def matrices(self) -> list[Matrix]:
-        """Return the maps of the bridge and to the head's input."""
+        """Return the maps of the bridge and of the combination of context and state."""
         return [Matrix(m.weight, (len(m.weight),)) for m in (self.combine, self.begins) if m is not None]
 
     def _step(self, token: Tensor, now: RecurrentState) -> Tensor:
-        """Return the head's input after one token: (rows, d_model) -> (rows, width); `now` moves on."""
+        """Update the state `now` by one token, and return the head's input: (rows, d_model) -> (rows, width)."""
         if not self.is_before:
             hidden, now.hidden = self.cells.step(torch.cat([token, now.fed], dim=-1), now.hidden)
             now.fed = self._combined([self._context(hidden.unsqueeze(1), now).squeeze(1), hidden])
@@ -137,7 +139,7 @@ class RecurrentDecoder(nn.Module):
     def _combined(self, parts: list[Tensor]) -> Tensor:
         assert self.combine is not None
         mixed = self.combine(torch.cat(parts, dim=-1))
-        # Maxout: Goodfellow et al. 2013, of pairs.
+        # Maxout of pairs: Goodfellow et al. 2013.
         return torch.maximum(mixed[..., ::2], mixed[..., 1::2]) if self.is_before else torch.tanh(mixed)
 
     def _begin(self, source: Source | None, rows: int) -> RecurrentState:
@@ -153,7 +155,7 @@ class RecurrentDecoder(nn.Module):
             return source.more
         layers = self.cells.num_layers
         if source is not None and self.begins is not None:
-            made = torch.tanh(self.begins(source.more[0][-1])).view(-1, self.num_parts, layers, self.width)
-            return tuple(made.permute(1, 2, 0, 3).contiguous())
+            states = torch.tanh(self.begins(source.more[0][-1])).view(-1, self.num_parts, layers, self.width)
+            return tuple(states.permute(1, 2, 0, 3).contiguous())
         zeros = next(self.parameters()).new_zeros(layers, rows, self.width)
         return (zeros,) * self.num_parts

@@ -12,9 +12,9 @@ from model.networks.recurrent.cells import Cells, Hidden
 
 
 class RecurrentEncoder(nn.Module):
-    """Cells over the sequence from its beginning, and with `bidirectional` from its end too (Schuster, Paliwal 1997).
+    """Cells over the sequence from start to end; with `bidirectional` in both directions (Schuster, Paliwal 1997).
 
-    With `reverse_source` the sequence is read from its end: Sutskever et al. 2014, "Sequence to sequence learning with
+    With `reverse_source` they read it from end to start: Sutskever et al. 2014, "Sequence to sequence learning with
     neural networks", section 3.3.
     """
 
@@ -37,12 +37,12 @@ class RecurrentEncoder(nn.Module):
         return self._read(x, attention_mask)[0]
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the representations, and the states after the last token."""
+        """Return the representations, with the states after the last token."""
         outputs, last = self._read(x, attention_mask)
         return Source(outputs, attention_mask, last)
 
     def attentions(self) -> Sequence[KeepsWeights]:
-        """Return nothing: there are none."""
+        """Return an empty list, because there is no attention."""
         return []
 
     def _read(self, x: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Hidden]:
@@ -54,7 +54,7 @@ class RecurrentEncoder(nn.Module):
 
 
 def reverse_sequences(x: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Return each sequence from its last token to its first, padding where it was: (batch, time, width), the same."""
+    """Return sequences (batch, time, width) with their tokens in reverse order; padding stays in place."""
     if attention_mask is None:
         return x.flip(1)
     place = torch.arange(x.shape[1], device=x.device)

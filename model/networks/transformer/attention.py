@@ -13,11 +13,12 @@ from model.networks.transformer.state import KeyValueCache, Memory
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(Q K^T / sqrt(key_width)) V for several heads at once, then one linear layer over all heads.
+    """Computes softmax(Q K^T / sqrt(key_width)) V for several heads at once, then a linear layer over all heads.
 
-    `key_width` and `value_width` need not be d_model / num_heads: only the last layer,
-    (num_heads * value_width) -> d_model, must return to the model's width. With fewer heads of keys and values than of
-    queries, neighbouring heads of queries share one. With norms, each query and key is divided by its root mean square.
+    `key_width` and `value_width` need not be d_model / num_heads, because the last layer,
+    (num_heads * value_width) -> d_model, returns to the model's width. If there are fewer heads of keys and values than
+    of queries, neighbouring query heads share one. With `qk_norm`, queries and keys are divided by their root mean
+    square.
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.2; shared heads: Ainslie et al. 2023, "GQA",
     section 2.2; norms: Dehghani et al. 2023, "Scaling vision Transformers to 22 billion parameters", section 2.
@@ -41,10 +42,10 @@ class MultiHeadAttention(nn.Module):
         self.widths = [num_heads * key_width, keys * key_width, keys * value_width]
         self.query_norm = nn.RMSNorm(key_width, eps=1e-5) if qk_norm else None
         self.key_norm = nn.RMSNorm(key_width, eps=1e-5) if qk_norm else None
-        # Queries, keys and values in one layer: self-attention then takes one matrix product instead of three.
+        # One layer for queries, keys and values, so that self-attention takes one matrix product instead of three.
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * value_width, d_model, bias=bias)
-        # None = not kept: the fused kernel never has the weights; see model.attention_maps.
+        # None = do not store weights, which the fused kernel does not return; see model.attention_maps.
         self.kept_weights: list[Tensor] | None = None
 
     def forward(
@@ -57,20 +58,17 @@ class MultiHeadAttention(nn.Module):
         cache: KeyValueCache | None = None,
         packing: Packing | None = None,
     ) -> Tensor:
-        """Return self-attention: what each position gathers from its own sequence.
+        """Return the self-attention of a sequence, in the shape of `x`.
 
         Args:
             x: (batch, time, d_model).
-            mask: None, or broadcastable to (batch, heads, time, keys): boolean, True = may be attended to; or float,
-                added to the scores.
-            causal: whether a position sees only itself and earlier ones; with a mask, the mask decides.
+            mask: None, or broadcastable to (batch, heads, time, keys): boolean, True = attend; or float, added to the
+                scores.
+            causal: whether a position attends only to itself and earlier ones; with a mask, the mask decides.
             rotation: rotary positions of `x`, or None.
-            cache: earlier positions, which are also seen; `x` is added to them. With it, `x` of more than one position
-                must be the beginning of the sequence.
-            packing: where `x` is packed, (1, tokens, d_model); batch and time are then those of the packing.
-
-        Returns:
-            of the shape of `x`.
+            cache: the earlier positions, to which `x` also attends, and is added. If the cache is not empty, `x` must
+                have one position.
+            packing: the packing of `x`, (1, tokens, d_model); batch and time are then those of the packing.
         """
         projected = self.projection(x)
         projected = projected if packing is None else packing.pad(projected)
@@ -83,14 +81,14 @@ class MultiHeadAttention(nn.Module):
         return self._gather(query, key, value, mask, causal and query.shape[2] > 1 and mask is None, packing)
 
     def matrices(self) -> list[Matrix]:
-        """Return the maps to queries, keys and values, and the one from all heads."""
+        """Return the maps to queries, keys and values, and the map from all heads."""
         return [
             Matrix(self.projection.weight, tuple(self.widths)),
             Matrix(self.output.weight, (len(self.output.weight),)),
         ]
 
     def project_source(self, source: Tensor, packing: Packing | None = None) -> Memory:
-        """Return keys and values, (batch, heads, time, width) each, of (batch, time, d_model) or packed sequences."""
+        """Return keys and values, (batch, heads, time, width), of a source, (batch, time, d_model) or packed."""
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
         both = functional.linear(source, weight[queries:], None if bias is None else bias[queries:])
         both = both if packing is None else packing.pad(both)
@@ -98,22 +96,19 @@ class MultiHeadAttention(nn.Module):
         return self._keys(key), self._heads(value, self.value_width)
 
     def cross(self, x: Tensor, memory: Memory, mask: Tensor | None, packing: Packing | None = None) -> Tensor:
-        """Return cross-attention: what each position of `x` gathers from another sequence.
+        """Return the cross-attention of `x` to another sequence, in the shape of `x`.
 
         Args:
-            x: (batch, time, d_model); or several rows for each source sequence, in a row: (batch * rows, ...).
-            memory: the other sequence's keys and values.
+            x: (batch, time, d_model); or several consecutive rows per source sequence: (batch * rows, ...).
+            memory: the keys and values of the other sequence.
             mask: as in self-attention.
             packing: as in self-attention.
-
-        Returns:
-            of the shape of `x`.
         """
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
-        # Rows that share a sequence ask it as further positions of one row: nothing is repeated for them.
-        asking = x if packing is not None else x.reshape(len(memory[0]), -1, x.shape[2])
-        asking = functional.linear(asking, weight[:queries], None if bias is None else bias[:queries])
-        query = self._queries(asking if packing is None else packing.pad(asking))
+        # Rows that share a source become further positions of one row, so that its keys and values are not repeated.
+        rows = x if packing is not None else x.reshape(len(memory[0]), -1, x.shape[2])
+        rows = functional.linear(rows, weight[:queries], None if bias is None else bias[:queries])
+        query = self._queries(rows if packing is None else packing.pad(rows))
         return self._gather(query, *memory, mask, causal=False, packing=packing).view_as(x)
 
     def _gather(
@@ -152,12 +147,12 @@ class MultiHeadAttention(nn.Module):
 
 
 def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
-    """Return whether torch's best kernel for these (batch, heads, time, width) takes fewer heads of keys than queries.
+    """Return whether torch's best kernel for these inputs supports fewer heads of keys than of queries.
 
-    On a GPU the flash kernel does, which takes half precision, one width for keys and values, and no mask. All else is
-    for the memory-efficient kernel, which takes float32, any mask and bias (ALiBi's, which is not copied over the
-    batch), and two widths, but groups only in some releases of torch: in the others torch takes its plain kernel for
-    them, which keeps (batch, heads, time, keys) scores. Keys and values that are repeated take much less.
+    On a GPU the flash kernel does; it takes half precision, one width for keys and values, and no mask. Other inputs
+    need the memory-efficient kernel, which takes float32, any mask and bias (also ALiBi's, without a copy per
+    sequence), and two widths. It supports groups only in some releases of torch. In the others, torch takes its plain
+    kernel, which stores scores (batch, heads, time, keys). Repeated keys and values take much less memory.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """
@@ -168,15 +163,15 @@ def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
 
 
 def precision_of(x: Tensor) -> torch.dtype:
-    """Return the type that attention to `x` computes in: that of autocast, where it is on."""
+    """Return the type of the attention's computations: that of autocast if it is on, else that of `x`."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def in_aligned_rows(bias: Tensor) -> Tensor:
-    """Return the same bias (..., keys), whose rows begin at multiples of 8 numbers in memory.
+    """Return the bias (..., keys) with rows that begin at multiples of 8 numbers in memory.
 
-    torch's memory-efficient kernel copies any other bias, for each layer anew, and keeps the copy for the gradients.
+    torch's memory-efficient kernel would copy any other bias in each layer, and store the copy for the gradients.
 
     Source: torch, aten/src/ATen/native/transformers/attention.cpp, preprocess_mask and pad_bias.
     """
@@ -184,13 +179,13 @@ def in_aligned_rows(bias: Tensor) -> Tensor:
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """Return softmax(Q K^T / sqrt(key_width)): how much each position attends to each other; every row sums to 1.
+    """Return the attention weights softmax(Q K^T / sqrt(key_width)); every row sums to 1.
 
     Args:
         query: (batch, heads, time, key_width).
-        key: (batch, heads, keys, key_width); with fewer heads, each serves as many neighbouring ones of the query.
+        key: (batch, heads, keys, key_width); with fewer heads, neighbouring query heads share one.
         mask: as in self-attention.
-        causal: whether a position sees only itself and earlier ones; requires as many keys as queries.
+        causal: whether a position attends only to itself and earlier ones; requires as many keys as queries.
 
     Returns:
         (batch, heads, time, keys).

@@ -1,4 +1,4 @@
-"""Positions of tokens in a sequence: added to the input, or used in the attention."""
+"""Positions of tokens, which are added to the input or used in the attention."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ def sinusoidal_table(length: int, d_model: int) -> Tensor:
 
     For d = 4: sin p, cos p, sin p/100, cos p/100.
 
-    Source: Vaswani et al. 2017, section 3.5. Widely copied code doubles the exponent of odd columns; this does not.
+    Source: Vaswani et al. 2017, section 3.5. Widely copied code doubles the exponent of odd columns; this one does not.
     """
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
@@ -66,14 +66,14 @@ class LearnedPositions(nn.Module):
         end, limit = start + x.shape[1], self.embedding.num_embeddings
         if end > limit:
             raise SequenceTooLongError(
-                f"the sequence has {end} tokens, and model.positions=learned has {limit} positions: shorten it, "
+                f"the sequence must have at most {limit} tokens with model.positions=learned, given {end}: shorten it, "
                 "or train with a larger data.max_length or another model.positions"
             )
         return x + self.embedding.weight[start:end]
 
 
 class NoPositions(nn.Module):
-    """The unchanged input: no positions, or positions in the attention."""
+    """Adds nothing to the input, because there are no positions, or the attention has them."""
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:  # noqa: ARG002 -- the same call as its siblings
         """Return `x` itself."""
@@ -91,10 +91,10 @@ def input_positions(name: str, max_length: int, d_model: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Rotation:
-    """Rotary positions: the angles' cosine and sine, each (time, width / 2).
+    """Rotary positions: the cosine and sine of the angles, each (time, width / 2).
 
-    Source: Su et al. 2021, "RoFormer", section 3.2.2. As in GPT-NeoX, number i is paired with number
-    i + width / 2, not with its neighbour; this only permutes the numbers of a head.
+    Source: Su et al. 2021, "RoFormer", section 3.2.2. As in GPT-NeoX, number i forms a pair with number i + width / 2,
+    not with its neighbour; this only permutes the numbers of a head.
     """
 
     cosine: Tensor
@@ -109,7 +109,7 @@ class Rotation:
         return cls(angle.cos(), angle.sin())
 
     def turn(self, x: Tensor) -> Tensor:
-        """Return `x` (batch, heads, time, width), each pair of numbers turned by its position's angle; same shape."""
+        """Return `x` (batch, heads, time, width) with each pair of numbers rotated by the angle of its position."""
         first, second = x.chunk(2, dim=-1)
         cosine, sine = self.cosine.to(x.dtype), self.sine.to(x.dtype)
         return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)

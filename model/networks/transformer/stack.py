@@ -1,4 +1,4 @@
-"""The Transformer's layer and the stack of layers, for encoder and decoder.
+"""The layer of a Transformer, and the stack of layers, for encoders and decoders.
 
 Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers per token.
 """
@@ -20,9 +20,9 @@ from model.networks.transformer.state import KeyValueCache, Memory, TransformerS
 
 
 class Layer(nn.Module):
-    """Self-attention, cross-attention where there is a source, and feed-forward.
+    """Self-attention, cross-attention (if there is a source), and feed-forward.
 
-    Each has a residual connection and a norm, before the sub-layer (first) or after the sum (last).
+    Each sub-layer has a residual connection, and a norm before it (first) or after the sum (last).
 
     Source: Vaswani et al. 2017, section 3.1 (last); Xiong et al. 2020, "On layer normalization in the Transformer
     architecture" (first).
@@ -31,7 +31,7 @@ class Layer(nn.Module):
     def __init__(self, config: TransformerConfig, *, has_source: bool) -> None:
         super().__init__()
         self.norm_first, self.dropout = config.norm_order == "first", config.dropout
-        # What sub-layers are multiplied by before they are added: see `parametrize`.
+        # The factor of a sub-layer's output in the residual sum; see `parametrize`.
         self.branch_scale = 1.0
         self.attention = _attention(config)
         self.attention_norm = build_norm(config.norm, config.d_model, config.bias)
@@ -53,7 +53,7 @@ class Layer(nn.Module):
         cache: KeyValueCache | None,
         packing: Packing | None,
     ) -> Tensor:
-        """Return the output, (batch, time, d_model) like `x`; the other arguments are as in MultiHeadAttention."""
+        """Return the output, in the shape of `x`; the arguments are those of MultiHeadAttention."""
         inner = self.attention_norm(x) if self.norm_first else x
         inner = self.attention(inner, mask, causal=causal, rotation=rotation, cache=cache, packing=packing)
         x = self._add(x, inner, self.attention_norm)
@@ -66,7 +66,7 @@ class Layer(nn.Module):
         return self._add(x, self.feed_forward(inner), self.feed_forward_norm)
 
     def project_source(self, source: Source | None) -> Memory | None:
-        """Return the source's keys and values, where this layer attends to one."""
+        """Return the keys and values of the source; None if the layer has no cross-attention."""
         if self.source_attention is None:
             return None
         assert source is not None
@@ -78,7 +78,7 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """Layers in sequence; with norms first, one more norm at the end."""
+    """A sequence of layers; with `norm_order=first`, another norm follows at the end."""
 
     slopes: Tensor | None
 
@@ -88,7 +88,7 @@ class Stack(nn.Module):
         """Build an encoder; with `causal` a decoder; with `has_source` the decoder of an encoder-decoder."""
         super().__init__()
         self.causal, self.width = causal, config.d_model
-        # Whether a layer's inner numbers are computed again for the gradients, instead of kept: Chen et al. 2016,
+        # Whether the activations of a layer are recomputed for the gradients, instead of stored: Chen et al. 2016,
         # "Training deep nets with sublinear memory cost".
         self.recomputes = False
         self.layers = nn.ModuleList(Layer(config, has_source=has_source) for _ in range(num_layers))
@@ -108,15 +108,16 @@ class Stack(nn.Module):
         """Return every token's representation.
 
         Args:
-            x: (batch, time, d_model), with positions already added where they are part of the input.
+            x: (batch, time, d_model), with positions already added if they are part of the input.
             attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
-                needs none: padding is at the end, where no real token can see it. Of packed sequences, how they lie:
-                `x` is (1, tokens, d_model) then, and so is the result.
-            source: the encoder's output, for a stack with a source.
-            state: with it, `x` follows the positions that it has seen, and is added to them; its source counts.
+                needs no mask, because no real token attends to the padding at the end. For packed sequences, the mask
+                is their packing; `x` and the result are then (1, tokens, d_model).
+            source: the output of the encoder, for a stack with cross-attention.
+            state: with a state, `x` follows the positions of the state and is added to them, and the source is that of
+                the state.
 
         Returns:
-            (batch, time, d_model); meaningless numbers at padding.
+            (batch, time, d_model); undefined numbers at padding.
         """
         assert state is None or isinstance(state, TransformerState)
         start = 0 if state is None else state.length
@@ -134,18 +135,18 @@ class Stack(nn.Module):
             assert isinstance(layer, Layer)
             memory = layer.project_source(source) if state is None else state.memories[place]
             cache = None if state is None else state.layers[place]
-            given = (x, mask, self.causal, rotation, memory, source_mask, cache, packing)
-            x = checkpoint(layer, *given, use_reentrant=False) if recomputes else layer(*given)
+            arguments = (x, mask, self.causal, rotation, memory, source_mask, cache, packing)
+            x = checkpoint(layer, *arguments, use_reentrant=False) if recomputes else layer(*arguments)
         return x if self.final_norm is None else self.final_norm(x)
 
     def scale_branches(self, factor: float) -> None:
-        """Let what each sub-layer adds be multiplied by a factor."""
+        """Set the factor of each sub-layer's output in the residual sum."""
         for layer in self.layers:
             assert isinstance(layer, Layer)
             layer.branch_scale = factor
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return a sequence for a decoder that attends to it; arguments as in `forward`."""
+        """Return the encoded sequence for a decoder; arguments as in `forward`."""
         return Source(self(x, attention_mask), attention_mask)
 
     def begin(self, source: Source | None = None) -> TransformerState:
@@ -156,18 +157,18 @@ class Stack(nn.Module):
         )
 
     def attentions(self) -> Sequence[KeepsWeights]:
-        """Return the attentions of the sequence to itself, layer by layer."""
+        """Return the self-attentions, layer by layer."""
         return [layer.attention for layer in self.layers if isinstance(layer, Layer)]
 
     def source_attentions(self) -> Sequence[KeepsWeights]:
-        """Return the attentions to the source, layer by layer."""
+        """Return the cross-attentions, layer by layer."""
         return [layer.source_attention for layer in self.layers if isinstance(layer, Layer) and layer.source_attention]
 
     def _mask(self, x: Tensor, time: int, attention_mask: Tensor | None, start: int) -> Tensor | None:
-        """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal.
+        """Return the mask or bias of self-attention, broadcastable to (batch, heads, time, keys); None = no mask.
 
-        None is what the fastest kernels take. ALiBi is always a bias, (1, heads, time, keys), or with padding as many
-        for each sequence; it is made once, such that no layer has to convert it and keep a copy.
+        The fastest kernels need None. ALiBi is always a bias, (1, heads, time, keys), or with padding one per sequence.
+        It is made once, so that no layer must convert and store a copy of it.
         """
         allowed = _mask_of(attention_mask)
         if self.slopes is None:

@@ -1,18 +1,18 @@
-"""The state of decoding: what a stack keeps from one token to the next."""
+"""The state of a Transformer between tokens, during decoding."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-# The keys (sources, heads, source time, key_width) and values of a source, which do not change while decoding.
+# The keys (sources, heads, source time, key_width) and values of a source, which do not change during decoding.
 Memory = tuple[Tensor, Tensor]
 
 
 @dataclass
 class KeyValueCache:
-    """One layer's keys (rows, heads, room, key_width) and values of the tokens so far; `length` of the room is used.
+    """The keys (rows, heads, capacity, key_width) and values of a layer for the tokens so far.
 
-    The room doubles when it is full, so that a token is written once, and not copied with every later one.
+    `length` is the used part of the capacity, which doubles when it is full, so that not every token causes a copy.
     """
 
     key: Tensor | None = None
@@ -27,28 +27,28 @@ class KeyValueCache:
         return self.key[:, :, : self.length], self.value[:, :, : self.length]
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows, in this order; a row may be listed twice."""
+        """Select rows, in the given order; a row may occur twice."""
         if self.key is not None and self.value is not None:
             self.key, self.value = self.key[rows], self.value[rows]
 
 
-def _with_room(kept: Tensor | None, new: Tensor, length: int) -> Tensor:
-    if kept is not None and length <= kept.shape[2]:
-        return kept
+def _with_room(old: Tensor | None, new: Tensor, length: int) -> Tensor:
+    if old is not None and length <= old.shape[2]:
+        return old
     larger = new.new_empty(*new.shape[:2], 2 * length, new.shape[3])
-    if kept is not None:
-        larger[:, :, : kept.shape[2]] = kept
+    if old is not None:
+        larger[:, :, : old.shape[2]] = old
     return larger
 
 
 @dataclass
 class TransformerState:
-    """What a causal stack has seen.
+    """The state of a causal stack.
 
     Attributes:
-        layers: each layer's keys and values of the tokens so far.
-        memories: each layer's memory of the source, None where it has none.
-        source_mask: which places of the source may be attended to, broadcastable to (sources, heads, time, places).
+        layers: the keys and values of each layer for the tokens so far.
+        memories: the keys and values of the source for each layer; None without a source.
+        source_mask: True = attend to this place of the source, broadcastable to (sources, heads, time, places).
     """
 
     layers: list[KeyValueCache]
@@ -57,15 +57,15 @@ class TransformerState:
 
     @property
     def length(self) -> int:
-        """How many tokens have been decoded."""
+        """The number of decoded tokens."""
         return self.layers[0].length
 
     def initial(self) -> "TransformerState":
-        """Return the state at the first token, of the same sources."""
+        """Return the state before the first token, with the same sources."""
         return TransformerState([KeyValueCache() for _ in self.layers], self.memories, self.source_mask)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep these rows, in this order, and these sources (None = all); a row may be listed twice."""
+        """Select rows and sources (None = all), in the given order; a row may occur twice."""
         for layer in self.layers:
             layer.select(rows)
         if sources is not None:
