@@ -92,15 +92,15 @@ class Config(Section, Generic[Model, Data]):
         needed = SHAPE_OF_DATA[self.data.name]
         if self.model.shape != needed:
             raise refuse(
-                f"data={self.data.name} needs a network of another shape: choose model={needed}, or one "
-                f"of another family, such as model=recurrent_{needed}, given model.shape={self.model.shape}",
+                f"must be {needed} with data={self.data.name}, given {self.model.shape}: choose model={needed}, or a "
+                f"network of another family, such as model=recurrent_{needed}",
                 "model.shape",
                 "data.name",
             )
         if self.model.parametrization == "mup" and (self.training.optimizer not in MUP_OPTIMIZERS or self.training.l1):
             raise refuse(
-                f"there are rules of growth for {' and '.join(MUP_OPTIMIZERS)} without training.l1: must be standard, "
-                f"given training.optimizer={self.training.optimizer}, training.l1={self.training.l1}",
+                f"must be standard, because mup needs {' or '.join(MUP_OPTIMIZERS)} without training.l1, given "
+                f"training.optimizer={self.training.optimizer}, training.l1={self.training.l1}",
                 "model.parametrization",
                 "training.optimizer",
                 "training.l1",
@@ -113,22 +113,22 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.batching == "packed" and self.model.family != "transformer":
             raise refuse(
-                f"packed needs the attention of a Transformer: choose shuffled or by_length with "
-                f"model.family={self.model.family}",
+                f"must be shuffled or by_length with model.family={self.model.family}, because packed needs a "
+                f"Transformer's attention",
                 "training.batching",
                 "model.family",
             )
         if self.training.batching == "packed" and self.data.name in ("digits", "language_modelling"):
             raise refuse(
-                f"packed has no effect with data={self.data.name}, whose sequences are of one length and have no "
-                "padding: choose shuffled",
+                f"packed has no effect with data={self.data.name}, whose sequences all have the same length: choose "
+                "shuffled",
                 "training.batching",
                 "data.name",
             )
         if self.training.compile and isinstance(self.model, RecurrentEncoderDecoder) and self.model.goes_token_by_token:
             raise refuse(
-                "torch compiles a decoder that goes token by token anew for every length, and then no more: must be "
-                "false, or choose model.attend=after and model.input_feeding=false",
+                "must be false, because torch compiles a decoder that goes token by token again for every length; or "
+                "choose model.attend=after and model.input_feeding=false",
                 "training.compile",
                 "model.attend",
                 "model.input_feeding",
@@ -152,19 +152,21 @@ class Config(Section, Generic[Model, Data]):
 
 
 def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
-    """Return a dict's `model`, `data`, `training` and, if it has it, `metrics` as frozen, checked values; other keys
-    are ignored.
+    """Return the checked configuration of a dict's `model`, `data`, `training` and optional `metrics`.
 
-    `source_required`: whether data from files must say which files (false in a worker). Of each error of the
-    pydantic.ValidationError `loc` is the full key; rules between keys carry `ctx["keys"]`.
+    Other keys are ignored. `source_required`: whether the files of the data must be given (False in a worker).
+
+    Raises:
+        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key; an error of a
+            rule between keys has them in `ctx["keys"]`.
     """
     family = FAMILIES.get(_name(config, "model", "family"), {})
     shape = family.get(_name(config, "model", "shape"), UnknownNetwork)
     data = DATA.get(_name(config, "data", "name"), UnknownData)
     known = {key: config[key] for key in Config.model_fields if key in config}
     context = {"source_required": source_required}
-    made = Config[shape, data]  # type: ignore[valid-type]  # pydantic makes this class at run time
-    return made.model_validate(known, context=context)
+    config_type = Config[shape, data]  # type: ignore[valid-type]  # pydantic makes this class at run time
+    return config_type.model_validate(known, context=context)
 
 
 def _name(config: dict[str, Any], group: str, key: str) -> str:

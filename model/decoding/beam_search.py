@@ -1,4 +1,4 @@
-"""Greedy and beam search for a target that the network finds probable."""
+"""Greedy search and beam search for a probable target."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Decoded:
     """Targets and their scores.
 
     Attributes:
-        tokens: (batch, time), without start; each target's last token is followed by END, then PADDING.
+        tokens: (batch, time), without START; END, then PADDING follow the last token of each target.
         scores: (batch,), sum of log-probabilities divided by the length penalty; higher is better.
     """
 
@@ -37,16 +37,16 @@ def length_penalty(length: int | Tensor, strength: float) -> float | Tensor:
 def greedy(
     network: EncoderDecoder, source: Tensor, source_mask: Tensor | None, max_length: int, penalty: float = 0.0
 ) -> Decoded:
-    """Return the targets that take the most likely next token until END or `max_length` tokens, END counted.
+    """Return the targets that take the most likely next token, until END or `max_length` tokens, including END.
 
-    Arguments as of `beam_search`; the length penalty is for the scores only.
+    Arguments are those of `beam_search`; the length penalty changes only the scores.
     """
     return _greedy(network, network.begin(source, source_mask), source, max_length, penalty)
 
 
 def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: int, penalty: float) -> Decoded:
     device = source.device
-    running = torch.arange(len(source), device=device)  # the sources whose target has not ended
+    running = torch.arange(len(source), device=device)  # the sources with a target that has not ended
     last = torch.full((len(source), 1), START, device=device)
     tokens = torch.full((len(source), max_length), PADDING, device=device)
     scores = torch.zeros(len(source), device=device)
@@ -54,7 +54,7 @@ def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: i
         gained, last = _chances(network, last, state).max(dim=-1, keepdim=True)
         tokens[running, place] = last[:, 0]
         scores[running] += gained[:, 0]
-        # The only question to the device in a step: how many go on, and which.
+        # The only synchronization with the device in a step: which targets go on.
         goes_on = (last[:, 0] != END).nonzero()[:, 0]
         if len(goes_on) == 0:
             break
@@ -73,19 +73,19 @@ def beam_search(
     beam_size: int,
     penalty: float,
 ) -> Decoded:
-    """Return the best target that a beam of `beam_size` prefixes finds.
+    """Return the best target of a search with `beam_size` prefixes.
 
-    A prefix that takes END is finished; a source is finished with `beam_size` finished prefixes. Pruning can lose the
-    greedy target, although it may be the best one, so the greedy target is also a candidate. A target without END
-    competes with none that has one: repeated for long enough, a loop would win by its length. Only where none has
-    ended the greedy one is returned, cut off.
+    A prefix with END is finished, and a source is finished after `beam_size` such prefixes. Pruning can lose the greedy
+    target although it is the best one, so the greedy target is also a candidate. A target without END never beats one
+    with END, because an endless loop would win by its length. If no target has END, the greedy one is returned, cut off
+    at `max_length`.
 
     Args:
-        network: in evaluation mode.
+        network: the network, in evaluation mode.
         source, source_mask: (batch, source time), token numbers, and True for a token; None = no padding.
-        max_length: maximum of tokens in a target, END counted.
-        beam_size: prefixes kept per source; 1 = greedy.
-        penalty: strength of the length penalty; 0 prefers short targets, 1 is about the mean per token.
+        max_length: the most tokens of a target, including END.
+        beam_size: the number of prefixes per source; 1 = greedy search.
+        penalty: the strength of the length penalty; 0 prefers short targets, 1 is close to the mean per token.
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
     """
@@ -101,14 +101,14 @@ def beam_search(
     num_finished = torch.zeros(batch, dtype=torch.long, device=device)
     beams = torch.full((batch, beam_size, 0), PADDING, device=device)
     scores = torch.full((batch, beam_size), -torch.inf, device=device)
-    scores[:, 0] = 0.0  # all beams are equal at first: only one may be extended
+    scores[:, 0] = 0.0  # all beams are equal at first, so only one may be extended
     last = torch.full((batch * beam_size, 1), START, device=device)
 
     for length in range(1, max_length + 1):
         gained = _chances(network, last, state)
         size = gained.shape[-1]
         total = (scores.unsqueeze(-1) + gained.view(len(running), beam_size, size)).flatten(1)
-        # Twice as many as beams: even if all beams took END, enough others remain.
+        # Twice as many candidates as beams, so that enough remain even if all beams take END.
         candidate, place = total.topk(min(2 * beam_size, total.shape[1]), dim=1)
         parent, token = place // size, place % size
         longer = torch.cat([beams.gather(1, parent.unsqueeze(-1).expand(-1, -1, length - 1)), token.unsqueeze(-1)], -1)
@@ -128,7 +128,7 @@ def beam_search(
         scores, kept = candidate.masked_fill(is_end, -torch.inf).topk(beam_size, dim=1)
         beams = longer.gather(1, kept.unsqueeze(-1).expand(-1, -1, length))
         rows = torch.arange(len(running), device=device).unsqueeze(1) * beam_size + parent.gather(1, kept)
-        # The only question to the device in a step: how many go on, and which.
+        # The only synchronization with the device in a step: which sources go on.
         goes_on = (num_finished < beam_size).nonzero()[:, 0]
         if len(goes_on) == 0:
             break
@@ -143,7 +143,7 @@ def beam_search(
 
 
 def _chances(network: EncoderDecoder, last: Tensor, state: State) -> Tensor:
-    """Return the log-probabilities of each row's next token, (rows, vocabulary); never of padding and start."""
+    """Return the log-probabilities of each row's next token, (rows, vocabulary); PADDING and START are impossible."""
     chances = network.advance(last, state)[:, -1].float().log_softmax(dim=-1)
     chances[:, PADDING] = chances[:, START] = -torch.inf
     return chances

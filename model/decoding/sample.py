@@ -1,4 +1,4 @@
-"""Sampling a text's continuation from a language model."""
+"""Samples the continuation of a text from a language model."""
 
 from collections.abc import Sequence
 
@@ -17,17 +17,17 @@ def sample(
 ) -> list[list[int]]:
     """Return the continuation of each prompt.
 
-    All prompts are read in parallel from their first token; where a longer prompt still has its own tokens, a shorter
-    one already has drawn ones. So nothing is padded on the left, and a continuation does not depend on the other
-    prompts of its batch.
+    All prompts are read in parallel from their first token. At the same position, a longer prompt may still have its
+    own tokens while a shorter one has drawn ones. So there is no padding on the left, and a continuation does not
+    depend on the other prompts of its batch.
 
     Args:
-        network: in evaluation mode.
-        prompts: token numbers, one or more each.
-        draws: (prompts, max_tokens), uniform in 0 .. 1: the randomness of each drawn token; on the network's device,
-            for which nothing waits before the last token.
-        context: tokens that the network was trained to see; it sees at most this many last tokens.
-        settings: `max_tokens` per prompt.
+        network: the network, in evaluation mode.
+        prompts: the token numbers of each prompt, at least one.
+        draws: (prompts, max_tokens), uniform in 0 .. 1, the random numbers of the drawn tokens; on the network's
+            device, so that the CPU waits only for the last token.
+        context: the context of the training; the network reads at most so many of the last tokens.
+        settings: the settings of sampling, with `max_tokens` per prompt.
 
     Returns:
         `max_tokens` token numbers per prompt, without the prompt.
@@ -36,12 +36,12 @@ def sample(
     read, end = min(sizes), max(sizes) + settings.max_tokens
     tokens = torch.tensor([[*prompt, *[0] * (end - len(prompt))] for prompt in prompts], device=draws.device)
     lengths = torch.tensor(sizes, device=draws.device)
-    state, seen = network.begin(), 0
+    state, num_read = network.begin(), 0
     for place in range(read, end):
         if place <= context:
-            logits = network.advance(tokens[:, seen:place], state)[:, -1]
-            seen = place
-        else:  # the first tokens leave the context, which changes every other token's position
+            logits = network.advance(tokens[:, num_read:place], state)[:, -1]
+            num_read = place
+        else:  # the context moves on, which changes the position of every token
             logits = network(tokens[:, place - context : place])[:, -1]
         drawn_before = place - lengths
         draw = draws.gather(1, drawn_before.clamp(0, settings.max_tokens - 1).unsqueeze(1))[:, 0]
@@ -51,14 +51,14 @@ def sample(
 
 
 def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
-    """Return one token per row, (batch,), by inverting the cumulative probabilities; never a special token.
+    """Return one token per row, (batch,), by inversion of the cumulative probabilities; never a special token.
 
-    `logits`: (batch, vocabulary); `draw`: (batch,), uniform in 0 .. 1.
+    `logits` are (batch, vocabulary), and `draw` (batch,) is uniform in 0 .. 1.
     """
     logits = logits.index_fill(-1, torch.arange(len(SPECIAL), device=logits.device), -torch.inf)
     if settings.temperature == 0:
         return logits.argmax(dim=-1)
-    # The largest logit becomes 0 first: a tiny temperature would make it infinite otherwise.
+    # Shift the largest logit to 0, because a tiny temperature would make it infinite.
     scaled = (logits - logits.max(dim=-1, keepdim=True).values).double() / settings.temperature
     chance, token = scaled.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
     if settings.top_k is not None:

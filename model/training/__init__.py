@@ -1,1 +1,1 @@
-"""The trainer: the loop, its optimizers and schedules, and how a stopped training continues."""
+"""The trainer: the loop, optimizers, schedules, and the state of a training on disk."""

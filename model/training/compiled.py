@@ -1,4 +1,4 @@
-"""What torch compiles: the forward pass of a network in its evaluations, and the folder in which compiled code lies."""
+"""Compilation by torch: the forward pass of evaluations, and the folder of compiled code."""
 
 import atexit
 import os
@@ -19,30 +19,29 @@ NAME, HEADERS = "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_H
 
 
 class CompiledForward:
-    """A network's forward pass, which torch compiles at its first use, for any batch size and length.
+    """The forward pass of a network, which torch compiles on first use, for any batch size and length.
 
-    It takes the place of the network's own while it is used, so that a task need not know of it; names of weights stay
-    what they are. What a network has besides, `begin` and `advance` of decoding, is not compiled: the state grows with
-    every token.
+    Inside `in_use` it replaces the network's own forward pass, so a task need not know of it, and weights keep their
+    names. `begin` and `advance` of decoding are not compiled, because their state grows with every token.
     """
 
     def __init__(self, network: nn.Module, config: TrainingConfig) -> None:
-        """Take the network that is evaluated; without `config.compile` its own forward pass stays in use."""
+        """Prepare the compilation of a network; without `config.compile`, `in_use` has no effect."""
         self.network = network
         self.compiled: Callable[..., Any] | None = None
         if config.compile:
             plain = network.forward
 
-            # A function of its own: torch compiles one for eight shapes, and those of training would count.
-            def forward(*given: Any, **named: Any) -> Any:
-                return plain(*given, **named)
+            # A separate function, because torch compiles a function for eight shapes only, and training has its own.
+            def forward(*arguments: Any, **named: Any) -> Any:
+                return plain(*arguments, **named)
 
-            # Batches by length are of nearly as many shapes as there are batches.
+            # Nearly every batch by length has another shape, so compile for any shape.
             self.compiled = torch.compile(forward, dynamic=True)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let calls of the network take the compiled forward pass inside the context."""
+        """Replace the network's forward pass by the compiled one inside the context."""
         if self.compiled is None:
             yield
             return
@@ -50,17 +49,17 @@ class CompiledForward:
         try:
             yield
         finally:
-            # Of this object alone; the class's own is seen again.
+            # Remove the attribute of the object, so that the method of the class applies again.
             del self.network.forward
 
 
 def use_own_compile_cache() -> None:
-    """Give torch.compile a folder of this process alone, below the one that TORCHINDUCTOR_CACHE_DIR names.
+    """Give torch.compile a folder for this process alone, below the folder of TORCHINDUCTOR_CACHE_DIR.
 
-    torch 2.13 lets the linker write a library where it is looked for, and takes one that is there for complete. After a
-    killed compilation each later training that shares the folder fails ("file too short"), or dies of SIGBUS.
-    The folder is removed when the process ends by itself. Headers are not compiled before: torch shares them in another
-    folder, where a killed compiler leaves a part of one, too. torch reads that when it first compiles in a process.
+    torch 2.13 lets the linker write a library in place, and treats an existing one as complete. So after a killed
+    compilation, each later training with the same folder fails ("file too short"), or dies of SIGBUS. The folder is
+    removed when the process ends normally. Precompiled headers are turned off, because torch shares them in another
+    folder, with the same problem. torch reads these settings when a process first compiles.
     """
     os.environ[NAME] = _own_folder(os.getpid())
     os.environ[HEADERS] = "0"
@@ -68,7 +67,7 @@ def use_own_compile_cache() -> None:
 
 @cache
 def _own_folder(process: int) -> str:
-    """Return the folder of this process; one that was forked from it has another."""
+    """Return the folder of this process; a forked process has another one."""
     shared = os.environ.get(NAME)
     if shared is not None:
         Path(shared).mkdir(parents=True, exist_ok=True)

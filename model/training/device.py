@@ -1,4 +1,4 @@
-"""The device that a network is trained, tested or asked on."""
+"""Chooses the device of a network."""
 
 import os
 
@@ -6,24 +6,24 @@ import torch
 
 
 def choose_device(name: str, processes: int = 1) -> torch.device:
-    """Return the device; `auto` is cuda where there is one, else cpu. So many `processes` train together.
+    """Return the device for one of `processes` that train together; `auto` is cuda if there is a GPU, else cpu.
 
-    A GPU has its index: torch makes none the current one, and gathers nothing through one, that has no index.
+    A GPU has its index, because torch cannot make a device without index the current one.
 
     Raises:
-        ValueError: cuda is requested where torch finds no GPU.
+        ValueError: the name is cuda, and torch finds no GPU.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("training.device: cuda is asked for, and torch finds no GPU here; give auto or cpu")
+        raise ValueError("training.device: must be auto or cpu, because torch finds no GPU here, given cuda")
     return _own_gpu(processes) if name == "cuda" else torch.device(name)
 
 
 def _own_gpu(size: int) -> torch.device:
-    """Return the GPU of this process: where several train together, each of a machine has one, by LOCAL_RANK.
+    """Return the GPU of this process; if several processes of a machine train together, LOCAL_RANK chooses one.
 
-    Where a process sees fewer, others have taken the rest out of its sight (CUDA_VISIBLE_DEVICES): the first is its.
+    If CUDA_VISIBLE_DEVICES hides the GPUs of other processes, the first visible one is that of this process.
     """
     local = int(os.environ.get("LOCAL_RANK", "0")) if size > 1 else 0
     return torch.device("cuda", local if local < torch.cuda.device_count() else 0)

@@ -1,4 +1,4 @@
-"""Training from a task's plain dict to a network, and the test score of a checkpoint."""
+"""Trains a network from a task's plain dict, and scores a checkpoint on the test split."""
 
 import statistics
 from collections.abc import Generator, Mapping, Sequence
@@ -40,10 +40,8 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     device = choose_device(config.training.device, size)
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
-        raise ValueError(
-            f"training.precision={precision} needs a GPU, and there is none: choose auto, float32 or bfloat16"
-        )
-    # Ascending, so that neither a result nor a continuous text depends on the order of the lists.
+        raise ValueError(f"training.precision: must be auto, float32 or bfloat16 without a GPU, given {precision}")
+    # Sort the positions, so that neither results nor a running text depend on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(task_type, config, task["data_dir"], parts)
     data, validation = resident(data, device), None if validation is None else resident(validation, device)
@@ -75,7 +73,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
 
 
 def score_test(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the scores of a checkpoint on the test part; see `model.objective.run_test`."""
+    """Return the scores of a checkpoint on the test split; see `model.objective.run_test`."""
     torch.set_num_threads(task["threads"])
     checkpoint = load_checkpoint(task["checkpoint_dir"])
     config = parse(task["config"], source_required=True)
@@ -93,25 +91,25 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:
-    """Return what makes an evaluation the best: the study's metric, or the task's first where that is a resource."""
+    """Return the goal that chooses the best evaluation: the study's metric, or the task's first if that is a cost."""
     first, *_ = names = task_type.metric_names
     if metric in names:
         return Goal(metric, direction)
     if metric not in RESOURCES:
         known = ", ".join((*names, *RESOURCES))
-        raise ValueError(f"unknown metric {metric!r}; data.name={config.data.name} has {known}")
+        raise ValueError(f"metric: must be one of {known} with data.name={config.data.name}, given {metric!r}")
     return Goal(first, DIRECTIONS[first])
 
 
 def _measured(evaluations: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the medians of what is measured: of one evaluation it depends on what else the machine did just then."""
+    """Return the medians of measured values: one measurement depends on the load of the machine."""
     return {name: statistics.median(each[name] for each in evaluations) for name in MEASURED}
 
 
 def _encoded(
     task_type: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
 ) -> tuple[Task, Encoded, Encoded | None]:
-    """Return what is learned from the training part, and both parts as numbers; validation may be absent."""
+    """Return the task learned from the training split, and the encoded training and validation splits."""
     present = {part: positions for part, positions in parts.items() if positions}
 
     def build() -> tuple[dict[str, Any], dict[str, Any]]:

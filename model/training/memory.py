@@ -1,4 +1,4 @@
-"""The handling of memory that ran out: its message, and what is freed."""
+"""Handles the lack of memory: it makes the message, and frees the memory of the failed update."""
 
 import re
 import traceback
@@ -9,24 +9,24 @@ from model.config.training import TrainingConfig
 from model.errors import OutOfMemoryError
 
 GIB = 2**30
-# How torch begins its messages: on a GPU, and on the CPU, where it has no class of its own for this.
+# Parts of torch's messages: on a GPU, and on the CPU, where this error has no class of its own.
 ASKED_FOR = re.compile(r"[Tt]ried to allocate ([\d.]+) (GiB|MiB|KiB|bytes)")
 CPU_FAULT = "DefaultCPUAllocator"
-# What libraries say that allocate on a GPU past torch's allocator; torch raises it as a RuntimeError: cuBLAS in
-# cublasCreate (https://github.com/pytorch/pytorch/issues/128601), cuDNN (its version 9 says
-# CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED), the CUDA runtime itself. *_STATUS_NOT_INITIALIZED, which a full
-# GPU may give too, is not among them: a driver that does not fit, or a failed assertion before, gives it as well.
+# Messages of libraries that allocate GPU memory without torch's allocator; torch raises RuntimeError: cuBLAS in
+# cublasCreate (https://github.com/pytorch/pytorch/issues/128601), cuDNN (in version 9
+# CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED), and the CUDA runtime. *_STATUS_NOT_INITIALIZED is not among
+# them: a full GPU can cause it, but so can an old driver or an earlier failed assertion.
 GPU_FAULT = re.compile(r"(CUBLAS|CUDNN|HIPBLAS)_STATUS_\w*ALLOC(ATION)?_FAILED|(CUDA|HIP) error: out of memory")
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether torch raised it because memory ran out, on a GPU or on the CPU."""
+    """Return whether torch raised the error for lack of memory, on a GPU or on the CPU."""
     message = str(error)
     return isinstance(error, torch.OutOfMemoryError) or CPU_FAULT in message or GPU_FAULT.search(message) is not None
 
 
 def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
-    """Return the error with its figures, and free what the failed update held, for the next training."""
+    """Return the error of an update with the sizes of memory, and free the memory of the update."""
     limit = "" if config.batch_tokens is None else f" and training.batch_tokens {config.batch_tokens}"
     lower = "training.batch_size" if config.batch_tokens is None else "training.batch_tokens"
     return _error(
@@ -38,32 +38,32 @@ def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.dev
 
 
 def out_of_evaluation_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
-    """Return the error of an evaluation as `out_of_memory` does that of an update."""
-    given = f"training.evaluation_tokens {config.evaluation_tokens} in an evaluation"
-    return _error(error, device, given, "training.evaluation_tokens")
+    """Return the error of an evaluation, as `out_of_memory` does for an update."""
+    settings = f"training.evaluation_tokens {config.evaluation_tokens} in an evaluation"
+    return _error(error, device, settings, "training.evaluation_tokens")
 
 
-def _error(error: RuntimeError, device: torch.device, given: str, lower: str) -> OutOfMemoryError:
-    free, total, held = _figures(device)
-    # The frames still hold the batch's activations, and the worker process continues.
+def _error(error: RuntimeError, device: torch.device, settings: str, lower: str) -> OutOfMemoryError:
+    free, total, held = _memory(device)
+    # The frames still hold the activations of the batch, and the worker process continues.
     traceback.clear_frames(error.__traceback__)
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    asked = ASKED_FOR.search(str(error))
-    wanted = "" if asked is None else f"{asked[1]} {asked[2]} more were asked for, "
+    match = ASKED_FOR.search(str(error))
+    requested = "" if match is None else f"{match[1]} {match[2]} more were requested, "
     where = "GPU memory" if device.type == "cuda" else "memory"
     return OutOfMemoryError(
-        f"out of {where} with {given}: {wanted}{free / GIB:.1f} of {total / GIB:.1f} GiB were free, "
-        f"{held / GIB:.1f} GiB were held here; lower {lower}"
+        f"out of {where} with {settings}: {requested}{free / GIB:.1f} of {total / GIB:.1f} GiB were free, "
+        f"{held / GIB:.1f} GiB were in use by this process; lower {lower}"
     )
 
 
-def _figures(device: torch.device) -> tuple[int, int, int]:
-    """Return bytes: free on the device, in total, and held by this process."""
+def _memory(device: torch.device) -> tuple[int, int, int]:
+    """Return bytes of memory: free on the device, in total, and in use by this process."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return free, total, torch.cuda.memory_reserved(device)
-    import psutil  # here: needed only when memory runs out
+    import psutil  # imported here, because only this error needs it
 
     memory = psutil.virtual_memory()
     return memory.available, memory.total, psutil.Process().memory_info().rss

@@ -1,4 +1,4 @@
-"""Muon over matrices of which several may be stacked in one parameter."""
+"""Muon over matrices; several of them may be stacked in one parameter."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from model.networks.roles import Matrix
 
 
 class Muon(torch.optim.Muon):
-    """torch's Muon, with a step of its own for each of the matrices stacked in a parameter.
+    """torch's Muon with a separate step for each matrix that is stacked in a parameter.
 
     A step makes the momentum of a matrix orthogonal. Queries, keys and values are separate maps, and so are a gate and
-    what it lets through: as one tall matrix they would be made orthogonal to each other, and share one scale.
+    its input. In one tall matrix, they would become orthogonal to each other and share one scale.
 
     Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers" (Q, K and V separately); step scaled to the size
     of adamw's: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.
@@ -22,8 +22,8 @@ class Muon(torch.optim.Muon):
     def __init__(
         self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float, rates: Sequence[float] = ()
     ) -> None:
-        """Take every matrix; `rates`: by which their learning rates are to be multiplied, none = by 1."""
-        # A part shares the memory of its parameter's rows: a step on it is one on them.
+        """Build the optimizer; `rates` are the factors of the matrices' learning rates, by default 1."""
+        # A part shares the memory of its parameter's rows, so a step on the part changes the parameter.
         self._stacks = [
             (matrix, [nn.Parameter(part) for part in _shares(matrix, matrix.weight.data)]) for matrix in matrices
         ]
@@ -36,7 +36,7 @@ class Muon(torch.optim.Muon):
         )  # fmt: skip
 
     def share_gradients(self) -> None:
-        """Give each part the rows of its parameter's gradient; `step` does so too."""
+        """Give each part the rows of its parameter's gradient; `step` does this, too."""
         for matrix, parts in self._stacks:
             gradient = matrix.weight.grad
             shares = [None] * len(parts) if gradient is None else _shares(matrix, gradient)
@@ -49,7 +49,7 @@ class Muon(torch.optim.Muon):
         return super().step(closure)  # type: ignore[no-untyped-call]  # torch leaves `step` untyped
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of parameters and parts."""
+        """Remove the gradients of parameters and parts."""
         for matrix, _ in self._stacks:
             matrix.weight.grad = None
         super().zero_grad(set_to_none)

@@ -1,4 +1,4 @@
-"""How numbers are computed on a device, set for one training alone."""
+"""The precision and determinism of computations on a device, set for one training only."""
 
 import functools
 import os
@@ -18,10 +18,10 @@ PRECISIONS = {
 
 
 def precision_on(config: TrainingConfig, device: torch.device) -> str:
-    """Return the precision that is used on the device: one of PRECISIONS.
+    """Return the precision on the device, one of PRECISIONS.
 
-    `auto` is bfloat16 on a GPU that has it, tf32 on others (those that do not round so either compute in float32), and
-    float32 on a CPU.
+    `auto` is bfloat16 on a GPU that supports it, tf32 on others (a GPU without it computes in float32), and float32 on
+    a CPU.
     """
     if config.precision != "auto":
         return config.precision
@@ -31,23 +31,22 @@ def precision_on(config: TrainingConfig, device: torch.device) -> str:
 
 
 @functools.cache
-def has_bfloat16() -> bool:
-    """Return whether the current GPU multiplies in bfloat16 itself; torch imitates it elsewhere, which is slow."""
+def _has_bfloat16() -> bool:
+    """Return whether the current GPU supports bfloat16 in hardware; torch's emulation is slow."""
     return torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
-    """Return the context in which matrix products run in the configured precision."""
+    """Return a context in which matrix products have the configured precision."""
     precision = PRECISIONS[precision_on(config, device)]
     return torch.autocast(device.type, dtype=precision, enabled=precision is not torch.float32)
 
 
 def prepare_device(config: TrainingConfig) -> None:
-    """Set what torch reads when a process first multiplies on a GPU: how cuBLAS divides its memory among streams.
+    """Set the workspace of cuBLAS for `deterministic`; this must come before the first product on a GPU.
 
-    With `deterministic` torch refuses products, for as long as the process lives, where the first one of the process
-    did not find it (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp); it says what to set. So this comes before
-    all else. Whether CUDA has started tells nothing, so there is no refusal of our own.
+    torch reads the setting at the first product of a process. Without it, torch refuses deterministic products for the
+    rest of the process, with a message (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp).
     """
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -55,9 +54,9 @@ def prepare_device(config: TrainingConfig) -> None:
 
 @contextmanager
 def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Let a GPU round to TF32, and compute the same bits every time, where configured; restore both after the block.
+    """Set TF32 and determinism of a GPU as configured, and restore both after the block.
 
-    Outside of the block nothing changes: a process may train others. On a CPU there is nothing to set.
+    They are restored because a process may run other trainings. On a CPU there is nothing to set.
     """
     if device.type != "cuda":
         yield
@@ -66,7 +65,7 @@ def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
     is_tf32 = precision_on(config, device) == "tf32"
     cudnn, warns = torch.backends.cudnn.allow_tf32, torch.is_deterministic_algorithms_warn_only_enabled()
     torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
-    # Recurrent cells; torch lets cuDNN round by default.
+    # For recurrent cells, because torch allows TF32 in cuDNN by default.
     torch.backends.cudnn.allow_tf32 = is_tf32
     torch.use_deterministic_algorithms(config.deterministic)
     try:

@@ -1,4 +1,4 @@
-"""Optimizers, changes to gradients before a step, and the running mean of the weights after it."""
+"""Optimizers, the changes of gradients before a step, and the running mean of the weights."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,16 +16,16 @@ from model.training.muon import Muon
 def build_optimizers(
     network: nn.Module, config: TrainingConfig, factors: Mapping[str, Factors] | None = None
 ) -> list[torch.optim.Optimizer]:
-    """Return the configured optimizer over all parameters of `network`; for muon two, which share them.
+    """Return the configured optimizer over all parameters of `network`; for muon two, which share the parameters.
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
-    muon. Biases, norms and the lengths of normed weights, which have one number per row, are exempt unless configured
-    otherwise.
-    With muon, Muon updates the matrices inside the layers, as their modules declare them, and adamw the embeddings, the
-    head and all vectors with the same learning rate; Muon's step is scaled to the size of adamw's, so that both can
-    share `lr`.
-    `factors`, by the name of a parameter, are of adamw's and muon's settings: see `parametrize`. A group of parameters
-    has that of its learning rate as `rate`.
+    muon. By default, biases, norms and the lengths of normalised weights, which have one number per row, are exempt.
+
+    With muon, Muon updates the matrices inside the layers, and adamw updates the embeddings, the head and all vectors.
+    Muon's step is scaled to the size of adamw's, so that both share `lr`.
+
+    `factors` holds the factors of adamw's and muon's settings by parameter; see `parametrize`. A group of parameters
+    has the factor of its learning rate as `rate`.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
     Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. As torch.optim implements them.
@@ -68,7 +68,7 @@ def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = (
 def _scaled_groups(
     network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Iterable[int] = ()
 ) -> list[dict[str, Any]]:
-    """Return the groups, divided by factor, with what these make of the settings."""
+    """Return the groups of parameters with equal factors, with the factors applied to their settings."""
     groups = _groups(network, config, taken)
     if not scales:
         return groups
@@ -85,7 +85,7 @@ def _scaled_groups(
 
 
 def decayed_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
-    """Return the parameters that weight decay and L1 apply to."""
+    """Return the parameters with weight decay and L1."""
     return [p for p in network.parameters() if config.decay_biases_and_norms or not is_vector(p)]
 
 
@@ -98,7 +98,7 @@ def add_l1_gradient(parameters: Iterable[nn.Parameter], strength: float) -> None
 
 
 def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
-    """Scale all gradients so that their joint norm is at most `max_norm`; return the norm before, a scalar.
+    """Scale all gradients to a joint norm of at most `max_norm`; return the norm before, a scalar.
 
     Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", section 3.2.
     """
@@ -106,10 +106,10 @@ def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
 
 
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
-    """Return the running mean of the network's weights, where one is configured; its first is after the first step.
+    """Return the running mean of the network's weights, which starts after the first step; None without `ema`.
 
-    Without warm-up, the weights after the first step have a share of ema^t after t more. With it the decay is at most
-    (1 + t) / (10 + t), so that an early mean is of the last weights.
+    Without warm-up, the weights after the first step have a share of ema^t after t more steps. With warm-up, the decay
+    is at most (1 + t) / (10 + t), so that an early mean is that of the latest weights.
 
     Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; with weights that decay:
     Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2; warm-up: `num_updates` of TensorFlow's
@@ -118,7 +118,7 @@ def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | No
     if config.ema is None:
         return None
     longest, average = config.ema, AveragedModel(network)
-    num_averaged = average.n_averaged  # on the CPU: looking at it waits for no GPU
+    num_averaged = average.n_averaged  # on the CPU, so that reading it does not wait for a GPU
 
     def update(means: Any, weights: Any, _: Tensor | int) -> None:
         t = int(num_averaged)

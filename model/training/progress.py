@@ -1,4 +1,4 @@
-"""The progress of a training, in memory and on disk: a stopped training continues as if it had not been stopped."""
+"""The progress of a training, in memory and on disk, so that a stopped training continues with the same result."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ from model.training.schedule import Plateau
 
 TENSORS, STATE = "training.safetensors", "training.json"
 LAST, BEFORE = "last", "before"
-TIMES_ITS_DURATION = 19.0  # of training between two states: saving takes 5 % of the time at most
+TIMES_ITS_DURATION = 19.0  # the least time between two states, per time to save one: at most 5 % of all time
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,17 @@ class Best:
 
 @dataclass
 class Progress:
-    """Everything that changes from step to step, except weights, optimizers and random numbers.
+    """All that changes from step to step, except weights, optimizers and random numbers.
 
-    `without_gain` counts evaluations since the last gain, for early stopping; `train_loss` is the mean over the
-    predictions since the evaluation before, and `loss_sum` and `loss_count` are of those since the last one;
-    `gradient_norm` is that of the last update, before clipping.
+    Attributes:
+        step: the number of updates.
+        without_gain: the number of evaluations since the last gain, for early stopping.
+        train_loss: the mean loss of the predictions before the last evaluation.
+        gradient_norm: the norm of the gradients of the last update, before clipping.
+        loss_sum, loss_count: the sum and the number of the losses since the last evaluation.
+        plateau: the state of schedule=plateau.
+        best: the best evaluation; None before the first.
+        curve: the points of the learning curve.
     """
 
     step: int = 0
@@ -54,10 +60,10 @@ class Progress:
 
 
 class Resumable:
-    """The saved states of one training, and the JSON-able settings that must be equal for a state to be continued.
+    """The saved states of a training, and the JSON-able settings that a continuation must share.
 
-    The last two states are kept, each with hashes: where the last is damaged, the one before it is used.
-    `minutes`: how long a training may go on without a state, even between two evaluations.
+    The folder holds the last two states with their hashes. If the last one is damaged, the one before it is used.
+    `minutes` is the longest time between two states, also between evaluations.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], minutes: float) -> None:
@@ -68,7 +74,7 @@ class Resumable:
 
     @property
     def is_due(self) -> bool:
-        """Whether a state may be saved again without taking more than a twentieth of the training's time."""
+        """Whether saving another state keeps within a twentieth of the training's time."""
         return time.monotonic() >= self._next_save
 
     @property
@@ -85,7 +91,7 @@ class Resumable:
         randomness: Randomness,
         average: nn.Module | None = None,
     ) -> None:
-        """Write the complete state beside the one before; it appears complete or not at all."""
+        """Write a state, completely or not at all, and keep the one before."""
         began = time.monotonic()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"random.{name}": tensor for name, tensor in randomness.state().items()}
@@ -98,7 +104,7 @@ class Resumable:
                     for name, value in values.items()
                     if isinstance(value, Tensor)
                 }
-        # Without the best weights, which `asdict` would copy.
+        # Leave out the best weights, because `asdict` would copy them.
         plain = asdict(replace(progress, best=None))
         if progress.best is not None:
             tensors |= {f"best.{name}": tensor for name, tensor in progress.best.weights.items()}
@@ -119,7 +125,7 @@ class Resumable:
                 put_in_place(self.folder / LAST, self.folder / BEFORE)
             aside.rename(self.folder / LAST)
         except OSError as error:
-            # A process given up as lost that still runs writes the same states here, with the same bits.
+            # A process that was considered lost may still run, and write the same states with the same bits.
             if error.errno not in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
                 raise
 
@@ -131,10 +137,10 @@ class Resumable:
         randomness: Randomness,
         average: nn.Module | None,
     ) -> tuple[Progress, list[str]]:
-        """Restore the last usable state, and return its progress, a fresh one where there is none.
+        """Restore the last sound state; return its progress (a new one without a state), and a line per damaged state.
 
-        Besides, one line per state that is damaged. CheckpointError where the state belongs to other settings, or has
-        another format.
+        Raises:
+            CheckpointError: the state has other settings or another format.
         """
         damages = []
         for folder in (self.folder / LAST, self.folder / BEFORE):
@@ -156,15 +162,15 @@ class Resumable:
 
 
 def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors on the CPU, each with memory of its own; only what is elsewhere or shared is copied."""
-    seen: set[int] = set()
-    alone = {}
+    """Return the tensors on the CPU, each with memory of its own; it copies only shared tensors and those of a GPU."""
+    addresses: set[int] = set()
+    separate = {}
     for name, tensor in tensors.items():
-        here = tensor.detach().cpu().contiguous()
-        memory = here.untyped_storage().data_ptr()
-        alone[name] = here.clone() if memory in seen else here
-        seen.add(memory)
-    return alone
+        local = tensor.detach().cpu().contiguous()
+        address = local.untyped_storage().data_ptr()
+        separate[name] = local.clone() if address in addresses else local
+        addresses.add(address)
+    return separate
 
 
 def _restored(

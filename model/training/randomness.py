@@ -1,4 +1,4 @@
-"""Random numbers that belong to one training."""
+"""The random numbers of a training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +9,11 @@ from torch import Tensor
 
 
 class Randomness:
-    """Torch's random state of one training, from its seed, active only inside `use`; no other device's state is
-    touched.
+    """The state of torch's random generators for one training, which is active only inside `use`.
 
-    Dropout and weight initialisation draw from torch's global generators. Swapping their state in and out around each
-    block of work keeps trainings that share a process, even alternately, independent of each other. Of processes that
-    train together the states of all but the first are not saved: their numbers begin anew with every step.
+    Dropout and weight initialisation draw from torch's global generators. Their state is swapped in and out around each
+    block of work, so that trainings that share a process are independent of each other. If several processes train
+    together, only the state of the first is saved; the others derive their numbers from the step.
     """
 
     def __init__(self, seed: int, device: torch.device, rank: int = 0) -> None:
@@ -26,19 +25,19 @@ class Randomness:
             self._keep()
 
     def order(self, epoch: int) -> torch.Generator:
-        """Return random numbers for the order of the data: a function of seed and epoch alone, so nothing is saved."""
+        """Return the generator of the order of the data, which depends on seed and epoch only."""
         mixed = np.random.SeedSequence([self._seed, epoch]).generate_state(1, np.uint64)
         return torch.Generator().manual_seed(int(mixed[0]))
 
     def begin_step(self, step: int) -> None:
-        """Draw the numbers of this step, where the process is not the first; inside `use`."""
+        """Seed the generators for a step, unless this is the first process; call it inside `use`."""
         if self._rank:
             mixed = np.random.SeedSequence([self._seed, self._rank, step]).generate_state(1, np.uint64)
             self._begin(int(mixed[0]))
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Use this training's random numbers as torch's inside the context; restore the earlier ones after it."""
+        """Use this training's state of torch's generators inside the context, and restore the earlier one after it."""
         with torch.random.fork_rng(self._gpus):
             torch.set_rng_state(self._cpu)
             for gpu, state in zip(self._gpus, self._cuda, strict=True):
@@ -49,13 +48,13 @@ class Randomness:
                 self._keep()
 
     def state(self) -> dict[str, Tensor]:
-        """Return everything needed to continue drawing from here."""
+        """Return the state of the generators."""
         return {"cpu": self._cpu} | {f"cuda{number}": state for number, state in enumerate(self._cuda)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Continue from what `state` returned, on this device or another one.
+        """Continue from a `state`, on this device or another one.
 
-        A state without a GPU's numbers leaves those of the seed; those of more GPUs than are used here are left out.
+        If it lacks a GPU's generator, that one continues from the seed; generators of further GPUs are ignored.
         """
         self._cpu = state["cpu"]
         for place in range(len(self._gpus)):

@@ -1,4 +1,4 @@
-"""The learning rate over time."""
+"""Schedules of the learning rate."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 
 
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
-    """Return the learning rate of step 0 .. num_steps - 1: a linear rise, then a fall as `schedule` says.
+    """Return the learning rate of step 0 .. num_steps - 1: a linear rise, then the fall of `schedule`.
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
@@ -39,38 +39,40 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
 @dataclass(frozen=True)
 class ReplayedPlateaus:
-    """How the learning rate fell in other trainings, for one that has no evaluations to lower it by.
+    """The plateaus of other trainings, for a training without evaluations.
 
     Attributes:
-        courses: per other training, rising numbers of epochs, each with the factor of the learning rate from then on.
+        reductions: for each other training, ascending numbers of epochs, with the factor of the learning rate from
+            there on.
     """
 
-    courses: Sequence[Sequence[tuple[float, float]]]
+    reductions: Sequence[Sequence[tuple[float, float]]]
 
     @classmethod
     def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
-        """Return what lowered the others: their learning curves have `epoch`, `step` and metrics; `gain` says by how
-        much one point's metrics are better than another's.
+        """Return the plateaus of learning curves, whose points have `epoch`, `step` and metrics.
+
+        `gain` returns how much the metrics of one point are better than those of another.
         """
-        return cls([_scheduler(curve, gain, config) for curve in curves])
+        return cls([_reductions(curve, gain, config) for curve in curves])
 
     def scale(self, epochs: float) -> float:
-        """Return the factor after so many epochs: the geometric mean over the others, which keep their last one."""
-        last = [[factor for after, factor in course if after <= epochs][-1:] or [1.0] for course in self.courses]
+        """Return the factor after a number of epochs: the geometric mean over the trainings."""
+        last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in self.reductions]
         return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
 
 
-def _scheduler(
+def _reductions(
     curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig
 ) -> Sequence[tuple[float, float]]:
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
-    plateau, best, course = Plateau(), None, []
+    plateau, best, reductions = Plateau(), None, []
     for point in curve:
         gained = math.inf if best is None else gain(point, best)
         plateau.note(gained > config.min_gain, config)
         best = point if gained > 0 else best
-        course.append((point["step"] / per_epoch, plateau.scale))
-    return course
+        reductions.append((point["step"] / per_epoch, plateau.scale))
+    return reductions
 
 
 @dataclass
@@ -78,8 +80,8 @@ class Plateau:
     """The reduction of the learning rate when evaluations stop improving (schedule=plateau).
 
     Attributes:
-        scale: current factor of the learning rate.
-        without_gain: evaluations since the last gain or the last reduction.
+        scale: the current factor of the learning rate.
+        without_gain: the number of evaluations since the last gain or reduction.
     """
 
     scale: float = 1.0

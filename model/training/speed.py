@@ -1,4 +1,4 @@
-"""How fast a training goes, and how much of its device it uses."""
+"""Measures the speed of a training, and its use of the device."""
 
 import time
 
@@ -9,7 +9,7 @@ from model.networks.embedding import TokenHead
 from model.networks.transformer.attention import MultiHeadAttention
 
 GIB = 2**30
-# Dense operations per second in bfloat16, by how a GPU's name begins, the longer name first: NVIDIA's data sheets.
+# Dense operations per second in bfloat16 by the beginning of a GPU's name, longer names first: NVIDIA's data sheets.
 PEAKS = {
     "NVIDIA H100 PCIe": 756e12,
     "NVIDIA H100 NVL": 835e12,
@@ -23,11 +23,11 @@ PEAKS = {
 
 
 def operations_per_token(network: nn.Module, length: float) -> float:
-    """Return the additions and multiplications that one token of a sequence of this length takes in a training step.
+    """Return the additions and multiplications of a training step for one token of a sequence of this length.
 
-    6 N + 12 L H Q T: 6 for each parameter that is multiplied by a token (2 forward, 4 backward), embeddings not among
-    them unless they are the head, and per layer those of attention over T tokens by H heads of width Q. Activations
-    that are computed again are not counted, norms and nonlinearities neither.
+    They are 6 N + 12 L H Q T: 6 for each of N parameters in matrix products (2 forward, 4 backward), which include an
+    embedding only if it is the head; and those of attention over T tokens in L layers with H heads of width Q. Norms,
+    nonlinearities and recomputed activations do not count.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -43,7 +43,7 @@ def operations_per_token(network: nn.Module, length: float) -> float:
 
 
 def peak_of(device: torch.device) -> float | None:
-    """Return the device's operations per second at most, in bfloat16; None where they are not known."""
+    """Return the peak operations per second of a device in bfloat16; None if unknown."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
@@ -51,32 +51,32 @@ def peak_of(device: torch.device) -> float | None:
 
 
 class Speed:
-    """The speed of the updates since the last evaluation; evaluations and states are left out."""
+    """The speed of the updates since the last evaluation, without the time of evaluations and of saving states."""
 
     def __init__(self, network: nn.Module, lengths: Tensor, device: torch.device, processes: int) -> None:
-        """Take each example's tokens (examples,), of pairs those of the longer side; so many devices share it all."""
+        """Start with the number of tokens of each example (examples,), for pairs of the longer side."""
         self.lengths, self.device, self.peak = lengths, device, (peak_of(device) or 0.0) * processes
         self.operations = operations_per_token(network, float(lengths.double().mean())) if self.peak else 0.0
         self.batches: list[Tensor] = []
         self.seconds, self.began = 0.0, 0.0
 
     def begin(self) -> None:
-        """Note that updates begin."""
+        """Start the time of updates."""
         self.began = time.perf_counter()
 
     def add(self, batches: list[Tensor]) -> None:
-        """Count the batches of an update."""
+        """Add the batches of an update."""
         self.batches += batches
 
     def end(self) -> None:
-        """Note that updates have ended, and that the device has done them."""
+        """Stop the time of updates, after the device has finished them."""
         self.seconds += time.perf_counter() - self.began
 
     def measured(self) -> dict[str, float]:
-        """Return `tokens_per_second`, padding not counted; of a GPU `memory_peak` in GiB and, where its peak is known,
-        `share_of_peak` (see `operations_per_token`), 0 .. 1 for all processes together; and begin anew.
+        """Return the measurements since the last call; empty without updates. They differ from run to run.
 
-        Empty where there were no updates. These are of this machine: other runs of the same training have others.
+        `tokens_per_second` does not count padding. On a GPU there are `memory_peak` in GiB, and if its peak is known
+        `share_of_peak`, 0 .. 1 for all processes together (see `operations_per_token`).
         """
         if not self.batches:
             return {}

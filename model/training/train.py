@@ -30,13 +30,13 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True)
 class Goal:
-    """What makes one evaluation better than another: a metric's name, and `maximize` or `minimize`."""
+    """The metric that compares evaluations, and its direction, `maximize` or `minimize`."""
 
     metric: str
     direction: str
 
     def gain(self, new: Mapping[str, float], old: Mapping[str, float]) -> float:
-        """Return by how much `new` is better than `old`; negative where it is worse."""
+        """Return how much `new` is better than `old`; negative if it is worse."""
         difference = new[self.metric] - old[self.metric]
         return difference if self.direction == "maximize" else -difference
 
@@ -59,50 +59,55 @@ def train(
 ) -> Generator[Point, None, Progress]:
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`, and at the end.
 
-    At the end it has the last weights, or with `ema` their running mean; without a validation part there is no
-    evaluation, and the returned progress has no `best`. Of equal evaluations the first is the best. What is evaluated
-    are the weights, or with `ema` their running mean: so is the best, its epoch, and every metric of the curve but
-    `train_loss` and `gradient_norm`, which are of the weights that are trained.
+    The network ends with the last weights, or with `ema` with their running mean. Evaluations use the same weights. So
+    the best evaluation and all metrics of the curve are of the mean, except `train_loss` and `gradient_norm`. The first
+    of equal evaluations is the best. Without validation there is no evaluation, and the progress has no `best`.
 
-    An end at `stop_after` that lies between two evaluations is evaluated too. That evaluation counts for what is
-    returned, and not for early stopping, the schedule or the state: a training that goes on from there ends with the
+    If `stop_after` ends the training between two evaluations, it is evaluated, too. This evaluation counts for the
+    result, but not for early stopping, the schedule or the state. So a training that continues from there ends with the
     same bits as one that was never stopped.
 
     Args:
-        processes: that train this network together, each in a call of its own. When they must end, the state is saved
-            after the step.
-        factors: of the settings of the optimizer, by the name of a parameter; None = all are 1.
-        stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
-        resumable: where the state is saved (after evaluations, at the end, and where the last one is
-            `config.save_minutes` old), and restored from if there is one; None = nowhere.
-        reported_epochs: those whose points an earlier training has yielded; a training that continues it does not
-            repeat them.
-        curves: without validation, those of other trainings of the configuration, whose schedule=plateau is repeated.
+        task: the task.
+        network: the network.
+        config: the settings.
+        data: the encoded training split.
+        validation: the encoded validation split; None = no evaluations.
+        goal: the metric that chooses the best evaluation.
+        randomness: the random numbers.
+        device: the device of the network.
+        processes: the processes that train this network together, each in its own call. After a notice to end, the
+            state is saved after the step.
+        factors: the factors of the optimizer's settings by parameter; None = all are 1.
+        stop_after: stop after so many epochs, although the schedule covers `config.epochs`; None = all epochs.
+        resumable: the states on disk, saved after evaluations, at the end, and when the last state is
+            `config.save_minutes` old; the training continues from the last one. None = no states.
+        reported_epochs: the number of epochs whose points an earlier training has yielded; they are not repeated.
+        curves: without validation, the curves of other trainings, whose reductions schedule=plateau repeats.
 
     Yields:
-        One learning-curve point per evaluation: `epoch`, how many are done, such as 1.5, `step`, `train_loss` (mean
-        cross-entropy since the evaluation before, in nats per prediction, without label smoothing and z-loss), what
-        `evaluate` gives, `lr`, `gradient_norm` (of the last update, before clipping), `epochs`, what `Speed.measured`
-        gives, and `more`, whether the training goes on; and {"warning": text} for each damaged state.
+        One point per evaluation: `epoch` (the number of epochs so far, such as 1.5), `step`, `train_loss` (the mean
+        cross-entropy since the last evaluation, in nats per prediction, without label smoothing and z-loss), the values
+        of `evaluate`, `lr`, `gradient_norm` (of the last update, before clipping), `epochs`, the values of
+        `Speed.measured`, and `more`, whether the training goes on. Also {"warning": text} for each damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.
-        ValueError: schedule=plateau, and there are neither evaluations nor curves of others to lower the rate by; or
-            the processes have found different states.
+        ValueError: schedule=plateau has neither evaluations nor curves; or the processes have found different states.
     """
     if config.schedule == "plateau" and validation is None and not curves:
         raise ValueError(
-            "training.schedule=plateau lowers the learning rate by evaluations, and this training has no validation "
-            "part: choose another schedule, or a single split with split.folds=1"
+            "training.schedule: plateau needs a validation split, which this training does not have: choose another "
+            "schedule, or a single split with split.folds=1"
         )
 
-    # How far, and when it is evaluated.
+    # The length of the training, and the steps between evaluations.
     steps_per_epoch = len(_updates(config, data, randomness, epoch=1))
     num_steps = min(steps_per_epoch * config.epochs, config.max_steps or math.inf)
     last_step = min(num_steps, steps_per_epoch * (stop_after or config.epochs))
     every = config.evaluate_every_steps or steps_per_epoch
 
-    # What changes from step to step.
+    # The state of the training.
     optimizers = build_optimizers(network, config, factors)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
     average = average_of(network, config)
@@ -136,7 +141,7 @@ def train(
             "epochs": config.epochs, **speed.measured(),
         }  # fmt: skip
 
-    # Where it goes on from. The points that an interrupted training yielded were lost with their receiver.
+    # Continue from the last state, and yield its points again, because the receiver of an interrupted training is gone.
     if resumable is not None:
         progress, damages = resumable.load(network, optimizers, scaler, randomness, average)
         yield from ({"warning": damage} for damage in damages)
@@ -144,7 +149,7 @@ def train(
             if point["epoch"] > reported_epochs:
                 yield point | {"more": point["step"] < progress.step or goes_on()}
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
-        raise ValueError("the processes of this training have found different states: do they see the same folder?")
+        raise ValueError("the processes of this training have found different states: give them the same folder")
     update = Update(task, network, config, data, device, optimizers, scaler, processes)
     compiled = CompiledForward(evaluated, config)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
@@ -152,7 +157,7 @@ def train(
     saved_step = progress.step
 
     while goes_on():
-        # Updates, up to what interrupts them.
+        # Updates until an evaluation, a save or a notice to end.
         losses = Losses(progress.step, device, (progress.loss_sum, progress.loss_count))
         with randomness.use(), numerics(config, device):
             network.train()
@@ -173,13 +178,13 @@ def train(
             speed.end()
         progress.loss_sum, progress.loss_count = (0.0, 0) if is_due else (losses.sum, losses.count)
 
-        # An evaluation that is due comes before the end: a state beyond it would never make up for it.
+        # A due evaluation comes before the end, because a continuation from a later state would not do it.
         if validation is not None and is_due:
             progress.curve.append(evaluation())
             try:
                 yield progress.curve[-1] | {"more": goes_on()}
             except GeneratorExit:
-                # Stopped from outside, and perhaps trained further later.
+                # The caller stops the training, and may continue it later.
                 save()
                 raise
         if must_end:
@@ -202,11 +207,11 @@ def train(
 def evaluate(
     task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig, processes: Processes
 ) -> dict[str, float]:
-    """Return every metric of the task over all of `data`, of which each process measures its share of the batches.
+    """Return every metric of the task over all of `data`; each process measures its share of the batches.
 
-    The metrics are those of one process, to the bit where the same batches give the same bits. Besides,
-    `examples_per_second`: how many of `data` all processes together predict, without what compares the predictions with
-    their references, by the clock of the first. It is of this machine, and of this run.
+    The metrics equal those of a single process, to the bit if equal batches give equal bits. `examples_per_second` is
+    the number of examples that all processes together predict, by the clock of the first, without the comparison with
+    references; it differs from run to run.
 
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.
@@ -218,7 +223,7 @@ def evaluate(
 def measure(
     task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig, processes: Processes
 ) -> tuple[list[Any], Tensor, float]:
-    """Return what is measured of each batch, the examples (examples,) in that order, and how many a second."""
+    """Return the measurements of each batch, the positions of the examples in this order, and examples per second."""
     network.eval()
     batches = batches_by_length(data.lengths, len(data), config.evaluation_tokens)
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""One update of the weights: the gradients of some batches, and the optimizer's step."""
+"""The update of the weights: the gradients of some batches, and a step of the optimizer."""
 
 import contextlib
 import math
@@ -22,7 +22,7 @@ from model.training.processes import STEPS_PER_LOOK, Processes
 
 @dataclass
 class Update:
-    """One step of the optimizers on the batches of one update."""
+    """Updates the weights by a step of the optimizers on some batches."""
 
     task: Task
     network: nn.Module
@@ -43,16 +43,16 @@ class Update:
         self.forward: Callable[..., Any] = self.parallel
         if config.compile:
             use_own_compile_cache()
-            # torch compiles a function for eight shapes, and then no more: those of earlier trainings would count.
+            # torch compiles a function for eight shapes only, and those of earlier trainings would count.
             torch.compiler.reset()
             self.forward = torch.compile(self.parallel)
         self.norm_before_clipping: Tensor | None = None
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
-        """Update the weights; return the summed cross-entropy and the number of predictions that it covers.
+        """Update the weights; return the summed cross-entropy and its number of predictions.
 
-        With several processes the batches are those of all of them, and so is the loss.
+        With several processes, the batches and the loss are those of all processes.
         """
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:
@@ -76,7 +76,7 @@ class Update:
 
         for optimizer in self.optimizers:
             if isinstance(optimizer, Muon):
-                # Before the scaler, which looks at the gradients of what a step updates.
+                # The scaler reads the gradients of the parts, so set them first.
                 optimizer.share_gradients()
             if self.must_unscale:
                 scaler.unscale_(optimizer)
@@ -90,14 +90,14 @@ class Update:
         return total, count
 
     def gradient_norm(self) -> float:
-        """Return the joint norm of all gradients of the last update, before they were clipped."""
+        """Return the joint norm of all gradients of the last update, before clipping."""
         if self.norm_before_clipping is not None:
             return float(self.norm_before_clipping)
         gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
         return float(nn.utils.get_total_norm(gradients, foreach=True))
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Keep gradients from being shared before the last batch of an update."""
+        """Return a context that does not share gradients, for all but the last batch of an update."""
         if isinstance(self.parallel, nn.parallel.DistributedDataParallel):
             quiet: contextlib.AbstractContextManager[None] = self.parallel.no_sync()
             return quiet
@@ -105,19 +105,19 @@ class Update:
 
 
 class Losses:
-    """The sum of the losses between two evaluations; raises at the first that is not finite."""
+    """The sum of the losses between two evaluations; it raises Diverged if one is not finite."""
 
-    def __init__(self, step: int, device: torch.device, so_far: tuple[float, int] = (0.0, 0)) -> None:
-        """Start after `step` updates, with the sum and the count of those since the last evaluation."""
+    def __init__(self, step: int, device: torch.device, start: tuple[float, int] = (0.0, 0)) -> None:
+        """Start after `step` updates, with the sum and the number of the losses since the last evaluation."""
         self.checked, self.per_check = step, STEPS_PER_LOOK[device.type]
         self.waiting: list[Tensor] = []
-        self.sum, self.count = so_far
+        self.sum, self.count = start
 
     def add(self, loss: Tensor, count: int) -> None:
         """Add the summed loss of `count` predictions.
 
         Raises:
-            Diverged: it, or a recent one that was not yet checked, is NaN or infinite.
+            Diverged: this loss, or a recent one that was not checked yet, is NaN or infinite.
         """
         self.waiting.append(loss)
         self.count += count

@@ -79,8 +79,8 @@ def test_heads_need_not_divide_the_width_when_both_head_widths_are_given():
 
 @pytest.mark.parametrize(
     ("paths", "word"),
-    [({}, "must be given, or data.train"), ({"path": "a.csv", "test": "b.csv"}, "cannot be combined with separate files"), ({"train": "a.csv"}, "data.validation"),
-     ({"test": "a.csv"}, "must be given")],
+    [({}, "must be given, or data.train"), ({"path": "a.csv", "test": "b.csv"}, "cannot be combined with separate"),
+     ({"train": "a.csv"}, "data.validation"), ({"test": "a.csv"}, "must be given")],
 )  # fmt: skip
 def test_files_must_be_named_in_one_of_the_two_ways(paths, word):
     _, error = fault(compose("text_classification", **{f"data__{key}": value for key, value in paths.items()}))

@@ -116,7 +116,7 @@ def test_the_plateaus_of_others_reach_the_weights_of_a_training_without_validati
 
 
 def test_a_plateau_without_anything_to_judge_it_by_is_refused(fold):
-    with pytest.raises(ValueError, match=r"schedule=plateau .* no validation part: choose another schedule"):
+    with pytest.raises(ValueError, match=r"schedule: plateau needs a validation split.*: choose another schedule"):
         run(fold(small(**PLATEAU), validation=[]))
 
 

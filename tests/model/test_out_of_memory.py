@@ -87,8 +87,8 @@ def test_on_a_gpu_the_figures_are_the_devices(monkeypatch):
     config = parse(compose(training__batching="by_length", training__batch_tokens=4096)).training
     error = out_of_memory(torch.OutOfMemoryError(ON_A_GPU), config, torch.device("cuda"))
     assert str(error) == (
-        "out of GPU memory with training.batch_size 64 and training.batch_tokens 4096: 2.50 GiB more were asked for, "
-        "0.5 of 16.0 GiB were free, 15.0 GiB were held here; lower training.batch_tokens and raise "
+        "out of GPU memory with training.batch_size 64 and training.batch_tokens 4096: 2.50 GiB more were requested, "
+        "0.5 of 16.0 GiB were free, 15.0 GiB were in use by this process; lower training.batch_tokens and raise "
         "training.accumulation by as much"
     )
     assert emptied

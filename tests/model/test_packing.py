@@ -140,9 +140,9 @@ def test_a_compiled_network_takes_packed_batches_of_any_size(data):
 @pytest.mark.parametrize(
     ("data", "model", "told"),
     [
-        ("text_classification", "recurrent_encoder", "attention of a Transformer"),
-        ("digits", "encoder", "no padding: choose shuffled"),
-        ("language_modelling", "decoder", "no padding: choose shuffled"),
+        ("text_classification", "recurrent_encoder", "Transformer's attention"),
+        ("digits", "encoder", "the same length: choose shuffled"),
+        ("language_modelling", "decoder", "the same length: choose shuffled"),
     ],
 )
 def test_packed_is_refused_where_it_has_no_effect(data, model, told):

@@ -1,1 +1,1 @@
-"""The configuration of the network, a file for each family: every rule, and no values (they are in conf/model)."""
+"""The configuration of the network, one file per family: its rules, without values, which are in conf/model."""

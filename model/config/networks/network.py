@@ -1,4 +1,4 @@
-"""What the configurations of all families share, and what each shape adds."""
+"""The settings that all families share, and those of each shape."""
 
 from typing import Annotated, Literal, Self
 
@@ -10,19 +10,19 @@ Width = Annotated[int, Field(ge=1, le=65_536)]
 Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
-# What says how a network grows with its size.
+# The settings of the parametrization.
 _GROWTH = ("parametrization", "base", "gain_rate", "embedding_rate")
 
 
 class BaseShape(Section):
-    """The shape at which a network of the maximal update parametrization is as without it."""
+    """The shape at which the maximal update parametrization has no effect."""
 
     d_model: Width = 128
     num_layers: Layers = 2
 
 
 class ModelConfig(Section):
-    """The network. Keys, units and allowed values are explained in conf/model, in a file for each family and shape."""
+    """The settings of the network; conf/model describes keys, units and allowed values, per family and shape."""
 
     family: str
     shape: str
@@ -31,13 +31,13 @@ class ModelConfig(Section):
     dropout: Fraction
     embedding_dropout: Fraction | None
     parametrization: Literal["standard", "mup"]
-    # Without mup these have no effect: a rule refuses all but the defaults, which conf/model repeats.
+    # These have an effect only with mup: without it, a rule refuses all but these defaults, which conf/model repeats.
     base: BaseShape = BaseShape()
     gain_rate: Annotated[float, Field(gt=0, le=1000)] = 4.0
     embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     def at_base(self) -> Self:
-        """Return the configuration at the widths of the base, with as many layers as it has."""
+        """Return the configuration at the widths of the base, with its own number of layers."""
         own = self.model_dump(exclude=set(_GROWTH))
         return self.model_validate(own | {"parametrization": "standard"} | self.base.model_dump(exclude={"num_layers"}))
 
@@ -58,14 +58,14 @@ class ModelConfig(Section):
         except ValidationError as error:
             widths = self.base.model_dump(exclude={"num_layers"})
             raise refuse(
-                f"there must be such a network at the base, {widths}: {error.errors()[0]['msg']}",
+                f"must give a valid network, given {widths}: {error.errors()[0]['msg']}",
                 *(f"model.base.{key}" for key in widths),
             ) from error
         return self
 
 
 class Encoder(ModelConfig):
-    """A network that reads a whole sequence: classification, tagging."""
+    """A network that encodes a whole sequence, for classification and tagging."""
 
     shape: Literal["encoder"]
     pooling: Literal["mean", "first", "max"]
@@ -79,18 +79,18 @@ class Writing(ModelConfig):
 
 
 class Decoder(Writing):
-    """A network that predicts each next token: language modelling."""
+    """A network that predicts each next token, for language modelling."""
 
     shape: Literal["decoder"]
 
 
 class EncoderDecoder(Writing):
-    """A network that turns one sequence into another, as in translation."""
+    """A network that turns one sequence into another, for example in translation."""
 
     shape: Literal["encoder_decoder"]
     num_decoder_layers: Layers | None
 
     @property
     def decoder_layers(self) -> int:
-        """Layers of the decoder."""
+        """The number of layers of the decoder."""
         return self.num_decoder_layers or self.num_layers

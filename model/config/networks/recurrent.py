@@ -32,7 +32,7 @@ class Reading(RecurrentConfig):
     def _halves(self) -> Self:
         if self.bidirectional and self.hidden_width % 2:
             raise refuse(
-                f"half of it is of each direction: must be even, given {self.hidden_width}",
+                f"must be even, because each direction has half of it, given {self.hidden_width}",
                 "model.hidden_width",
                 "model.bidirectional",
             )
@@ -40,13 +40,14 @@ class Reading(RecurrentConfig):
 
 
 class RecurrentEncoder(Reading, Encoder):
-    """Reads a sequence from its beginning, and with `bidirectional` from its end too."""
+    """Reads a sequence from start to end; with `bidirectional` in both directions."""
 
     @model_validator(mode="after")
     def _pools_what_was_read(self) -> Self:
         if self.pooling == "first" and not self.bidirectional:
             raise refuse(
-                "is what was read of the first token alone: must be mean or max, or choose model.bidirectional=true",
+                "must be mean or max, because the first output depends on the first token only; or choose "
+                "model.bidirectional=true",
                 "model.pooling",
                 "model.bidirectional",
             )
@@ -63,7 +64,7 @@ class RecurrentDecoder(RecurrentConfig, Decoder):
 
 
 class RecurrentEncoderDecoder(Reading, EncoderDecoder):
-    """An encoder, and a decoder that starts where the encoder ended, attends to its output, or both."""
+    """An encoder, and a decoder that starts from the encoder's last state, attends to its outputs, or both."""
 
     attention: Literal["none", "mlp", "dot", "bilinear"]
     attention_width: Width | None
@@ -74,7 +75,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 
     @property
     def goes_token_by_token(self) -> bool:
-        """Whether a token's input depends on what the token before gave."""
+        """Whether a token's input depends on the output of the token before."""
         return self.attend == "before" or self.input_feeding
 
     @model_validator(mode="after")
@@ -83,13 +84,13 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
         if self.attention == "none":
             if self.input_feeding:
                 raise refuse(
-                    "without attention nothing can be fed: must be false",
+                    "must be false without attention, whose result it feeds",
                     "model.input_feeding",
                     "model.attention",
                 )
             if self.bridge == "zero":
                 raise refuse(
-                    "without attention the source reaches the decoder by the bridge alone: must be copy or mlp",
+                    "must be copy or mlp without attention, because only the bridge connects encoder and decoder",
                     "model.bridge",
                     "model.attention",
                 )
@@ -97,13 +98,15 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
                 raise refuse("has no effect without attention: must be after", "model.attend", "model.attention")
         if self.attention != "mlp" and self.attention_width is not None:
             raise refuse(
-                f"has an effect with model.attention=mlp alone: must be null, given {self.attention_width}",
+                f"has an effect only with model.attention=mlp: must be null, given {self.attention_width}",
                 "model.attention_width",
                 "model.attention",
             )
         if self.attend == "before" and self.input_feeding:
             raise refuse(
-                "an attention before the cell feeds it already: must be false", "model.input_feeding", "model.attend"
+                "must be false with model.attend=before, which feeds the cell already",
+                "model.input_feeding",
+                "model.attend",
             )
         if self.reverse_source and self.bidirectional:
             raise refuse(
@@ -113,8 +116,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
             )
         if self.bridge == "copy" and self.decoder_layers != self.num_layers:
             raise refuse(
-                f"copies each layer's last state: needs as many layers in the decoder, given {self.decoder_layers} for "
-                f"{self.num_layers}; model.bridge=mlp takes any number",
+                f"must be {self.num_layers}, because model.bridge=copy copies the state of each layer, given "
+                f"{self.decoder_layers}; model.bridge=mlp takes any number",
                 "model.num_decoder_layers",
                 "model.bridge",
             )
@@ -124,7 +127,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 def _refuse_tied(config: RecurrentConfig, is_tied: bool) -> None:
     if is_tied and config.d_model != config.hidden_width:
         raise refuse(
-            f"the head is the embedding: needs equal widths, given d_model {config.d_model} and hidden_width "
+            f"needs equal widths, because the head is the embedding, given d_model {config.d_model} and hidden_width "
             f"{config.hidden_width}",
             "model.tied_embeddings",
             "model.d_model",

@@ -49,7 +49,7 @@ class TransformerConfig(ModelConfig):
             )
         if self.positions == "rotary" and self.head_key_width % 2:
             raise refuse(
-                f"rotary positions turn pairs of numbers: must be even, given a key width of {self.head_key_width}",
+                f"must be even, because rotary positions rotate pairs of numbers, given {self.head_key_width}",
                 "model.key_width",
                 "model.positions",
             )
@@ -57,17 +57,17 @@ class TransformerConfig(ModelConfig):
 
     @property
     def head_keys(self) -> int:
-        """Heads of keys and values, each of which serves as many heads of queries."""
+        """The number of heads of keys and values; each serves the same number of query heads."""
         return self.num_key_heads or self.num_heads
 
     @property
     def head_key_width(self) -> int:
-        """Numbers per head in a query or a key."""
+        """The numbers per head in a query or a key."""
         return self.key_width or self.d_model // self.num_heads
 
     @property
     def head_value_width(self) -> int:
-        """Numbers per head in a value."""
+        """The numbers per head in a value."""
         return self.value_width or self.d_model // self.num_heads
 
 
