@@ -40,13 +40,13 @@ class Mirroring(Observer):
             self._thread = threading.Thread(target=self._copy, daemon=True)
             self._thread.start()
 
-    def close(self) -> None:
-        """Wait for a running copy, and copy the final state."""
+    def wait(self) -> None:
+        """Wait for a running copy."""
         if self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
-        """Copy what is there now."""
+        """Wait for a running copy, and copy the final state."""
         self.wait()
         self._copy()
 

@@ -61,7 +61,7 @@ def wait_briefly_for_threads() -> None:
     show = sys.unraisablehook
     sys.unraisablehook = lambda fault: None if fault.exc_type is _LeftBehindError else show(fault)
     signal.signal(signal.SIGALRM, end_wait)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS_FOR_THREADS)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_FOR_THREADS)
     # Python calls this when the threads have ended. Cancel the timer, because no handler takes the signal after that.
     atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
 

@@ -49,7 +49,7 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def bootstrap_interval(values: Sequence[float]) -> tuple[float, float]:
+def bootstrap_interval(values: Sequence[float], drawn_at_once: int = _DRAWN_AT_ONCE) -> tuple[float, float]:
     """Return the 95 % interval of the mean of independent values; the random seed is 0.
 
     `drawn_at_once` bounds how many values are in memory.

@@ -15,7 +15,7 @@ from model.networks.transformer.stack import Stack
 
 # The default factors of the learning rate of embeddings: for many tokens, most of which are rare (Hayou, Liu 2025,
 # arXiv 2506.15025), and for fewer; measured in benchmarks/scale/README.md.
-_MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
+MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 
 
 @dataclass(frozen=True)

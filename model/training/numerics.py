@@ -31,7 +31,7 @@ def precision_on(config: TrainingConfig, device: torch.device) -> str:
 
 
 @functools.cache
-def _has_bfloat16() -> bool:
+def has_bfloat16() -> bool:
     """Return whether the current GPU supports bfloat16 in hardware; torch's emulation is slow."""
     return torch.cuda.is_bf16_supported(including_emulation=False)
 

@@ -47,10 +47,10 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     temporary = StudyFolder(target.path.with_name(f".{name}-{os.getpid()}"))
     with folder.lock():
         try:
-            copy_tree(folder.path, aside.path, excluded=_LEFT)
-            _write_record(folder.database_path, aside.database_path, config, copied)
-            aside.freeze(copied)
-            aside.path.rename(target.path)
+            copy_tree(folder.path, temporary.path, excluded=_EXCLUDED)
+            _write_record(folder.database_path, temporary.database_path, config, copied)
+            temporary.freeze(copied)
+            temporary.path.rename(target.path)
         finally:
             shutil.rmtree(temporary.path, ignore_errors=True)
     return target

@@ -127,7 +127,7 @@ class Tables:
                 ]
                 connection.execute(insert(self._values), rows)
             # A trial must not end before it began, even if the clock of the machine was set back.
-            now, began = literal(_now()), self._trials.c.datetime_start
+            now, began = literal(current_time()), self._trials.c.datetime_start
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
             connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
         return has_replaced
@@ -156,6 +156,6 @@ def _rows(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"trial_id": trial_id, "key": key, "value_json": json.dumps(value)} for key, value in attributes.items()]
 
 
-def _now() -> datetime.datetime:
+def current_time() -> datetime.datetime:
     """Return the time in Optuna's form: UTC, without a time zone."""
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)

@@ -19,7 +19,7 @@ _SHARPNESS = 10.0
 # Only so many of the latest trials are used, which bounds the time of a proposal in a long study.
 MEMORY = 300
 # The size of the cache of coordinates, so that a long study needs no more memory than a short one.
-_MOST_ROWS = 10 * MEMORY
+MOST_ROWS = 10 * MEMORY
 # The rank of a pending trial: the middle, so that few candidates go near it. From 0.2 to 0.8 the quality of
 # evolutionary search on 8 and 32 lanes differs by less than its noise.
 _PENDING = 0.5
@@ -110,7 +110,7 @@ class Preselection:
             gains = gains * np.minimum(within, _WITHIN)
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
-    def _within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
+    def share_within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
         """Return the expected share of trials within the limits for each candidate, 0.01 to 0.99; None if all are.
 
         A linear model predicts whether a trial exceeds a limit, because size, time and memory rise or fall with most
