@@ -1,9 +1,9 @@
-"""One function a command, with its result: a shell, `hpo` and the methods of `Study` call the same.
+"""One function per command, with its result. A shell, `hpo` and the methods of `Study` call the same function.
 
-`str()` of a result is what people read, or its `show()` prints that as wide as the terminal. `to_dict()` is what
-`--json` prints. `exit_code` is 0 where a result has none. A server has `wait()`, which returns its exit code, and
-`close()`. What changes has `views()`, each of which `--json` prints, in place of `to_dict()`.
+`str()` of a result is its text for people; a result with `show()` prints it at the width of the terminal. `--json`
+prints `to_dict()`, or each of `views()` for a result that changes. A result without `exit_code` exits with 0. A server
+has `wait()`, which returns its exit code, and `close()`.
 
-What takes long to load (pandas, SQLAlchemy, Hydra, plotly, trainers) is imported inside of the functions that need it,
-so that `--help`, a list and every refusal come at once.
+Functions import slow libraries (pandas, SQLAlchemy, Hydra, plotly, trainers) themselves, so that `--help`, `hpo list`
+and error messages appear at once.
 """

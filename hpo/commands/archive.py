@@ -1,4 +1,4 @@
-"""`archive`: a study goes into one file, and out of it again."""
+"""`archive`: writes a study into one file, and restores it from there."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,13 @@ from hpo.workers.store.packing import in_words
 
 @dataclass(frozen=True)
 class Archived(Fields):
-    """An archive, and the study that was written into it. Where Python takes a path, it is the archive's.
+    """An archive and its study. Usable as a path: that of the archive.
 
     Attributes:
-        study: its name.
-        folder: where it is.
+        study: the study's name.
+        folder: the study's folder.
         file: the archive.
-        bytes: its size.
+        bytes: the archive's size.
     """
 
     study: str
@@ -35,20 +35,20 @@ class Archived(Fields):
 
 @dataclass(frozen=True)
 class Restored(Archived):
-    """An archive, and the study that was taken out of it."""
+    """An archive and the study that was restored from it."""
 
     def __str__(self) -> str:
-        return f"{short_path(self.folder)} is back; go on with `{StudyFolder(self.folder).go_on}`"
+        return f"restored {short_path(self.folder)}; continue with `{StudyFolder(self.folder).go_on}`"
 
 
 def archive(study: StudyRef, file: str | Path) -> Archived:
     """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
 
     Args:
-        file: the archive, which must not be there yet.
+        file: the archive, which must not exist yet.
 
     Raises:
-        hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
+        hpo.HpoError: the study is running, its record is damaged, or the file exists already.
     """
     from hpo.study.storage.archive import archive as write_archive
 
@@ -58,7 +58,7 @@ def archive(study: StudyRef, file: str | Path) -> Archived:
 
 
 def restore_archive(file: str | Path, directory: str | Path, trust: bool) -> Restored:
-    """Take a study out of an archive, as `hpo.unarchive`."""
+    """Restore a study from an archive, as `hpo.unarchive` does."""
     from hpo.commands.resume import ask_for_copied
     from hpo.study.storage.archive import unarchive
 
@@ -76,22 +76,22 @@ def archive_or_restore(
     directory: Annotated[str | None, Word("DIR", option="--in")] = None,
     trust: Trust = False,
 ) -> Archived:
-    """Write a study into one file, with the SHA-256 of each of its files, or take it out of one again.
+    """Write a study into one file, with the SHA-256 of each of its files, or restore it from such a file.
 
-    A study that was not made on this machine asks before it may run, as from a mirror; --trust lets it, unasked.
+    --restore asks before a study from another machine may run its code; --trust allows it without a question.
 
     Args:
-        file: the archive, which must not be there yet.
-        restore: take the study of an archive out of it.
-        directory: with --restore: where its folder is put (default: runs).
-        trust: with --restore: run the objective of a study that was not made here, and do not ask before.
+        file: the archive, which must not exist yet.
+        restore: restore the study of this archive.
+        directory: with --restore: the parent of the study's folder (default: runs).
+        trust: with --restore: allow the code of a study from another machine to run, without a question.
 
     Raises:
-        hpo.HpoError: as of `Study.archive` and `hpo.unarchive`.
+        hpo.HpoError: as `Study.archive` and `hpo.unarchive`.
 
     Examples:
         hpo archive digits digits.tar.gz
-        hpo archive --restore digits.tar.gz              into runs/digits, compared with its checksums
+        hpo archive --restore digits.tar.gz              into runs/digits; checks the checksums
         hpo archive --restore digits.tar.gz --in /data   into /data/digits
     """
     if restore is not None and study is None:

@@ -1,4 +1,4 @@
-"""What commands share: how values are written in a shell, what is printed, and the files that users name."""
+"""Shared by the commands: arguments of a shell, results as JSON, and output files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,18 +12,19 @@ from hpo.files import write_atomically
 
 @dataclass(frozen=True)
 class Word:
-    """What the type of a parameter does not say of it in a shell.
+    """How a shell gives a parameter, where the parameter's type does not say it.
 
     Attributes:
         metavar: the placeholder in `--help`; empty = the parameter's name.
-        says: its help where the docstring of a command has none.
-        read: what one word becomes, or raises ConfigError.
-        collect: what all words of a parameter that takes many become; it makes a parameter one of many words.
-        option: how its option is called, where that is not its name, such as `--as`, or Python takes it by its place.
-        is_dashed: whether its value may begin with a dash, as of `--sort -score`.
-        is_hidden: whether it is given from Python alone.
-        is_shell_only: whether it is given in a shell alone: a method of `Study` does not have it.
-        default: what it is where a shell does not give it, if that is not what Python takes.
+        says: the help text, if the docstring of the command has none.
+        read: converts one word, or raises ConfigError.
+        collect: converts all words of a parameter that takes several.
+        option: the name of its option, such as `--as`; needed if it differs from the parameter's name, or if the
+            parameter is positional in Python.
+        is_dashed: whether its value may begin with a dash, as in `--sort -score`.
+        is_hidden: whether only Python can give it.
+        is_shell_only: whether only a shell can give it, so that no method of `Study` has it.
+        default: the default in a shell; None = the same as in Python.
     """
 
     metavar: str = ""
@@ -38,10 +39,10 @@ class Word:
 
 
 class Fields:
-    """A result whose fields are what `--json` prints, but those whose names begin with `_`; a frozen dataclass."""
+    """Base of frozen dataclasses for results: `--json` prints their fields, except names that begin with `_`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields, with absolute paths."""
+        """Return the fields, with absolute paths."""
         return {name: _plain(value) for name, value in vars(self).items() if not name.startswith("_")}
 
 
@@ -57,14 +58,14 @@ def _plain(value: Any) -> Any:
 
 
 def data_places(texts: Sequence[str]) -> dict[str, str]:
-    """Return the places of data by their keys; ConfigError for anything else."""
+    """Return the paths of data by key, from words such as `data.path=x.csv`; ConfigError for other words."""
     from hpo.config.study_config import DATA_SOURCES
 
     paths = {}
     for text in texts:
         key, equals, path = text.partition("=")
         if key not in DATA_SOURCES or not equals or not path:
-            raise ConfigError(f"KEY=PATH: must be one of {', '.join(DATA_SOURCES)} and a path, given {text!r}")
+            raise ConfigError(f"KEY=PATH: KEY must be one of {', '.join(DATA_SOURCES)}, with a path, given {text!r}")
         paths[key] = path
     return paths
 
@@ -77,12 +78,12 @@ def point_values(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    """Return what reads several values of a word, with commas between them."""
+    """Return a function that reads a word of several values, separated by commas."""
     return lambda text: [read(part.strip()) for part in text.split(",") if part.strip()]
 
 
 def tag_values(texts: Sequence[str]) -> dict[str, str]:
-    """Return the values of tags by name; without a value it is `true`."""
+    """Return the values of tags by name; the value of a tag without one is `true`."""
     pairs = (text.partition("=") for text in texts)
     return {key: value if equals else "true" for key, equals, value in pairs}
 
@@ -90,33 +91,33 @@ def tag_values(texts: Sequence[str]) -> dict[str, str]:
 StudyRef = Annotated[str | Path, Word("STUDY", "its name under runs/, or its folder")]
 StudyOrMirror = Annotated[str | Path, Word("STUDY", "its name under runs/, its folder, or the URL of its mirror")]
 Overrides = Annotated[Sequence[str], Word("OVERRIDE", "key=value, group=name, +key=value, ~key", collect=list)]
-Point = Annotated[Mapping[str, Any], Word("KEY=VALUE", "values of what is searched", collect=point_values)]
+Point = Annotated[Mapping[str, Any], Word("KEY=VALUE", "values of searched hyperparameters", collect=point_values)]
 DataPlaces = Annotated[
-    Mapping[str, str], Word("KEY=PATH", "where the data lie now, such as data.path=there.csv", collect=data_places)
+    Mapping[str, str], Word("KEY=PATH", "new path of moved data, such as data.path=there.csv", collect=data_places)
 ]
 Tags = Annotated[Mapping[str, str], Word("KEY=VALUE", collect=tag_values)]
-Trust = Annotated[bool, Word(says="run the objective of a study that was not made here, and do not ask before")]
+Trust = Annotated[bool, Word(says="run the code of a study from another machine, without a question")]
 Yes = Annotated[bool, Word(says="do not ask", is_shell_only=True)]
 Progress = Annotated[
     Literal["auto", "json", "none"] | bool,
     Word(
-        says="auto = lines, on a terminal with a panel below them; json = JSON lines on standard error, and nothing "
-        "else; none = only how it begins and ends"
+        says="auto = lines, with a panel below them on a terminal; json = only JSON lines, on standard error; none = "
+        "only the first and the last lines"
     ),
 ]
 ConfigPrint = Annotated[Literal["job"], Word(says="check the configuration and print it; train nothing")]
 ConfigFolder = Annotated[str, Word("DIR", "a folder with configuration groups of your own")]
-ConfigFile = Annotated[str, Word("FILE", "start from this whole configuration; compose nothing")]
+ConfigFile = Annotated[str, Word("FILE", "start from this complete configuration instead of the groups")]
 
 EVERYWHERE = {
-    "debug": "show the traceback of a fault",
-    "json": "print one JSON object instead of lines, which go to standard error",
+    "debug": "show the traceback of an error",
+    "json": "print the result as one JSON object; other lines go to standard error",
 }
-"""The options of every command, on which the command line acts; no function has them."""
+"""The options of every command. The command line handles them; the functions do not have them."""
 
 
 def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError where any of these options is given, which have no effect, such as `without --page`."""
+    """Raise ConfigError if any of these options is given; `why` says when they have no effect: `without --page`."""
     if given := [name for name, value in options.items() if value not in (None, (), []) and value is not False]:
         has, it = ("has", "it") if len(given) == 1 else ("have", "them")
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
@@ -126,7 +127,7 @@ PICTURES = (".png", ".html")
 
 
 def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path | None:
-    """Return the path of a file; DataError if it cannot be written, before anything is computed for it."""
+    """Return the path of an output file; DataError if it cannot be written. Call it before the computation."""
     if output is None:
         return None
     path = Path(output)
@@ -135,10 +136,10 @@ def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path 
     if path.is_dir():
         raise DataError(f"output: '{path}' is a folder; give a file")
     if path.exists() and not path.is_file():
-        # The atomic write would replace it by a regular file.
+        # An atomic write would replace it by a regular file.
         raise DataError(f"output: '{path}' is a device or a pipe; give a file, or leave it out")
     if not path.parent.is_dir():
-        raise DataError(f"output: there is no folder '{path.parent}'; make it, or give another file")
+        raise DataError(f"output: folder '{path.parent}' does not exist; create it, or give another file")
     return path
 
 
@@ -150,7 +151,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise DataError where a file cannot be written."""
+    """Raise DataError for an OSError inside the block."""
     try:
         yield
     except OSError as error:

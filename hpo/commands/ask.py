@@ -1,4 +1,4 @@
-"""`ask` and `tell`: the trials of a study that is trained elsewhere, one command each."""
+"""`ask` and `tell`: get the trials of a study that is trained elsewhere, and report their results."""
 
 import json
 import sys
@@ -12,17 +12,17 @@ from hpo.errors import ConfigError, printable
 if TYPE_CHECKING:
     from hpo.commands.session import AskedTrial, Session
 
-# Other commands take a second or two each.
+# Time to wait for other `ask` and `tell` commands, which hold the study for a second or two each.
 _PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class OpenTrials(Fields):
-    """The trials that were asked for and not told.
+    """The open trials: asked for, without a result yet.
 
     Attributes:
-        study: its name.
-        open: each of them, with the fields of `hpo ask`.
+        study: the study's name.
+        open: the open trials, each with the fields of `hpo ask`.
     """
 
     study: str
@@ -34,15 +34,15 @@ class OpenTrials(Fields):
 
 @dataclass(frozen=True)
 class Told(Fields):
-    """A trial after something was told of it.
+    """A trial after `tell`.
 
     Attributes:
-        study: its name.
-        trial: its number.
-        state: `complete`, `failed` or `stopped`; `running` after a point of its curve.
-        score: of the (leading) metric; `null` where there is none.
-        error: why it failed; else `null`.
-        should_stop: after a point of its curve, whether the median rule ends the training here; else `null`.
+        study: the study's name.
+        trial: the trial's number.
+        state: `complete`, `failed` or `stopped`; `running` after a point of the learning curve.
+        score: the value of the (leading) metric; `null` = no score.
+        error: the error of a failed trial; else `null`.
+        should_stop: whether the median rule ends the training at this point of the learning curve; `null` without one.
     """
 
     study: str
@@ -55,25 +55,25 @@ class Told(Fields):
     def __str__(self) -> str:
         if self.should_stop is not None:
             return "stop" if self.should_stop else "go on"
-        came = self.error or ("" if self.score is None else f"{self.score:g}")
-        return printable(f"trial {self.trial}: {self.state} {came}")
+        result = self.error or ("" if self.score is None else f"{self.score:g}")
+        return printable(f"trial {self.trial}: {self.state} {result}")
 
 
 def ask(study: StudyRef, *, open_: bool = False) -> "AskedTrial | OpenTrials":
-    """Ask for a further trial of a study that is trained elsewhere; exit code 1 when there is none now.
+    """Get the next trial of a study that is trained elsewhere; exit code 1 if there is none now.
 
     Args:
-        open_: list what was asked for and not told; ask for nothing.
+        open_: list the open trials (no result yet) instead.
 
     Raises:
-        hpo.NoTrialError: the budget or the space is used up, or the strategy waits until what is open is told.
+        hpo.NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials.
 
     Examples:
         hpo search objective=outside study.name=lab study.metric=accuracy study.trials=40 \\
-          'space.lr={low: 1e-5, high: 0.1, log: true}' space.layers=[2,4,8]       makes the study
+          'space.lr={low: 1e-5, high: 0.1, log: true}' space.layers=[2,4,8]       creates the study
         hpo ask lab                       a trial: its number, and the values to train with
         hpo ask lab --json                the same for programs, with the whole configuration
-        hpo ask lab --open                which trials were asked for and not told
+        hpo ask lab --open                the trials without a result yet
     """
     with _open_briefly(study) as session:
         if open_:
@@ -82,12 +82,12 @@ def ask(study: StudyRef, *, open_: bool = False) -> "AskedTrial | OpenTrials":
 
 
 def result_of(words: Sequence[str]) -> Any:
-    """Return the values of a command line as Python has them; of `-`, JSON from standard input."""
+    """Return the result that a command line gives: one number, or numbers by name; `-` reads JSON from stdin."""
     if list(words) == ["-"]:
         try:
             return json.load(sys.stdin)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"VALUE: standard input must be JSON: {error}") from error
+            raise ConfigError(f"VALUE: standard input must be JSON, and cannot be read: {error}") from error
     if len(words) == 1 and "=" not in words[0]:
         return _number(words[0], words[0])
     pairs = [text.partition("=") for text in words]
@@ -102,28 +102,28 @@ def tell(
     error: Annotated[str | None, Word("TEXT")] = None,
     step: Annotated[float | None, Word("N")] = None,
 ) -> Told:
-    """Tell what came of a trial that was asked for, or a point of its learning curve.
+    """Report the result of an open trial, or a point of its learning curve.
 
     Args:
-        trial: its number.
-        values: the score, or NAME=NUMBER for each metric; - is JSON from standard input.
-        error: why it failed.
-        step: report a point of its learning curve, at this epoch.
+        trial: the trial's number.
+        values: the score, or NAME=NUMBER for each metric; - reads JSON from standard input.
+        error: the error of a failed trial.
+        step: report a point of the learning curve, at this epoch.
 
     Raises:
         hpo.HpoError: the trial is not open, or a metric is missing. Nothing was written.
 
     Examples:
-        hpo tell lab 3 0.93                       its score
-        hpo tell lab 3 accuracy=0.93 latency=12   by name; seconds=... is how long it took
+        hpo tell lab 3 0.93                       the score
+        hpo tell lab 3 accuracy=0.93 latency=12   metrics by name; seconds=... is the training time
         ./train --lr 0.01 | hpo tell lab 3 -      JSON from standard input: a number, a list, or an object
-        hpo tell lab 3 --error "out of memory"    it failed
-        hpo tell lab 3 --step 5 accuracy=0.71     a point of its learning curve; the answer is go on, or stop
-        hpo tell lab 3                            the best of what was reported, which ends it
+        hpo tell lab 3 --error "out of memory"    the trial failed
+        hpo tell lab 3 --step 5 accuracy=0.71     a point of the learning curve; the answer is "go on" or "stop"
+        hpo tell lab 3                            end the trial with the best reported value
     """
     if step is not None and (error is not None or values is None):
         raise ConfigError(
-            f"--step: a point of trial {trial}'s learning curve needs values and no --error; give NAME=NUMBER"
+            f"--step: a point of the learning curve of trial {trial} needs a value, and no --error; give NAME=NUMBER"
         )
     with _open_briefly(study) as session:
         if step is None:
@@ -134,7 +134,7 @@ def tell(
 
 
 def _open_briefly(study: StudyRef) -> "Session":
-    """Open a study for one command: it waits for other such commands, and shows nothing."""
+    """Open a study for one command, without output; wait for other `ask` and `tell` commands."""
     from hpo.commands.session import Session
     from hpo.study.preparing.preparation import load_study
 

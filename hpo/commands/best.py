@@ -1,4 +1,4 @@
-"""The best of a study as Python users see it, and the front that it was chosen from."""
+"""The winner of a study for Python users, and the Pareto front that it was chosen from."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -25,19 +25,19 @@ class Best:
     """The winner of a study.
 
     Attributes:
-        number: its trial.
-        score: of the study's metric (with several, of the leading one), on the validation parts; with
-            `study.finalists` on their fresh seeds, by which the winner is chosen.
-        point: its values of what was searched, by dotted key.
-        config: the whole configuration that it was trained with; objects as files hold them, but tuples and numbers as
-            keys, which a function from Python got, as they were given.
-        amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
-        scores: all metrics and what has a limit, by name, each the mean over folds and repeats.
-        search_scores: the same in the search, of a winner that fresh seeds chose; else empty.
-        model_dir: the folder of its trained model, as its training wrote it into `trial.checkpoint_dir`; None where it
-            wrote none, and with several folds without a `run_test`.
-        expected: what it is expected to score, trained and scored anew: `value` with `low` and `high`, the ends of its
-            95 % interval; None before there is a report, or where nothing shows how noisy scores are.
+        number: the number of its trial.
+        score: its value of the (leading) metric on the validation splits. With `study.finalists` it comes from the
+            fresh seeds, which choose the winner.
+        point: its values of the searched hyperparameters, by dotted key.
+        config: its complete configuration. Objects are in their JSON form, except tuples and numbers as keys: these
+            are as the function from Python got them.
+        amount: how far it was trained, under a strategy that trains partially; None = fully trained.
+        scores: all metrics and limited numbers, by name, each the mean over folds and repeats.
+        search_scores: the same numbers from the search, if fresh seeds chose the winner; else empty.
+        model_dir: the folder of its model, written by its training into `trial.checkpoint_dir`. None = it wrote none,
+            or there are several folds and no `run_test`.
+        expected: the score to expect of a new training: `value`, and `low` and `high`, the ends of its 95 %
+            interval. None = no report yet, or the noise of the scores is not known.
     """
 
     number: int
@@ -52,45 +52,45 @@ class Best:
 
 
 def best_of(study: PreparedStudy, run: StudyRun) -> Best:
-    """Return the winner; StudyError where there is none."""
+    """Return the winner; StudyError if there is none."""
     winner, fresh = winner_of(study, run), run.fresh_winner
-    by = fresh or winner
-    assert by.score is not None
+    scored = fresh or winner
+    assert scored.score is not None
     point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
     if pickled := study.objective.pickled:
         function = pickled.load()
         point, config = as_given(function, point), as_given(function, config)
-    scores, in_search = ({name: trial.mean(name) for name in study.goal.names} for trial in (by, winner))
+    scores, in_search = ({name: trial.mean(name) for name in study.goal.names} for trial in (scored, winner))
     report = run.folder.report()
-    is_its = inner(report, "winner").get("number") == winner.number
-    expected = ExpectedScore.of(report) if is_its else None
+    has_same_winner = inner(report, "winner").get("number") == winner.number
+    expected = ExpectedScore.of(report) if has_same_winner else None
     in_search = in_search if fresh else {}
     model = run.folder.inside(run.model.checkpoint_dir) if run.model else None
-    return Best(winner.number, by.score, point, config, winner.amount, scores, in_search, model, expected)
+    return Best(winner.number, scored.score, point, config, winner.amount, scores, in_search, model, expected)
 
 
 def winner_of(study: PreparedStudy, run: StudyRun) -> Trial:
-    """Return the winner; StudyError where no trial is complete, or none keeps the limits."""
+    """Return the winner; StudyError if no trial is complete and within the limits."""
     if run.winner is None or run.winner.score is None:
         raise StudyError(f"study '{study.reference}': {why_none(run.history, study.goal)}")
     return run.winner
 
 
 def front_table(study: PreparedStudy, run: StudyRun) -> "pd.DataFrame":
-    """Return a row per member of the front, see `Study.front`; with one metric of the winner alone."""
+    """Return one row per trial of the Pareto front, or with one metric only the winner; see `Study.front`."""
     goal, keys, winner = study.goal, study.space.keys, run.winner
     trials, fresh = run.front, run.fresh
     if len(goal.metrics) == 1:
         trials = [] if winner is None else [winner]
     elif winner is not None and winner not in trials:
-        # Fresh seeds may choose one that another dominated in the search.
+        # Fresh seeds may choose a trial that another one dominates in the search.
         trials = [*trials, winner]
     columns: dict[str, list[Any]] = {
         "number": [trial.number for trial in trials],
         "is_chosen": [winner is not None and trial.number == winner.number for trial in trials],
     }
     taken = {column_of(key) for key in keys}
-    # Here nothing else is called score.
+    # This table has no other column named score.
     names = {name: name if name == "score" else metric_column(name, taken) for name in goal.names}
     for name, column in names.items():
         columns[_free(column, "metric", columns)] = [trial.mean(name) for trial in trials]
@@ -112,7 +112,7 @@ def front_table(study: PreparedStudy, run: StudyRun) -> "pd.DataFrame":
 
 
 def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
-    """Return a row per member of the front that was scored on the test part, see `Evaluation.front`."""
+    """Return one row per trial of the front that was scored on the test split; see `Evaluation.front`."""
     rows = []
     for each in result["front"]:
         row = {"trial": each["trial"], "is_chosen": each["trial"] == result["trial"]}
@@ -121,13 +121,13 @@ def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
         for name, value in each.get("metrics", {}).items():
             row[_free(name, "metric", row | last)] = value
         rows.append(row | last)
-    import pandas as pd  # here: it takes half a second
+    import pandas as pd  # Half a second to load.
 
     return pd.DataFrame(rows)
 
 
 def _free(name: str, prefix: str, columns: Collection[str]) -> str:
-    """Return the name of a new column, with a prefix as long as another has it."""
+    """Return the name of a new column, with the prefix repeated until the name is free."""
     while name in columns:
         name = f"{prefix}.{name}"
     return name

@@ -1,4 +1,4 @@
-"""Callbacks that are given from Python: functions `f(study, trial)`, called when a trial ends on the study's clock."""
+"""Callbacks from Python: functions `f(study, trial)` that run when a trial ends on the study's clock."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
 Callback = Callable[[Any, "EndedTrial"], Any]
-"""A function of a study, with `add`, `retry` and `stop`, and of a trial."""
+"""A function of a study, which has `add`, `retry` and `stop`, and of a trial."""
 
 
 @dataclass(frozen=True)
 class EndedTrial:
-    """A trial that has ended, as callbacks get it.
+    """An ended trial, as callbacks receive it.
 
     Attributes:
         number: from 0, in the order of proposal.
         state: `complete`, `failed` or `stopped`.
-        score: its value of the (leading) metric; None where it has none.
-        scores: all metrics, and what has a limit, of a complete one.
-        point: the values of what is searched, by dotted key.
-        config: the whole configuration that it was trained with; secrets by name.
-        amount: how far it was to be trained; None = to the end.
-        retry_of: the failed trial that it tried again; None = it is none.
-        error: why it failed; None where it did not.
-        seconds: wall seconds of all its trainings.
+        score: its value of the (leading) metric; None = no score.
+        scores: all metrics and limited numbers, by name; empty unless the trial is complete.
+        point: the values of the searched hyperparameters, by dotted key.
+        config: its complete configuration; secrets as the names of their variables.
+        amount: how far the strategy trains it; None = fully.
+        retry_of: the failed trial that it retries; None = not a retry.
+        error: the error of a failed trial; else None.
+        seconds: wall-clock seconds of all its trainings.
     """
 
     number: int
@@ -43,7 +43,7 @@ class EndedTrial:
 
     @classmethod
     def of(cls, trial: Trial, goal: Goal, config: Mapping[str, Any]) -> Self:
-        """Return it for a trial of a study with this goal."""
+        """Return the ended trial of a study with this goal."""
         return cls(
             number=trial.number,
             state=trial.state,
@@ -61,9 +61,9 @@ class EndedTrial:
 def given_callbacks(
     callbacks: Sequence[Callback], study_of: Callable[[Steering], Any]
 ) -> tuple[Callable[[Steering, Trial], None], ...]:
-    """Return callbacks as a search calls them; ConfigError where they are no list of functions.
+    """Return the callbacks in the form that a search calls; ConfigError if they are not a list of functions.
 
-    `study_of` returns the study that they get.
+    `study_of` makes the study that a callback receives.
     """
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
         raise ConfigError(f"callbacks: must be a list of functions f(study, trial), given {callbacks!r:.200}")

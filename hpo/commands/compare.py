@@ -32,9 +32,9 @@ class Comparison:
     """A finished comparison.
 
     Attributes:
-        folder: where it is: comparison.html, curves and tables, and the same as numbers.
-        files: the paths of everything that was written.
-        result: all that comparison.json holds.
+        folder: the folder of the comparison, with its page (comparison.html), tables and numbers.
+        files: the paths of all written files.
+        result: the content of comparison.json.
         has_result: whether any trial has a score.
     """
 
@@ -45,22 +45,24 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """Which strategy is better at the first budget; of studies that exist a line for each pair."""
+        """Which strategy is better at the first budget; for existing studies, one line per pair."""
         from hpo.report.pages.comparison import answers
 
         return "\n".join(answers(self.result))
 
     @property
     def standings(self) -> "pd.DataFrame":
-        """One row per budget and strategy or study: mean score, mean regret and the ends of their 95 % intervals
-        (`mean_score_low`, ...), and mean seconds of training; NaN where it is not known.
+        """One row per budget and strategy or study: mean score and mean regret with the ends of their 95 % intervals
+        (`mean_score_low`, ...), and mean seconds of training; NaN = not known.
         """
         return _frame(self.result["standings"], {"mean_score": "interval", "mean_regret": "regret_interval"})
 
     @property
     def intervals(self) -> "pd.DataFrame":
-        """One row per pair, of strategies per budget and pair: by how much B is better than A in the metric's unit
-        (`mean_difference`, below 0 where A is better), and the ends of its interval; NaN where it is not known.
+        """One row per pair of studies, or per budget and pair of strategies: `mean_difference`, with its interval.
+
+        It says by how much B is better than A, in the metric's unit: above 0 = B is better, below 0 = A is better,
+        NaN = not known.
         """
         result, keys = self.result, ("budget", "unit", "a", "b", "mean_difference", "interval")
         pairs = result["pairs"] if result["kind"] == "strategies" else result.get("folds", ())
@@ -69,31 +71,29 @@ class Comparison:
 
     @property
     def pairs(self) -> "pd.DataFrame":
-        """One row per budget and pair: mean difference with its interval, how often the one beats the other, the
-        corrected p-value, and the verdict.
-        """
+        """One row per budget and pair: mean difference with its interval, share of wins, corrected p-value, verdict."""
         import pandas as pd
 
         return pd.read_csv(self.folder / "comparison.csv")
 
     @property
     def exit_code(self) -> int:
-        """1 where no trial has a score."""
+        """1 if no trial has a score."""
         return 0 if self.has_result else 1
 
     def show(self) -> None:
-        """Print the tables, the notes and the paths of the files, as wide as the terminal."""
+        """Print the tables, the notes and the paths of the files, at the width of the terminal."""
         from hpo.compare.output import show
 
         show(self.result, self.files)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what comparison.json holds, where it is, and the files as absolute paths."""
+        """Return the content of comparison.json, with the folder and the files as absolute paths."""
         return {"folder": self.folder, "files": [path.absolute() for path in self.files], **self.result}
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "pd.DataFrame":
-    """Return a row for each, with the ends of each value's interval, which has that key, next to the value."""
+    """Return the rows as a table. `intervals` has the key of each value's interval; its ends follow the value."""
     import pandas as pd
 
     flat: list[dict[str, Any]] = []
@@ -107,12 +107,12 @@ def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "
                 flat[-1][name] = value
     table = pd.DataFrame(flat)
     ends = [f"{name}{end}" for name in intervals for end in ("", "_low", "_high")]
-    # A column of nothing but None is one of numbers, too.
+    # So that a column of None alone is numeric, too.
     return table.astype({name: float for name in ends if name in table})
 
 
 def _number_of(option: str, what: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return what reads a finite number of an option, or a word that `read` knows."""
+    """Return a function that reads the value of an option: a finite number, or a word that `read` accepts."""
 
     def number(text: str) -> Any:
         with suppress(ValueError):
@@ -124,23 +124,23 @@ def _number_of(option: str, what: str, read: Callable[[str], Any]) -> Callable[[
 
 
 def _labels(given: str) -> dict[str, str]:
-    """Return the name of each strategy by its label."""
+    """Return the names of strategies by label, from `LABEL=NAME,...`."""
     names: dict[str, str] = {}
     for text in list_of(str)(given):
         label, _, name = text.partition("=")
         if ":" in label:
-            # A class of the user's own.
+            # A strategy of the user: package.module:Class.
             label, name = label.rpartition(":")[2], label
         if not label.replace("_", "").replace("-", "").isalnum():
-            raise ConfigError(f"--strategies: a label is letters, digits, '_' and '-', given '{label}'")
+            raise ConfigError(f"--strategies: a label must have letters, digits, '_' and '-' only, given '{label}'")
         if label in names:
-            raise ConfigError(f"--strategies: '{label}' is listed twice; give one another label: LABEL={label}")
+            raise ConfigError(f"--strategies: '{label}' is listed twice; rename one of them: LABEL={label}")
         names[label] = name or label
     return names
 
 
 _trials = list_of(_number_of("--at", "whole numbers", int))
-# `shortest` is the length of the shortest search, which is known only when all are finished.
+# `shortest` is the length of the shortest search, known once all are finished.
 _second = _number_of("--at-seconds", "numbers or shortest", lambda text: text if text == "shortest" else float(text))
 
 
@@ -159,21 +159,21 @@ def compare(
     config: ConfigFile | None = None,
     progress: Progress = "auto",
 ) -> Comparison:
-    """Which strategy is better at equal budget, and how sure that is; or how studies that exist differ.
+    """Compare strategies at equal budgets, over repeated searches; or compare existing studies.
 
     Args:
         what: studies (names under runs/, or folders); with --strategies: key=value, group=name, as in hpo search.
-        strategies: search with each of them; LABEL=NAME gives one another label.
-        repeats: how many searches with each strategy, repeat r with study.seed + r (default: 30).
+        strategies: the strategies to compare; LABEL=NAME gives a strategy another label.
+        repeats: searches per strategy; repeat r has the seed study.seed + r (default: 30).
         set_: a setting of one strategy; may be repeated.
-        at: compare after so many trials too.
-        at_seconds: and after so many seconds of training; shortest = of the shortest search.
-        optimum: the best score there is, for regret; a table's own is known; not with several metrics.
+        at: compare after these numbers of trials, too.
+        at_seconds: compare after these seconds of training, too; shortest = the length of the shortest search.
+        optimum: the best possible score, for regret; a table has its own; not with several metrics.
         name: the folder under runs/ (default: compare- and the study's name).
-        publish: copy what others need into studies/<name>/.
+        publish: copy the files that others need into studies/<name>/.
 
     Raises:
-        hpo.HpoError: something given cannot be; one line that says what is allowed.
+        hpo.HpoError: an argument is not allowed; the message says what is.
 
     Examples:
         hpo compare --strategies grid,random,shifting_window,evolutionary,tpe --repeats 30 \\
@@ -181,12 +181,12 @@ def compare(
         hpo compare --strategies random,evolutionary --repeats 10 study.trials=20     real trainings, on Ray workers
         hpo compare --strategies evolutionary,large=evolutionary --set large.population=20 data=table ...
         hpo compare --strategies random,evolutionary 'study.metrics={accuracy: maximize, parameters: minimize}' ...
-        hpo compare digits windows                                                    studies that exist
+        hpo compare digits windows                                                    existing studies
     """
     if strategies is None:
         only = {"--repeats": repeats, "--set": set_, "--at-seconds": at_seconds}
         only |= {"--config-dir": config_dir, "--config": config}
-        refuse_without_effect(only, "on studies that exist, without --strategies")
+        refuse_without_effect(only, "on existing studies, without --strategies")
         for word in what:
             if "=" in word:
                 raise ConfigError(
@@ -196,8 +196,8 @@ def compare(
 
         return _finished(run_studies(what, at, optimum, name), publish)
     tree, settings = _compose(what, strategies, set_, config_dir, config)
-    made = config_from_dict({**tree, "strategy": ANY_STRATEGY})
-    comparison = prepare_comparison(made, settings, _REPEATS if repeats is None else repeats, name)
+    shared = config_from_dict({**tree, "strategy": ANY_STRATEGY})
+    comparison = prepare_comparison(shared, settings, _REPEATS if repeats is None else repeats, name)
     from hpo.compare.run import run_comparison
 
     return _finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish)
@@ -210,10 +210,12 @@ def _compose(
     for override in given:
         key = override.lstrip("+~").partition("=")[0]
         if key == "strategy" or key.startswith("strategy."):
-            raise ConfigError(f"{key}: is chosen by --strategies, and set by --set LABEL.KEY=VALUE; given '{override}'")
+            raise ConfigError(
+                f"{key}: --strategies chooses strategies, and --set LABEL.KEY=VALUE their settings; given '{override}'"
+            )
         if "=" not in override and not override.startswith("~"):
             raise ConfigError(
-                f"STUDY: '{override}' has no place beside --strategies; give key=value, or no --strategies"
+                f"STUDY: '{override}' cannot be given with --strategies; give key=value, or leave --strategies out"
             )
     shipped = names_of("strategy")
     settings = {
@@ -227,11 +229,11 @@ def _compose(
                 f"--set: must be LABEL.KEY=VALUE with a label of --strategies ({', '.join(settings)}), given "
                 f"'{text}'{nearest(label, settings)}"
             )
-        # What a strategy of the user's own may be given is in its class.
+        # conf/ has no keys for a strategy of the user.
         settings[label].append(f"{'' if names[label] in shipped else '++'}strategy.{setting}")
-    # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
-    silent = [] if any(text.startswith("track") for text in given) else ["track.name=none"]
-    overrides = [*silent, *given]
+    # Not tracked: the searches of a comparison are no studies, only their scores and seconds are saved.
+    untracked = [] if any(text.startswith("track") for text in given) else ["track.name=none"]
+    overrides = [*untracked, *given]
     tree = compose_search(overrides, config_dir, config)
     # A strategy's settings may refer to the other overrides; with --config those are not composed.
     others = [] if config else overrides
@@ -266,33 +268,35 @@ def compare_strategies(
 ) -> Comparison:
     """Repeat whole searches of each strategy with paired seeds and compare them, as `hpo compare --strategies` does.
 
+    Arguments without a description here are those of `hpo.search`.
+
     Args:
-        objective: as of `hpo.search`: a function, its path, or a whole configuration of `hpo.compose`.
-        space: what is searched, as of `hpo.search`.
-        strategies: names of conf/strategy; or by a label each, a name or a name with settings.
-        config: constants of the configuration, as of `hpo.search`; so are the following.
+        objective: a function, its path, or a whole configuration of `hpo.compose`.
+        space: the search space.
+        strategies: names of conf/strategy; or a dict of labels, each with a name, or with a name and settings.
+        config: constants of the configuration.
         trials: the budget of each search.
-        minutes: no trial of a search begins after so many.
-        metric: the score's name; with several metrics their directions by name.
+        minutes: no trial of a search begins later than this.
+        metric: the score's name; for several metrics, their directions by name.
         direction: whether a higher or a lower score is better.
-        limits: what the best must keep.
+        limits: the limits that the best trial must keep.
         score: which reported value counts.
-        seed: decides every point and every training of the first searches.
+        seed: the seed of the first repeat.
         workers: how many processes train at once.
         settings: any other key of the configuration.
-        repeats: searches of each; repeat r has the seed `study.seed` + r for all.
-        at: also after so many trials.
-        at_seconds: and after so many seconds of training.
-        optimum: the best score there is, for regret; a table's own is known. Of one metric only: several are compared
-            by the hypervolume regret of their fronts, 0 to 1, lower is better.
-        name: a folder under runs/.
-        publish: whether to copy what others need into studies/<name>/.
-        progress: `"auto"` = bars, or a line for each search, and then the result; `"json"` = JSON lines on standard
-            error, `"none"` = none of these, and then the result; `False` = nothing.
+        repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
+        at: compare after these numbers of trials, too.
+        at_seconds: compare after these seconds of training, too.
+        optimum: the best possible score, for regret; a table has its own. For one metric only: several metrics are
+            compared by the hypervolume regret of their Pareto fronts, 0 to 1, lower is better.
+        name: the folder under runs/.
+        publish: whether to copy the files that others need into studies/<name>/.
+        progress: `"auto"` = bars, or one line per search, then the result; `"json"` = JSON lines on standard error,
+            then the result; `"none"` = only the result; `False` = nothing.
 
     Raises:
-        hpo.HpoError: something given cannot be, in one line.
-        KeyboardInterrupt: an interrupt; finished searches are saved, and the same call goes on.
+        hpo.HpoError: an argument is not allowed.
+        KeyboardInterrupt: an interrupt; finished searches are saved, and the same call continues.
     """
     if strategies is None or isinstance(strategies, str):
         raise ConfigError(
@@ -302,12 +306,12 @@ def compare_strategies(
     by_label = {
         label: strategy_settings({"name": given} if isinstance(given, str) else given) for label, given in named.items()
     }
-    asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction}
-    asked |= {"score": score, "limits": limits}
-    # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
-    values = settings_of({**(settings or {}), "track": "none"}, metric, workers, **asked)
-    made, function = given_study(objective, space, config, None, metric, values)
-    comparison = prepare_comparison(made, by_label, repeats, name, function.pickled if function else None)
+    arguments: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction}
+    arguments |= {"score": score, "limits": limits}
+    # Not tracked: the searches of a comparison are no studies, only their scores and seconds are saved.
+    values = settings_of({**(settings or {}), "track": "none"}, metric, workers, **arguments)
+    shared, function = given_study(objective, space, config, None, metric, values)
+    comparison = prepare_comparison(shared, by_label, repeats, name, function.pickled if function else None)
     from hpo.compare.run import run_comparison
 
     return _finished(run_comparison(comparison, at, at_seconds, optimum, progress), publish, progress)
@@ -322,9 +326,9 @@ def compare_studies(
     publish: bool = False,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> Comparison:
-    """Compare studies that exist, one sentence per pair; arguments as above.
+    """Compare existing studies, one sentence per pair; the arguments are those of `hpo.compare_strategies`.
 
-    They are compared by their winners fold by fold, with several metrics by the hypervolume regret of their fronts.
+    With one metric it compares the winners fold by fold, with several the hypervolume regret of the Pareto fronts.
     """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
@@ -334,7 +338,7 @@ def compare_studies(
 
 
 def _finished(compared: "Compared", publish: bool, progress: How = False) -> Comparison:
-    """Publish it where that is wanted, and return it; where progress is shown, in a script or a notebook, print it."""
+    """Return the comparison; publish it if `publish`, print it if progress is shown (in a script or a notebook)."""
     from hpo.report.write import publish_comparison
 
     published = publish_comparison(compared.folder, compared.folder.name) if publish else []

@@ -1,4 +1,4 @@
-"""`test`: the winner, or the whole front, on the test part."""
+"""`test`: scores the winner, or the whole Pareto front, on the test split."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -28,13 +28,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Mapping[str, float]):
-    """The winner's metrics on the test part, by name, with all that was scored in this opening.
+    """The winner's metrics on the test split, by name, with all scores of this test evaluation.
 
     Attributes:
-        study: the view of the study, which has these metrics.
-        result: what test.json holds.
-        report: the path of its page.
-        why_no_default: why the default configuration has no score; `None` where it has one, or none was asked for.
+        study: the view of the study, with these metrics.
+        result: the content of test.json.
+        report: the path of the report's page.
+        why_no_default: why the default configuration has no score; None = it has one, or it was left out.
     """
 
     study: "StudyView"
@@ -57,15 +57,15 @@ class Evaluation(Mapping[str, float]):
 
     @property
     def front(self) -> "pd.DataFrame":
-        """A row per trial of the front, the chosen one first.
+        """One row per trial of the Pareto front, the chosen trial first.
 
-        It has `trial`, `is_chosen`, what it has on the test part, `error`, and as `validation.NAME` what it had in the
-        search. `metric.` is put before what is called as another column.
+        Columns: `trial`, `is_chosen`, the metrics on the test split, `error`, and the metrics of the search as
+        `validation.NAME`. A metric with the name of another column gets the prefix `metric.`.
         """
         from hpo.commands.best import front_on_test
 
         if "front" not in self.result:
-            raise StudyError("front: the winner alone was scored; test with `front=True`")
+            raise StudyError("front: only the winner was scored; test with `front=True`")
         return front_on_test(self.result)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Evaluation(Mapping[str, float]):
         has_front = "front" in result
         scored = f", with {result['scored_of_these_data']} configuration(s)" if has_front else ""
         times = result["evaluations_of_these_data"]
-        yield f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data{scored}"
+        yield f"test split of {result['size']} examples, evaluated {times} time(s) by studies of this data{scored}"
         score, default = result["validation_score"], result["default"] or {}
         text = score_format([self[metric], score, default.get("metrics", {}).get(metric)])
         scores = ScoresOnTest.of(result)
@@ -85,36 +85,36 @@ class Evaluation(Mapping[str, float]):
             yield f"  {name} = {each.text(write, note=name == metric)}"
         if metric in scores.default:
             of_default = scores.default[metric].text(text, note=False)
-            yield f"the default configuration, in the same opening: {metric} = {of_default}"
-            yield f"the winner less the default: {metric} {scores.difference[metric].text(text)}"
+            yield f"the default configuration: {metric} = {of_default}"
+            yield f"difference (winner - default): {metric} {scores.difference[metric].text(text)}"
         elif self.why_no_default:
             yield self.why_no_default
         chosen = format_scores(text(score), text(result["search_score"]) if "search_score" in result else "")
         best = self.study.best
-        is_its = best is not None and best.expected is not None and best.trial == result["trial"]
-        expected = f", where {best.expected_texts['value']} was expected" if best and is_its else ""
+        has_expected = best is not None and best.expected is not None and best.trial == result["trial"]
+        expected = f", expected {best.expected_texts['value']}" if best and has_expected else ""
         yield f"validation {metric} was {chosen}{expected} (trial {result['trial']})"
         if has_front:
             yield from self._front_lines()
         yield f"report: {short_path(self.report)}"
 
     def _front_lines(self) -> Iterator[str]:
-        """Yield a table: of each trial of the front what it has on the test part, and had in the search."""
+        """Yield a table of the front: the test and validation metrics of each trial; then the errors."""
         front, chosen = self.result["front"], self.result["trial"]
         trials = (f"trial {each['trial']}{', chosen' if each['trial'] == chosen else ''}" for each in front)
         columns = {"the front": [*trials]}
         for name in front[0]["validation_metrics"]:
             on_test = [each.get("metrics", {}).get(name) for each in front]
-            before = [each["validation_metrics"][name] for each in front]
-            text = score_format([*on_test, *before])
+            validation = [each["validation_metrics"][name] for each in front]
+            text = score_format([*on_test, *validation])
             cells = ["failed" if "error" in each else "missing" for each in front]
             cells = [cell if value is None else text(value) for cell, value in zip(cells, on_test, strict=True)]
-            columns |= {name: cells, f"validation {name}": [*map(text, before)]}
+            columns |= {name: cells, f"validation {name}": [*map(text, validation)]}
         yield table_text([*columns], zip(*columns.values(), strict=True))
         yield from (f"trial {each['trial']} has no score: {each['error']}" for each in front if "error" in each)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the study, and as `evaluation` what test.json holds."""
+        """Return the fields of the study, and the content of test.json as `evaluation`."""
         return {**self.study.to_dict(), "evaluation": dict(self.result)}
 
 
@@ -126,27 +126,27 @@ def evaluate(
     *,
     front: bool = False,
 ) -> Evaluation:
-    """Open the test part, once, with the winner, and write down that it was opened.
+    """Score the winner on the test split, once, and record this test evaluation.
 
-    The study's run in MLflow gets the score, too, where there is one. Where the data lie now is kept.
+    The study's run in MLflow gets the score, too. A new path of the data is saved with the study.
 
     Args:
-        again: open a test part that was opened before; the report says how often.
-        with_default: the default configuration is trained and scored beside the winner, unless it is left out.
-        front: with several metrics, score every trial of the front in this one opening; those whose models are not
-            kept are trained again before it.
+        again: score on the test split once more; the report says how often.
+        with_default: also train and score the default configuration; the option leaves it out.
+        front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
+            saved model are trained again first.
 
     Returns:
-        The winner's metrics by name, and of a front the table `front`.
+        The winner's metrics by name; with `front`, also the table `front`.
 
     Raises:
-        hpo.HpoError: the search is not finished, there is no test part, or it was opened before and not `again`.
+        hpo.HpoError: the search is not finished, there is no test split, or it was used before, without `again`.
 
     Examples:
         hpo test digits
         hpo test digits --no-default
-        hpo test digits --front                   several metrics: every trial of the front
-        hpo test reviews data.path=there.csv      the data lie elsewhere now
+        hpo test digits --front                   several metrics: every trial of the Pareto front
+        hpo test reviews data.path=there.csv      the data were moved
     """
     from hpo.report.write import write_report
     from hpo.session.mirroring import copy_test_evaluation
@@ -176,7 +176,7 @@ def evaluate(
         finally:
             study_id = Notes(record).study_id or ""
             record.close()
-            # An opening counts also where its scoring failed.
+            # A test evaluation counts even if the scoring failed.
             if len(evaluations(folder.test_log_path)) > known:
                 copy_test_evaluation(prepared.config, folder, study_id)
     why = why_no_default(prepared.space, prepared.config) if with_default else None

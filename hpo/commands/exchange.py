@@ -1,4 +1,4 @@
-"""`sync`, `export` and `import`: what other programs get of a study, and give to one."""
+"""`sync`, `export` and `import`: exchange of studies with MLflow, Optuna, Ray Tune and CSV files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,21 +15,21 @@ from hpo.config.study_config import study_name
 from hpo.errors import ConfigError, StudyError, printable
 from hpo.study.files.folder import find_study, short_path
 
-# The options that have an effect for each source.
+# The options of each source; the others have no effect on it.
 _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
 
 
 @dataclass(frozen=True)
 class Synced(Fields):
-    """What MLflow has of a study after it was sent.
+    """The content of MLflow after a study was sent.
 
     Attributes:
-        study: its name.
-        reference: what commands call it.
-        uri: of MLflow.
+        study: the study's name.
+        reference: its name for commands: the name under runs/, or the folder.
+        uri: the address of MLflow.
         recorded: how many trials the record has.
-        there: how many MLflow has; `null` where it cannot be reached.
-        missing: files of the report that it lacks.
+        there: how many trials MLflow has; `null` = it cannot be reached.
+        missing: files of the report that MLflow does not have.
     """
 
     study: str
@@ -41,7 +41,7 @@ class Synced(Fields):
 
     @property
     def exit_code(self) -> int:
-        """0 where MLflow has what the record has."""
+        """0 if MLflow has all trials of the record and all files of the report."""
         return 0 if self.there == self.recorded and not self.missing else 1
 
     def __str__(self) -> str:
@@ -49,12 +49,12 @@ class Synced(Fields):
             return f"{self.recorded} trials could not be sent to {self.uri}"
         if not self.exit_code:
             return f"{self.recorded} trials are in {self.uri}"
-        lines = [f"{self.uri} has {self.there} trials of this study, its record {self.recorded}"]
+        lines = [f"{self.uri} has {self.there} trials of this study, the record has {self.recorded}"]
         if self.there > self.recorded:
             again = f"`hpo resume {self.reference} --as NEW`"
             lines.append(f"a copy of this study has sent other trials to its run: {again} makes it a separate study")
         if self.missing:
-            lines.append(f"it lacks {', '.join(self.missing)}")
+            lines.append(f"missing in MLflow: {', '.join(self.missing)}")
         return "\n".join(lines)
 
 
@@ -63,10 +63,10 @@ class Exported(Fields):
     """A study's copy in another Optuna storage.
 
     Attributes:
-        study: its name there.
-        url: of that storage.
-        trials: how many were copied.
-        left_out: how many are not finished.
+        study: the study's name in that storage.
+        url: the storage.
+        trials: how many trials were copied.
+        left_out: how many trials were not copied, because they are not finished.
     """
 
     study: str
@@ -81,17 +81,17 @@ class Exported(Fields):
 
 @dataclass(frozen=True)
 class ImportedTrials(Fields):
-    """What was taken over. Where Python takes a path, it is the table's.
+    """Imported trials. Usable as a path: that of their table.
 
     Attributes:
-        name: for `study.imports`.
+        name: their name for `study.imports`.
         table: the table of the trials.
-        trials: how many.
+        trials: how many trials there are.
         failed: how many of them failed.
-        unfinished: how many were left out.
-        metrics: which way each is better, the leading one first.
-        left_out: keys that hold more than one value.
-        constraints: constraints of its trials, which are not taken as limits.
+        unfinished: how many were left out, because they are not finished.
+        metrics: the directions of the metrics, the leading metric first.
+        left_out: keys that were left out, because they have more than one value.
+        constraints: constraints of the trials; they do not become limits.
     """
 
     name: str
@@ -114,26 +114,26 @@ class ImportedTrials(Fields):
             f"metric: {printable(goal)}",
         ]
         if self.left_out:
-            lines.append(f"left out, since they hold more than one value: {', '.join(self.left_out)}")
+            lines.append(f"left out, because they have more than one value: {', '.join(self.left_out)}")
         if self.constraints:
             names = printable(", ".join(self.constraints))
-            limits = "limits are on metrics: study.limits={METRIC: ...}"
-            lines.append(f"constraints, which are not taken as limits: {names}; {limits}")
+            limits = "set limits on metrics instead: study.limits={METRIC: ...}"
+            lines.append(f"constraints that do not become limits: {names}; {limits}")
         return "\n".join([*lines, f"learn from them: hpo search study.imports={self.name} ..."])
 
 
 def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = None, overrides: Overrides = ()) -> Synced:
-    """Send what MLflow does not have yet of a study; what it has is not changed.
+    """Send the trials and files of a study that MLflow does not have yet; the others stay unchanged.
 
     Args:
-        uri: another place to send it to; None = to where it is tracked.
-        overrides: track.uri=..., another place to send it to.
+        uri: the address of another MLflow; None = the address in the study's configuration.
+        overrides: track.uri=..., the address of another MLflow.
 
     Raises:
-        hpo.HpoError: it runs just now, or what is changed is not of `track`; from Python, MLflow cannot be reached.
+        hpo.HpoError: the study is running, or an override is not of `track`; from Python, MLflow cannot be reached.
 
     Examples:
-        hpo sync digits                                       to where it is tracked
+        hpo sync digits                                       to the study's own MLflow
         hpo sync digits track.uri=http://127.0.0.1:5000
     """
     from hpo.commands.resume import changed_config
@@ -148,13 +148,13 @@ def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = Non
     for override in overrides:
         if not override.startswith("track."):
             key = override.partition("=")[0]
-            raise ConfigError(f"{key}: has no effect on what is sent; give track.uri=... or nothing")
+            raise ConfigError(f"{key}: has no effect on `hpo sync`; leave it out, or give track.uri=...")
     changes = ["track.name=mlflow", *overrides, *([] if uri is None else [f"track.uri={uri}"])]
     known = known_study(str(study), changed_config(find_study(str(study)), changes))
     with known.folder.lock():
         run = StudyRun.of(known, read_study(known))
         report = write_report(known, run)
-        # The command waits without a limit while data still arrives.
+        # Wait without a limit, as long as MLflow receives data.
         is_all = send_study(known, run, report, math.inf)
     address, recorded = hide_secrets(known.config.track.uri, {}), len(run.record.history())
     sent = Synced(known.config.study.name, known.reference, address, recorded)
@@ -173,10 +173,10 @@ def export(
 
     Args:
         url: the storage, such as sqlite:///shared.db.
-        name: the study's name there (default: its own).
+        name: the study's name in that storage (default: its own name).
 
     Raises:
-        hpo.HpoError: a storage cannot be opened, or it has a study of that name.
+        hpo.HpoError: a storage cannot be opened, or it has a study of this name already.
 
     Examples:
         hpo export digits --optuna sqlite:///shared.db
@@ -199,7 +199,7 @@ def export(
         raise StudyError(f"{short_path(folder.described_path)}: is missing; restore the file")
     layout = TaskLayout(described.folds, config.study.repeats)
     source = stored_record(config, folder, space, layout)
-    # Also because a copy of a record that has lost trials would silently lack them.
+    # This refuses a record that has lost trials, which the copy would silently lack.
     run = StudyRun(folder, config, space, read_record(source), described)
     constraints = {trial.number: beyond for trial in run.trials if (beyond := source.goal.beyond(trial))}
     run.record.close()
@@ -211,7 +211,7 @@ def _new_names(text: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in list_of(str)(text)]
     for old, _, new in pairs:
         if not old.strip() or not new.strip():
-            raise ConfigError(f"--rename: must be OLD=NEW, several with commas, given '{text}'")
+            raise ConfigError(f"--rename: must be OLD=NEW, or several separated by commas, given '{text}'")
     return {old.strip(): new.strip() for old, _, new in pairs}
 
 
@@ -227,23 +227,23 @@ def import_trials(
     keys: Annotated[Sequence[str] | None, Word("A,B", read=list_of(str))] = None,
     rename: Annotated[Mapping[str, str] | None, Word("OLD=NEW,...", read=_new_names)] = None,
 ) -> ImportedTrials:
-    """Take over the finished trials of a study made elsewhere, for `study.imports=NAME` to learn from.
+    """Import the finished trials of a study from another tool; `study.imports=NAME` then learns from them.
 
     One of --optuna, --ray and --csv is needed.
 
     Args:
-        name: the folder under runs/ that is made.
+        name: the new folder under runs/.
         optuna: an Optuna storage: sqlite:///old.db, journal://old.log.
-        ray: the folder of a Ray Tune experiment (its JSON files are read).
+        ray: the folder of a Ray Tune experiment, with its JSON files.
         csv: a table with a header and one row per trial.
-        study: with --optuna: the study's name there, where it has several.
-        metric: with --ray: the result, with --csv: the column of the score (default: score).
-        direction: with --ray, --csv: which way is better; needed but for names such as val_loss.
+        study: with --optuna: the study's name, if the storage has several.
+        metric: with --ray: the name of the result; with --csv: the column of the score (default: score).
+        direction: with --ray, --csv: maximize or minimize; optional for known names, such as val_loss.
         keys: with --csv: the columns of hyperparameters (default: all others).
-        rename: what hyperparameters and metrics are called in the new study.
+        rename: new names of hyperparameters and metrics.
 
     Raises:
-        hpo.HpoError: there is such a folder, what is given is of no use, or the trials cannot be read.
+        hpo.HpoError: the folder exists, an argument is not allowed, or the trials cannot be read.
 
     Examples:
         hpo import old --optuna sqlite:///old.db --study transformer --rename lr=training.lr
@@ -256,7 +256,7 @@ def import_trials(
     sources = {"optuna": optuna, "ray": ray, "csv": csv}
     given = {source: str(place) for source, place in sources.items() if place is not None}
     if len(given) != 1:
-        raise ConfigError(f"one of optuna, ray and csv must be given, given {', '.join(given) or 'none'}")
+        raise ConfigError(f"optuna, ray, csv: give one of them, given {', '.join(given) or 'none'}")
     ((source, place),) = given.items()
     options = {"study": study, "metric": metric, "direction": direction, "keys": keys}
     others = {name: value for name, value in options.items() if name not in _OPTIONS[source]}
@@ -268,7 +268,7 @@ def import_trials(
     if source == "optuna":
         from hpo.integrations.exchange.optuna_storage import read_optuna, refuse_record
 
-        # First: what to do with a study of ours is not to import it under another name.
+        # Before the check of the name: a study of this toolkit needs no import.
         refuse_record(place)
     path = import_folder(study_name(name, "name"))
     if source == "optuna":
@@ -283,7 +283,7 @@ def import_trials(
 
         imported = read_ray(Path(place).expanduser(), metric, _direction(metric, direction))
     else:
-        raise ConfigError("metric: must name the result that was searched for, such as val_loss")
+        raise ConfigError("metric: is missing; give the name of the result that was optimized, such as val_loss")
     imported = renamed(imported, rename or {})
     write_import(path, imported)
     return ImportedTrials(
@@ -301,7 +301,6 @@ def import_trials(
 def _direction(metric: str, given: Direction | None) -> Direction:
     if (direction := given or known_direction(metric)) is None:
         raise ConfigError(
-            f"direction: is missing, and the metric {metric!r} does not say which way is better; give minimize or "
-            f"maximize"
+            f"direction: is missing, and the metric {metric!r} is not a known name; give minimize or maximize"
         )
     return direction

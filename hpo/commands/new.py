@@ -1,4 +1,4 @@
-"""`new` and `cluster`: files that a user goes on with: a module and its configuration, or a job to submit."""
+"""`new` and `cluster`: write a module with its configuration, or a job to submit."""
 
 import keyword
 import os
@@ -19,12 +19,12 @@ FOLDER = "my_conf"
 
 @dataclass(frozen=True)
 class Created(Fields):
-    """What was written.
+    """The written module and configuration.
 
     Attributes:
-        name: of the module and the study.
-        files: the module and the configuration.
-        config_dir: for `--config-dir`.
+        name: the name of the module and of the study.
+        files: the paths of the module and the configuration.
+        config_dir: the folder to give as `--config-dir`.
     """
 
     name: str
@@ -37,38 +37,38 @@ class Created(Fields):
 
 
 def new(name: Annotated[str, Word("NAME")]) -> Created:
-    """Write a module to train and its configuration, which run as they stand, to be made your own.
+    """Write a training module and its configuration: a working example to adapt.
 
     Args:
-        name: the name of the module and the study.
+        name: the name of the module and of the study.
 
     Raises:
-        hpo.HpoError: no module can have that name, one has it, or a file exists already.
+        hpo.HpoError: the name is not allowed for a module, another module has it, or a file exists already.
 
     Examples:
         hpo new forest                                    forest.py and my_conf/study/forest.yaml
-        hpo search --config-dir my_conf study=forest      run it as it stands
+        hpo search --config-dir my_conf study=forest      run the example
     """
     _refuse_bad_name(name)
-    written = {"objective.py.txt": Path(f"{name}.py"), "study.yaml.txt": Path(FOLDER, "study", f"{name}.yaml")}
-    for path in written.values():
+    paths = {"objective.py.txt": Path(f"{name}.py"), "study.yaml.txt": Path(FOLDER, "study", f"{name}.yaml")}
+    for path in paths.values():
         if path.exists():
             raise ConfigError(f"{path}: exists already; choose another name, or move it away")
-    for template, path in written.items():
+    for template, path in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         text = files("hpo.commands").joinpath("templates", template).read_text()
         path.write_text(text.replace("NAME", name))
-    return Created(name, [*written.values()])
+    return Created(name, [*paths.values()])
 
 
 def _refuse_bad_name(name: str) -> None:
     if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name) or name in ("hpo", "model"):
         raise ConfigError(
-            f"name: must be the name of a Python module, of letters (a-z, A-Z), digits and '_', and not of ours (hpo, "
-            f"model), given {name!r}"
+            f"name: must be the name of a Python module (letters a-z and A-Z, digits, '_') other than hpo and model, "
+            f"given {name!r}"
         )
     if name in sys.stdlib_module_names or find_spec(name) is not None:
-        raise ConfigError(f"name: there is a module '{name}' already; choose another name")
+        raise ConfigError(f"name: a module '{name}' exists already; choose another name")
 
 
 _SUFFIXES = {"slurm": "sbatch", "kubernetes": "yaml", "local": "sh"}
@@ -78,14 +78,14 @@ _ADDRESS = "dispatch.address"
 
 @dataclass(frozen=True)
 class ClusterJob(Fields):
-    """What to submit.
+    """A job to submit.
 
     Attributes:
         kind: `slurm`, `kubernetes` or `local`.
-        path: of the file; `null` with `--output -`.
-        text: what is in it.
-        fill_in: what has to be filled in first.
-        next: the command that submits it; `null` without a file.
+        path: the file; `null` with `--output -`.
+        text: the content of the file.
+        fill_in: the placeholders to replace before submitting.
+        next: the command that submits the file; `null` without a file.
     """
 
     kind: str
@@ -97,12 +97,12 @@ class ClusterJob(Fields):
     def __str__(self) -> str:
         if self.path is None:
             return self.text.removesuffix("\n")
-        missing = [f"fill in {', '.join(self.fill_in)} there first"] if self.fill_in else []
+        missing = [f"replace {', '.join(self.fill_in)} in it first"] if self.fill_in else []
         return "\n".join([f"wrote {self.path}", *missing, f"next:   {self.next}"])
 
 
 def _matching(option: str, pattern: str, must: str, hint: str = "", kind: type = str) -> Callable[[str], Any]:
-    """Return what reads a value of an option that has this form."""
+    """Return a function that reads the value of an option; it raises ConfigError unless the pattern matches."""
 
     def read(text: str) -> Any:
         if not re.fullmatch(pattern, text):
@@ -123,7 +123,7 @@ def _word(option: str) -> Word:
 _gpus = _matching("--gpus", r"\d+", "a whole number, 0 or more", kind=int)
 _memory = _matching("--memory", r"[1-9]\d*[KMGT]", "a number and K, M, G or T", "; write 64G")
 _time = _matching("--time", r"(\d+-)?\d{1,3}:\d\d:\d\d", "HH:MM:SS or D-HH:MM:SS", "; write 04:00:00")
-_host = _matching("--hosts", r"[\w./:@-]+", "names with commas between them")
+_host = _matching("--hosts", r"[\w./:@-]+", "names separated by commas")
 
 
 def cluster(
@@ -142,22 +142,22 @@ def cluster(
     config_dir: ConfigFolder | None = None,
     config: ConfigFile | None = None,
 ) -> ClusterJob:
-    """Write what to submit to Slurm or Kubernetes, or to run on machines by ssh, so that a study is searched there.
+    """Write the job that runs a search on a cluster: for Slurm, for Kubernetes, or for machines reached by ssh.
 
     Args:
-        kind: slurm | kubernetes (a RayJob) | local (machines by ssh).
-        nodes: how many machines, or pods (default: 1).
-        cpus: processors of each (default: as many as here).
-        gpus: GPUs of each (default: 0).
-        memory: memory of each, such as 64G.
-        time: slurm: the longest that the job may take, HH:MM:SS.
-        partition: slurm: the partition of the cluster.
-        image: kubernetes: the container image that has hpo and your code.
+        kind: slurm | kubernetes (a RayJob) | local (machines reached by ssh).
+        nodes: number of machines, or pods (default: 1).
+        cpus: CPUs per machine (default: as many as this machine has).
+        gpus: GPUs per machine (default: 0).
+        memory: memory per machine, such as 64G.
+        time: slurm: time limit of the job, HH:MM:SS.
+        partition: slurm: partition of the cluster.
+        image: kubernetes: container image with hpo and your code.
         hosts: local: the other machines, separated by commas.
-        output: write it there (default: the study's name); - prints it.
+        output: the file to write (default: the study's name); - prints it.
 
     Raises:
-        hpo.HpoError: something given cannot be, or the file exists.
+        hpo.HpoError: an argument is not allowed, or the file exists.
 
     Examples:
         hpo cluster slurm --nodes 2 --cpus 16 --gpus 4 --memory 128G --partition gpu --time 12:00:00 study.name=big
@@ -169,21 +169,23 @@ def cluster(
     """
     for text in overrides:
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
-            raise ConfigError(f"{_ADDRESS}: the job sets it to its own Ray cluster, given {text!r}; leave it out")
+            raise ConfigError(
+                f"{_ADDRESS}: the job sets the address of its own Ray cluster, given {text!r}; leave it out"
+            )
     from hpo.commands.given.settings import compose_search
     from hpo.config.study_config import config_from_dict
     from hpo.integrations.clusters import FILL_IN, Job, write_job
 
-    made = config_from_dict(compose_search(overrides, config_dir, config))
-    if not made.dispatch.type.has_own_processes:
-        raise ConfigError(f"dispatch: must be ray on a cluster, given {made.dispatch.name}; leave it out")
+    study = config_from_dict(compose_search(overrides, config_dir, config))
+    if not study.dispatch.type.has_own_processes:
+        raise ConfigError(f"dispatch: must be ray on a cluster, given {study.dispatch.name}; leave it out")
     options = [("--config", config), ("--config-dir", config_dir)]
     words = [word for option, path in options if path for word in (option, path)]
     environment = os.environ.get("VIRTUAL_ENV")
     job = Job(
-        name=made.study.name,
+        name=study.study.name,
         arguments=[*words, *overrides],
-        mirror=made.study.mirror,
+        mirror=study.study.mirror,
         nodes=nodes,
         cpus=cpus or os.cpu_count() or 1,
         gpus=gpus,

@@ -1,4 +1,4 @@
-"""`clean` and `remove`: what nothing needs of studies goes, or whole studies, also from MLflow and mirrors."""
+"""`clean` and `remove`: delete unneeded files of studies, or whole studies with their runs in MLflow and mirrors."""
 
 import sys
 from collections import Counter
@@ -26,14 +26,14 @@ from hpo.workers.store.url import UrlStore
 
 @dataclass(frozen=True)
 class Freed(Fields):
-    """What was freed of studies.
+    """The disk space that `clean` freed.
 
     Attributes:
         dry_run: whether nothing was deleted.
-        bytes: freed, or with `--dry-run` to be freed; in all.
+        bytes: the bytes that were freed in total; with `--dry-run`, that would be freed.
         freed: the same by kind: `states`, `models`, `data`, `logs`, `files`, `leftovers`.
-        leftovers: of these the bytes that killed processes left next to all studies.
-        studies: of each study the fields below.
+        leftovers: the bytes that killed processes had left next to the studies.
+        studies: the fields below, for each study.
     """
 
     dry_run: bool
@@ -44,7 +44,7 @@ class Freed(Fields):
 
     @property
     def kept(self) -> str | None:
-        """Why something stays that the end of the search would free; None = nothing does."""
+        """Why files stay that the end of a search would free; None = no such files."""
         return "; ".join(each.kept for each in self.studies if each.kept) or None
 
     def __str__(self) -> str:
@@ -53,8 +53,8 @@ class Freed(Fields):
         lines = []
         for place, sizes, kept in places:
             freed = ", ".join(f"{kind} {in_words(size)}" for kind, size in sizes.items())
-            if said := "; ".join(filter(None, (freed, kept))):
-                lines.append(f"{place}: {said}")
+            if text := "; ".join(filter(None, (freed, kept))):
+                lines.append(f"{place}: {text}")
         return "\n".join([*lines, f"{in_words(self.bytes)} {'would be freed' if self.dry_run else 'freed'}"])
 
 
@@ -66,31 +66,31 @@ def clean(
     logs: bool = False,
     files: bool = False,
 ) -> Freed:
-    """Free what no study needs: states, models that are not among the best, copies of data, leftovers.
+    """Delete files that no study needs: states, models of trials that are not among the best, copies of data.
 
-    Of a search that is not over nothing goes that `hpo resume` needs. Of one that is over, the model of the winner
-    stays, and those of the best trials (study.checkpoints); and its states where a larger budget goes on from them:
-    under asha, hyperband and successive_halving. Without states, `hpo extend` trains from the start; so does a larger
-    budget after --states, which may then try other points.
+    An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner
+    and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving it also keeps its
+    states, from which a larger budget continues. Without states, `hpo extend` trains from the start; after --states
+    a larger budget does so, too, and may try other points.
 
     Args:
-        studies: its name under runs/, or its folder (default: all).
-        dry_run: say what would go, and delete nothing.
-        states: delete states that a larger budget goes on from, too, of studies that are done.
-        logs: delete the logs of complete trials, too.
-        files: delete what trainings have written into their own folders (`trial.dir`), too.
+        studies: names under runs/, or folders (default: all).
+        dry_run: print the sizes; delete nothing.
+        states: also delete the states of finished searches from which a larger budget would continue.
+        logs: also delete the logs of complete trials.
+        files: also delete the files that trainings wrote into their own folders (`trial.dir`).
 
     Raises:
-        hpo.HpoError: a study that is named runs, or cannot be read.
+        hpo.HpoError: a study given by name is running, or cannot be read.
 
     Examples:
-        hpo clean --dry-run               what each study under runs/ would free
+        hpo clean --dry-run               the space that each study under runs/ would free
         hpo clean digits reviews
-        hpo clean --logs                  of all studies, the logs of trials that went well, too
+        hpo clean --logs                  all studies, with the logs of complete trials
     """
     folders = [find_study(str(study)) for study in dict.fromkeys(studies)]
     for folder in folders:
-        # All of them or none, so that what is freed is always said.
+        # Check all studies first: an error later would hide what was freed before it.
         folder.refuse_running()
     cleaned = []
     for folder in folders or map(StudyFolder, studies_in(RUNS)):
@@ -107,20 +107,21 @@ def clean(
     return Freed(dry_run, freed.total(), dict(freed), leftovers, cleaned)
 
 
-_SHOWN = 4
+# The number of folders and files that a line about a study names.
+_NUM_NAMED = 4
 
 
 @dataclass(frozen=True)
 class RemovedStudy(Fields):
-    """A study that is gone.
+    """A removed study.
 
     Attributes:
-        study: its name.
-        folder: where it was.
-        files: how many there were.
+        study: the study's name.
+        folder: the folder that was removed.
+        files: the number of removed files.
         bytes: their size.
-        runs: how many MLflow had of it, and lost.
-        mirror: the URL of its mirror, where that was removed, too; else `null`.
+        runs: the number of removed runs in MLflow.
+        mirror: the URL of the removed mirror; `null` = no mirror was removed.
     """
 
     study: str
@@ -137,14 +138,14 @@ class RemovedStudy(Fields):
 
 @dataclass(frozen=True)
 class Removed(Fields):
-    """Studies that are gone.
+    """Removed studies.
 
     Attributes:
-        removed: of each study the fields below.
+        removed: the fields below, for each study.
     """
 
     removed: Sequence[RemovedStudy]
-    _lines: Sequence[str] = ()  # on what went and what stays, where that was not said before
+    _lines: Sequence[str] = ()  # what was removed and what stays; empty if a question printed it before
 
     def __str__(self) -> str:
         return "\n".join([*self._lines, *map(str, self.removed)])
@@ -157,29 +158,29 @@ def remove(
     mirror: bool = False,
     runs: Annotated[bool, Word(option="--keep-runs")] = True,
 ) -> Removed:
-    """Delete studies, with their runs in MLflow; a shell says first what goes, and asks.
+    """Delete studies and their runs in MLflow; a shell lists first what it would delete, and asks.
 
     Args:
-        mirror: remove its copy at study.mirror, too.
-        runs: its runs in MLflow go, too, unless they are kept.
+        mirror: also remove the copy at study.mirror.
+        runs: also remove the runs in MLflow; the option keeps them.
 
     Raises:
-        hpo.HpoError: one runs just now, MLflow or the mirror cannot be reached, or the answer was no.
+        hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or the answer was no.
 
     Examples:
         hpo remove digits
-        hpo remove first second --yes     unasked, for scripts
-        hpo remove digits --mirror        its copy at study.mirror, too
-        hpo remove digits --keep-runs     MLflow keeps its runs
+        hpo remove first second --yes     without a question, for scripts
+        hpo remove digits --mirror        also the copy at study.mirror
+        hpo remove digits --keep-runs     the runs in MLflow stay
     """
-    # All are found before any goes.
+    # Find all studies before removing the first.
     found = [find_removal(str(study)) for study in studies]
     removals = [*{removal.folder.path: removal for removal in found}.values()]
     lines = [printable(line) for removal in removals for line in removal_lines(removal, mirror, runs)]
     if not yes:
         print("\n".join(lines))
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise ConfigError("remove: asks before it removes, and nobody can be asked here; give --yes")
+            raise ConfigError("remove: cannot ask for confirmation without a terminal; give --yes to remove anyway")
         if input("remove it? (yes/no) ").strip().lower() not in ("y", "yes"):
             raise ConfigError("remove: the answer was no: nothing was removed")
         lines = []
@@ -190,24 +191,23 @@ def remove(
         except HpoError as error:
             if not removed:
                 raise
-            # What is gone is said, also where the rest stays.
             raise type(error)(f"{error}; before that: {'; '.join(map(str, removed))}") from error
     return Removed(removed, lines)
 
 
 def removal_lines(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
-    """Yield lines on what `remove` takes along, and on what stays."""
+    """Yield lines about what `remove` deletes and what it leaves."""
     if removal.is_link:
         yield f"{removal.folder}: a link to {removal.folder.path.readlink()}, which stays"
         return
-    largest = sorted(removal.sizes.items(), key=lambda item: -item[1])[:_SHOWN]
+    largest = sorted(removal.sizes.items(), key=lambda item: -item[1])[:_NUM_NAMED]
     inner = ", ".join(f"{name} {in_words(size)}" for name, size in largest)
     yield f"{removal.folder}: {format_count(removal.files, 'file*')}, {in_words(removal.bytes)} ({inner})"
     for link in links_out(removal.folder.path):
         yield f"  {link.name}: a link to {link.path.readlink()}, which stays"
     yield from (f"  {line}" for line in _elsewhere(removal, mirror, runs))
     if removal.folder.test_log_path.exists() or removal.folder.test_path.exists():
-        yield f"  {short_path(removal.folder.path.parent / TEST_LOG)} keeps how often it opened a test part"
+        yield f"  {short_path(removal.folder.path.parent / TEST_LOG)} keeps the record of its test evaluations"
 
 
 def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
@@ -215,34 +215,34 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     if removal.folder.is_import:
         return
     if config is None or removal.study_id is None:
-        yield "what MLflow and a mirror have of it stays: its configuration or its record cannot be read"
+        yield "its runs in MLflow and its mirror stay: its configuration or its record cannot be read"
         return
     if removal.same is not None:
-        yield f"what MLflow and a mirror have of it stays: {removal.same} is the same study, copied by hand"
+        yield f"its runs in MLflow and its mirror stay: {removal.same} is a copy of the same study"
         return
     if may_have_study(config.track.uri, removal.study_id):
         yield f"its runs in MLflow, {hide_secrets(config.track.uri, {})}{'' if runs else ', stay'}"
     section = config.study
-    for key, url, stays in (
+    for key, url, remark in (
         ("study.mirror", section.mirror, "" if mirror else " stays; --mirror removes it, too"),
         ("study.artifacts", config.artifacts, ""),
-        ("study.storage", section.storage, " stays, with its record"),
+        ("study.storage", section.storage, " stays, with the study's record"),
     ):
         if url is not None:
-            yield f"{key}: {hide_secrets(url, {})}{stays}"
+            yield f"{key}: {hide_secrets(url, {})}{remark}"
 
 
 def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -> RemovedStudy:
-    """Remove a study that is not running; the folder last, so that after a fault the same command goes on.
+    """Remove a study that is not running, its folder last: after an error the same command can continue.
 
     Args:
         removal: the study.
-        mirror: whether its copy at `study.mirror` is removed, too.
-        runs: whether MLflow's runs are.
+        mirror: whether to remove its copy at `study.mirror`, too.
+        runs: whether to remove its runs in MLflow.
 
     Raises:
-        StudyError: it runs, or one of the places cannot be reached.
-        TrackError: MLflow cannot be.
+        StudyError: the study is running, or the mirror cannot be reached.
+        TrackError: MLflow cannot be reached.
     """
     folder, config, study_id = removal.folder, removal.config, removal.study_id
     if removal.is_link:
@@ -252,30 +252,30 @@ def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -
         raise StudyError(f"study: {folder} has been removed meanwhile")
     folder.refuse_running()
     for link in links_out(folder.path):
-        # What leads out of the folder is taken away alone: nothing is read or removed by way of it.
+        # Remove the link only, never the files that it leads to.
         link.path.unlink(missing_ok=True)
-    deleted, gone = 0, None
+    num_runs, removed_mirror = 0, None
     with folder.lock():
         if not removal.sizes.keys() & {path.name for path in folder.path.iterdir()}:
             raise StudyError(f"study: {folder} has been removed meanwhile")
         if config is not None and study_id is not None and removal.same is None:
             if mirror and config.study.mirror is not None:
-                is_there = Mirror(config.study.mirror, folder, config.study.name, study_id).remove()
-                gone = config.study.mirror if is_there else None
+                existed = Mirror(config.study.mirror, folder, config.study.name, study_id).remove()
+                removed_mirror = config.study.mirror if existed else None
             if runs:
-                deleted = _delete_runs(config, study_id)
+                num_runs = _delete_runs(config, study_id)
             if config.artifacts is not None:
                 _empty(UrlStore(config.artifacts, "study.artifacts"))
         share_evaluations(folder)
         remove_tree(folder.path)
-    return RemovedStudy(folder.path.name, folder.path, removal.files, removal.bytes, deleted, gone)
+    return RemovedStudy(folder.path.name, folder.path, removal.files, removal.bytes, num_runs, removed_mirror)
 
 
 def _delete_runs(config: StudyConfig, study_id: str) -> int:
     try:
         return delete_study(tracking_uri(config), study_id)
     except HpoError as error:
-        raise type(error)(f"{error}; nothing was removed of the folder; --keep-runs leaves MLflow alone") from error
+        raise type(error)(f"{error}; the folder is unchanged; --keep-runs leaves MLflow alone") from error
 
 
 def _empty(store: UrlStore) -> None:

@@ -1,4 +1,4 @@
-"""`search --replay` and `hpo.replay`: a whole search, also of others, run again."""
+"""`search --replay` and `hpo.replay`: run a whole search again, also one that others published."""
 
 import json
 import logging
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# What decides trials, or which of them wins, and is taken from the study that is replayed: besides these keys its
-# sections `space`, `strategy`, `split` and `objective`, and the objective's own.
+# Keys of `study` that decide the trials or the winner: a replay takes them from the replayed study, with the sections
+# `space`, `strategy`, `split` and `objective` and the objective's own keys.
 TAKEN = (
     *("seed", "trials", "metric", "direction", "lanes", "order", "repeats", "finalists", "finalist_repeats", "winner"),
     *("trial_minutes", "stop_without_gain", "target", "stop_rule", "stop_rule_after", "extends", "references", "score"),
     *("metrics", "limits", "limits_after", "measured", "choose", "scales"),
 )
-# The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of
-# whoever replays it.
+# The other keys of `study`, and these sections, say where a study runs and is shown: the user of the replay sets them.
 OWN = (
     *("name", "minutes", "stop_after_failures", "imports", "imports_fill", "checkpoints", "storage", "mirror"),
     *("artifacts", "on_trial", "trial_files_bytes"),
@@ -44,19 +43,19 @@ OWN = (
 _OWN_SECTIONS = ("dispatch", "track", "report")
 
 
-# The largest number of trials that differ and are printed.
-_SHOWN = 10
+# The number of differing trials that are printed.
+_NUM_PRINTED = 10
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A search that was run again, and how its trials compare.
+    """A replayed search, and the comparison of its trials.
 
     Attributes:
-        searched: how it ended.
-        of: the folder of the study whose search it is.
+        searched: the result of the replay.
+        of: the folder of the replayed study.
         trials: how many trials were compared.
-        tolerance: the largest difference of scores, as a share, that is none.
+        tolerance: the largest allowed difference of scores, as a share.
         differing: the columns that differ, by trial.
     """
 
@@ -67,25 +66,25 @@ class Replayed:
     differing: Mapping[int, Sequence[str]]
 
     def __str__(self) -> str:
-        within = f"scores within {self.tolerance:.1%}" if self.tolerance else "the same to the last bit"
+        within = f"scores within {self.tolerance:.1%}" if self.tolerance else "bitwise equal scores"
         lines = [self.searched.text] if self.searched.text else []
-        lines.append(f"demanded: {within}")
-        for trial, columns in list(self.differing.items())[:_SHOWN]:
+        lines.append(f"required: {within}")
+        for trial, columns in list(self.differing.items())[:_NUM_PRINTED]:
             lines.append(printable(f"trial {trial} differs in {', '.join(columns)}"))
         path = short_path(self.of.trials_path)
         if self.differing:
             lines.append(f"not replayed: {len(self.differing)} of {self.trials} trials differ from {path}")
         else:
-            lines.append(f"replayed: all {self.trials} trials are those of {path}")
+            lines.append(f"replayed: all {self.trials} trials are the same as in {path}")
         return "\n".join(lines)
 
     @property
     def exit_code(self) -> int:
-        """1 where any trial differs."""
+        """1 if any trial differs."""
         return 1 if self.differing else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the view of the study, and as `replay` the comparison."""
+        """Return the view of the study, with the comparison as `replay`."""
         compared = {"of": self.of.path, "trials": self.trials, "tolerance": self.tolerance}
         return {**self.searched.to_dict(), "replay": {**compared, "differing": self.differing}}
 
@@ -96,35 +95,35 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: Pr
 
     Args:
         study: its name under runs/, or its folder.
-        overrides: where it runs and is shown, as on the command line: `"dispatch.workers=2"`, `"track=none"`.
-        trust: run a study that was not made here, after a look at it.
-        progress: how it is shown, as of `hpo.search`.
+        overrides: where the replay runs and is shown, such as `"dispatch.workers=2"`, `"track=none"`.
+        trust: allow the code of a study from another machine to run; read it first.
+        progress: how progress is shown, as in `hpo.search`.
 
     Returns:
-        One row per trial that differs: its number, and in what. None differs: the search was replayed.
+        One row per trial that differs, with its number and the columns that differ; no rows = replayed exactly.
     """
     import pandas as pd
 
-    asked = replay_of(str(study), overrides, trust)
-    replayed = run_replay(asked, prepare_replay(asked), progress)
+    prepared = replay_of(str(study), overrides, trust)
+    replayed = run_replay(prepared, prepare_replay(prepared), progress)
     rows = [{"trial": trial, "differs in": ", ".join(columns)} for trial, columns in replayed.differing.items()]
     return pd.DataFrame(rows, columns=["trial", "differs in"])
 
 
-def run_replay(asked: Replay, study: PreparedStudy, progress: Progress) -> Replayed:
-    """Run the prepared search of another study, and compare the trials."""
+def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Replayed:
+    """Run the prepared replay of a study, and compare the trials."""
     from hpo.session.running import run_shown
 
     searched = run_shown(study, progress)
-    trials, differing = compare_trials(asked, short_path(study.folder.trials_path))
-    return Replayed(searched, asked.files.folder, trials, asked.files.tolerance, differing)
+    trials, differing = compare_trials(original, short_path(study.folder.trials_path))
+    return Replayed(searched, original.files.folder, trials, original.files.tolerance, differing)
 
 
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
-    """Return the search of a study, prepared to be run again.
+    """Return the files of a study and the configuration of its replay.
 
-    The study gives only what decides its trials (`TAKEN`). All else (where they run, and where they are kept, copied
-    and shown) is set by the defaults of `hpo search` and the overrides of the command line.
+    The study gives only the values that decide its trials (`TAKEN`). The defaults of `hpo search` and the overrides
+    give all others: where trials run, and where they are stored, copied and shown.
     """
     files = read_files(find_study(name))
     folder, study = files.folder, files.config.study
@@ -135,43 +134,42 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     rows = read_rows(short_path(folder.trials_path), ("number", "state"))
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
     if trials == 0:
-        nothing = "has no finished trial; there is nothing to compare with"
-        raise StudyError(f"replay: {short_path(folder.trials_path)} {nothing}")
+        raise StudyError(f"replay: {short_path(folder.trials_path)} has no finished trial to compare with")
     # The first trials of a search do not depend on its budget.
     decisive = [f"study.trials={trials}"] if trials < study.trials else []
     if files.config.strategy.get("counts") == "configurations":
         num_configurations = inner(files.report, "counts").get("configurations", study.trials)
-        # One that has not ended is followed trial by trial, as far as it went.
+        # An unfinished search is replayed up to its last finished trial.
         is_cut = trials < len(rows) or num_configurations < study.trials
         decisive = [f"study.trials={trials}", "strategy.counts=trials"] if is_cut else []
-    # What failed is to fail again.
+    # The search must not stop early: failed trials should fail again.
     here = [f"study.name={study.name}-replay", "study.stop_after_failures=null"]
     if folder.imports_path.exists():
-        # In quotes, because some characters have a meaning for Hydra.
+        # Quoted, because some characters have a meaning in Hydra.
         here.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
     own = [text for text in overrides if _is_own(text)]
     others = [text for text in overrides if not _is_own(text)]
-    mine = compose_config("search", [*here, *own])
+    defaults = compose_config("search", [*here, *own])
     tree = compose_config("search", overrides_with_form([*decisive, *others]), config_file=str(folder.config_path))
-    # Kept, because the numbers of threads and processes change last digits.
-    pickled = {
+    # Numbers of threads and processes change the last digits of a score.
+    numeric = {
         name: tree["dispatch"][name]
         for name in ("threads", "processes_per_task")
         if name in tree["dispatch"] and not any(f"dispatch.{name}" in text for text in own)
     }
-    tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | pickled}
-    both = ((tree["study"], TAKEN), (mine["study"], OWN))
+    tree |= {section: defaults[section] for section in _OWN_SECTIONS} | {"dispatch": defaults["dispatch"] | numeric}
+    both = ((tree["study"], TAKEN), (defaults["study"], OWN))
     tree["study"] = {name: value for section, names in both for name, value in section.items() if name in names}
     return Replay(files, tree, rows[:trials])
 
 
-def prepare_replay(asked: Replay) -> PreparedStudy:
-    """Return the study that runs the search of another again; what has changed since is among its notes."""
-    config = config_from_dict(asked.tree)
-    study = asked.study_of(prepare_study(config, asked.files.folder.pickled_function(config), is_again=True))
-    for line in changed_code(asked.files.report, study):
-        _log.warning("%s: %s", asked.files.folder, line)
-    notes = [f"what changed: {change}" for change in asked.files.changes]
+def prepare_replay(original: Replay) -> PreparedStudy:
+    """Return the study that replays another; its notes list the changes since then."""
+    config = config_from_dict(original.tree)
+    study = original.study_of(prepare_study(config, original.files.folder.pickled_function(config), is_again=True))
+    for line in changed_code(original.files.report, study):
+        _log.warning("%s: %s", original.files.folder, line)
+    notes = [f"what changed: {change}" for change in original.files.changes]
     if study.folder.exists:
         notes.insert(0, f"{study.folder} exists: only missing trials are trained; to train all again, delete it")
     return replace(study, own=replace(study.own, notes=(*notes, *study.own.notes)))

@@ -1,4 +1,4 @@
-"""`report`: what a study came to, as files."""
+"""`report`: writes the results of a study to files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reported:
-    """The files of a report, and the study as it is then.
+    """The files of a report, and the view of the study.
 
     Attributes:
-        study: the view of it.
-        written: the paths of everything that was written.
+        study: the view of the study.
+        written: the paths of all written files.
     """
 
     study: "StudyView"
@@ -37,13 +37,13 @@ class Reported:
         return "\n".join(str(short_path(path)) for path in self.written)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the study, and what was written."""
+        """Return the fields of the study, and the written paths."""
         return {**self.study.to_dict(), "written": self.written}
 
 
 @dataclass(frozen=True)
 class ReportSchema:
-    """What report.json holds, as JSON Schema."""
+    """The JSON Schema of report.json."""
 
     schema: Mapping[str, Any]
 
@@ -59,19 +59,19 @@ _VALUES: Mapping[str, bool | None] = {"null": None, "true": True, "false": False
 
 
 def report_texts(words: Sequence[str]) -> dict[str, str | bool | None]:
-    """Return the given values, by key without its section.
+    """Return the values by key, from words `report.KEY=TEXT`.
 
-    Texts are taken literally, and null removes one. `report.figures` is true or false.
+    A text is literal, but null removes the key's text. `report.figures` is true or false.
     """
-    said: dict[str, str | bool | None] = {}
+    texts: dict[str, str | bool | None] = {}
     for text in words:
         key, equals, value = text.partition("=")
         if not equals or not key.startswith("report."):
             raise ConfigError(f"report: must be report.KEY=TEXT, given {text!r}; see conf/report for the keys")
         is_word = value == "null" or key == "report.figures"
-        said[key.removeprefix("report.")] = _VALUES.get(value, value) if is_word else value
-    refuse_unknown(said, ReportSection.model_fields, "report")
-    return said
+        texts[key.removeprefix("report.")] = _VALUES.get(value, value) if is_word else value
+    refuse_unknown(texts, ReportSection.model_fields, "report")
+    return texts
 
 
 def report(
@@ -86,24 +86,25 @@ def report(
     """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
     Args:
-        publish: copy what others need into studies/<name>/.
-        checklist: write the reproducibility checklist: checklist.md.
-        latex: write the tables of ranges and of results: tables.tex.
+        publish: copy the files that others need into studies/<name>/.
+        checklist: write the reproducibility checklist, checklist.md.
+        latex: write the tables of ranges and of results, tables.tex.
         schema: print the JSON Schema of report.json; no study needed.
-        said: what only you know, and whether the page has figures, by the keys of conf/report; kept with the study.
+        said: facts that only you know, and whether the page has figures, by the keys of conf/report; saved with the
+            study.
 
     Returns:
-        The paths that were `written`, the `page` among them.
+        The paths of the `written` files, and the `page`, report.html.
 
     Raises:
-        hpo.HpoError: there is no such key, or the study was published without its record.
+        hpo.HpoError: a key does not exist, or the study was published without its record.
 
     Examples:
         hpo report digits
-        hpo report digits report.title="Does depth help?" report.exclusions=none     what only you know
-        hpo report digits --publish       the study as others can read, reproduce and replay it: studies/digits/
+        hpo report digits report.title="Does depth help?" report.exclusions=none     facts that only you know
+        hpo report digits --publish       studies/digits/, for others to read, reproduce and replay
         hpo report digits --checklist --latex     for the appendix of a paper: checklist.md and tables.tex
-        hpo report --schema               what report.json holds, as JSON Schema
+        hpo report --schema               the JSON Schema of report.json
     """
     if schema:
         from hpo.report.sections.report import report_schema
@@ -111,7 +112,7 @@ def report(
         return ReportSchema(report_schema())
     if study is None:
         raise ConfigError("STUDY: is missing; give its name under runs/, or its folder")
-    # Here, since they load pandas and plotly.
+    # They load pandas and plotly.
     from hpo.report.write import publish as publish_study
     from hpo.report.write import write_checklist, write_latex, write_report
     from hpo.study.opening import opened_run

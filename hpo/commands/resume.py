@@ -1,4 +1,4 @@
-"""`resume` and `extend`: a study goes on, or its best trials are trained further."""
+"""`resume` and `extend`: continue a study, or train its best trials further."""
 
 import json
 import re
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from hpo.session.running import Searched
 
 Changes = Sequence[str] | Mapping[str, Any]
-"""Of a study's configuration: overrides as on the command line, or values by dotted key."""
+"""Changes of a study's configuration: overrides as on the command line, or values by dotted key."""
 
-# How many trials are trained further where nothing else is said.
+# The default number of trials that `extend` trains further.
 _BEST = 5
 
 
@@ -52,46 +52,47 @@ def resume(
     trust: Trust = False,
     progress: Progress = "auto",
 ) -> "Searched":
-    """Continue a study from its frozen configuration; later edits of the configuration cannot leak in.
+    """Continue a study from its frozen configuration; later edits of configuration files have no effect.
 
-    One that another process runs goes on there to a larger budget, the only change it takes; this returns at once.
+    If another process runs the study, this only raises its budget, and returns at once. No other change is
+    possible.
 
-    Limits that are given after the search choose its winner anew among its trials, and no trial is trained; the report
-    says when they were given, and whether the test part was open.
+    Limits given after the search choose the winner anew among the trials, without training. The report says when
+    they were given, and whether the test split had been used.
 
     Args:
-        trials: as of `hpo.search`: a larger budget.
+        trials: a larger budget, as in `hpo.search`.
         overrides: a larger budget or other workers, such as study.trials=40, dispatch.workers=4, track=none.
-        minutes: as of `hpo.search`.
-        workers: the same.
+        minutes: a larger budget in wall time, as in `hpo.search`.
+        workers: how many processes train at once.
         settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
-        data: where the data are now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must be
-            the same; the place is kept with the study.
-        callbacks: as of `hpo.search`.
-        name: continue with a copy of this name, which is a separate study.
-        allow_changes: continue although something has changed since; the report says what.
-        trust: with a URL: run the objective of a study that was not made here, and do not ask before.
+        data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
+            study saves the paths.
+        callbacks: functions `f(study, trial)`, as in `hpo.search`.
+        name: continue a copy of the study under this name; it is a separate study.
+        allow_changes: continue although code, data or configuration have changed; the report lists the changes.
+        trust: with a URL: allow the code of a study from another machine to run, without a question.
 
     Raises:
-        hpo.HpoError: it cannot go on, in one line that says what to do.
-        KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+        hpo.HpoError: the study cannot continue; the message says what to do.
+        KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
 
     Examples:
         hpo resume digits
         hpo resume digits study.trials=40 dispatch.workers=4
-        hpo resume digits study.trials=60               also while it runs: it goes on to the larger budget
-        hpo resume digits track=none dispatch=local     shown nowhere, and trained in this process
-        hpo resume digits 'study.limits={latency_ms: 2}'  after the search: its best trial within them; trains none
-        hpo resume digits --as deeper study.trials=40   the same trials, and more, as a study of its own
-        hpo resume reviews data.path=there.csv          the data lie elsewhere now
-        hpo resume s3://bucket/digits                   from its copy (study.mirror), on any machine
-        hpo resume s3://bucket/digits --trust           the same, unasked where it was not made on this machine
-        hpo resume digits --allow-changes               although code, data or configuration changed; the report says
+        hpo resume digits study.trials=60               a larger budget, also while the study is running
+        hpo resume digits track=none dispatch=local     without tracking, in this process
+        hpo resume digits 'study.limits={latency_ms: 2}'  after the search: choose the best trial within the limits
+        hpo resume digits --as deeper study.trials=40   the same trials, and more, as a separate study
+        hpo resume reviews data.path=there.csv          the data were moved
+        hpo resume s3://bucket/digits                   from its mirror (study.mirror), on any machine
+        hpo resume s3://bucket/digits --trust           the same, without a question about its code
+        hpo resume digits --allow-changes               after changes of code, data or configuration
     """
-    # Before anything is copied.
+    # Before a copy is made.
     refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
-    refuse_without_effect({"--trust": trust and not is_url}, "without a URL, since a study under runs/ is yours")
+    refuse_without_effect({"--trust": trust and not is_url}, "without a URL, because a study under runs/ is yours")
     if is_url:
         folder = restore(str(study))
         notes.append(f"copied to {folder}")
@@ -100,17 +101,17 @@ def resume(
     given = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
     changes = {**(settings or {}), **{key: value for key, value in given.items() if value is not None}}
     config = changed_config(folder, _one_form(overrides, changes, data), data)
-    if name is None and (says := raise_budget(folder, config)) is not None:
+    if name is None and (answer := raise_budget(folder, config)) is not None:
         from hpo.session.running import Searched
 
         name = config.study.name
-        return Searched(name, folder.path, says, text=f"study {name}, which runs: {says}")
+        return Searched(name, folder.path, answer, text=f"study {name} is running: {answer}")
     if is_url:
         ask_for_copied(folder, config, str(study), trust)
     if name is None and folder.path.name != config.study.name:
         notes.append(
-            f"{folder} holds study '{config.study.name}': as a copy it shares its name and its run in MLflow with the "
-            f"original; `hpo resume {folder} --as NEW` makes it a study of its own"
+            f"{folder} is a copy of study '{config.study.name}', and shares its name and its run in MLflow; "
+            f"`hpo resume {folder} --as NEW` makes it a separate study"
         )
     if name is None:
         prepared = load_study(str(folder), config, allow_changes)
@@ -133,36 +134,35 @@ def extend(
     name: Annotated[str | None, Word(is_hidden=True)] = None,
     progress: Progress = "auto",
 ) -> "Searched":
-    """Train the best trials of a study further, longer or larger, as a study of its own.
+    """Train the best trials of a study further, longer or larger, in a new study.
 
-    The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by
-    side, and `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its
-    state where that is kept (of halving's last rungs, and where an objective's CONTINUES_WITH allows the change);
-    else it begins anew. To climb is to search at a larger scale: the new study is a ladder that knows the trials of
-    the old one, and searches around its best.
+    The new study takes over the points, folds and seeds of the best trials, and its report compares old and new
+    scores. All commands work on it. A training continues from its state if that is saved (of halving's last rungs)
+    and the objective's CONTINUES_WITH allows the change; else it starts anew. With `climb`, the new study is a
+    ladder: it searches at a larger scale, around the best trials of the old study.
 
     Args:
-        changes: what is trained differently, by dotted key: `{"training.epochs": 60}`; None = nothing: trials that
-            a strategy stopped or trained in part are trained to their end.
-        overrides: what is trained differently, such as training.epochs=60; or study.name=longer.
-        best: how many trials, the best first (default: 5).
-        trials: this one, by its number, instead of the best; may be several.
-        climb: search at what is changed, in windows around the best, instead of training the best there;
-            study.trials among the changes says how many trials it adds.
-        data: where the data are now, if they were moved, by key; kept with the new study.
-        name: the new study's; None = the old one's with `-extended`.
+        changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change: train
+            stopped and partially trained trials fully.
+        overrides: changes of the configuration, such as training.epochs=60; or study.name=longer.
+        best: how many of the best trials to train (default: 5).
+        trials: train this trial, by its number, instead of the best; may be several.
+        climb: search at the changed configuration, in windows around the best trials, instead of training them
+            there; study.trials among the changes says how many trials to add.
+        data: the new paths of moved data, by key; the new study saves them.
+        name: the name of the new study; None = the old name with `-extended`.
 
     Raises:
-        hpo.HpoError: it cannot be extended so, in one line that says what to do. Nothing was created.
-        KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+        hpo.HpoError: the study cannot be extended in this way; the message says what to do. Nothing was created.
+        KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
 
     Examples:
         hpo extend digits training.epochs=60
         hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
         hpo extend digits --best 1 training.weight_decay=0.1    the winner with another value, next to the old one
-        hpo extend digits --trial 6 --trial 9                   trials that were stopped, to their end
-        hpo extend halved --best 4                              the best four of halving's rungs, to their end
-        hpo extend reviews training.epochs=60 data.path=there.csv       the data lie elsewhere now
+        hpo extend digits --trial 6 --trial 9                   train two stopped trials fully
+        hpo extend halved --best 4                              train the best four trials of halving fully
+        hpo extend reviews training.epochs=60 data.path=there.csv       the data were moved
         hpo extend small --climb model.d_model=512 model.feed_forward_width=1024 study.trials=4    at a larger scale
     """
     if climb:
@@ -183,19 +183,19 @@ def extend(
     section = prepared.config.study
     if section.extends is None:
         scale = point_text((section.scales or [{}])[-1])
-        # One that exists goes on, and its record knows how many.
+        # An existing study continues; then only its record has the imported trials.
         known = f"{len(prepared.imports.trials)} trials are known, " if prepared.imports.trials else ""
-        says = f"climbs from {section.imports}: {known}{section.trials} at {scale}"
+        note = f"climbs from {section.imports}: {known}{section.trials} at {scale}"
     else:
         continued = sum(trial.continues for trial in section.extends.trials)
-        how = f"{continued} from their states, {len(section.extends.trials) - continued} anew"
+        starts = f"{continued} from their states, {len(section.extends.trials) - continued} anew"
         numbers = ", ".join(str(trial.number) for trial in section.extends.trials)
-        says = f"extends {section.extends.study}: trials {numbers} ({how})"
-    return _run(prepared, progress, says)
+        note = f"extends {section.extends.study}: trials {numbers} ({starts})"
+    return _run(prepared, progress, note)
 
 
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
-    """Return what is changed, as overrides or by dotted key; ConfigError where both are given."""
+    """Return the changes, as overrides or by dotted key; ConfigError if both are given."""
     if overrides and (changes or data):
         raise ConfigError(
             f"overrides: {overrides[0]} is given with {', '.join({**changes, **(data or {})})} by name; give all as "
@@ -205,14 +205,14 @@ def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mappin
 
 
 def _run(study: PreparedStudy, progress: Progress, *notes: str) -> "Searched":
-    """Run a study, shown as asked; these notes are said before its own."""
+    """Run a study; these notes are printed before its own."""
     from hpo.session.running import run_shown
 
     return run_shown(replace(study, own=replace(study.own, notes=(*notes, *study.own.notes))), progress)
 
 
 def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None = None) -> StudyConfig:
-    """Return a study's configuration with what is changed, and with its data at these places, by key."""
+    """Return a study's configuration with these changes, and with its data at these paths, by key."""
     if isinstance(changes, Mapping):
         config = config_from_dict(with_settings(at_places(folder.config(), data or {}).to_dict(), changes))
     else:
@@ -221,7 +221,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 
         tree = compose_config("search", overrides_with_form(changes), config_file=str(folder.config_path))
         config = config_from_dict(tree)
-    # Given again as the search has them, they choose again.
+    # Limits equal to the search's are new limits, too: they choose the winner anew.
     given = any(re.match(r"[+~]*study\.limits(?![\w])", change) for change in changes)
     return with_later_limits(folder.config(), config) if given else config
 
@@ -229,7 +229,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the configuration with what is changed; to climb, on top of what the largest scale changes."""
+    """Return the configuration with these changes; with `climb`, on top of the changes of the largest scale."""
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]
@@ -247,9 +247,9 @@ def _config_of_extension(
 
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:
-    """Ask before anything of a study that came from a URL, and was not made here, is imported or run."""
+    """Ask before code of a copied study, which was not made on this machine, is imported or run."""
     config, now = folder.config(), reaches_of(changed)
-    # Those that the user gives now, or has used before, are his own.
+    # Values that the user gives now, or has used before, need no question.
     theirs = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]
     packages = [line for line in theirs if line.startswith(ENVIRONMENT)]
     commands = [line for line in theirs if line.startswith(COMMAND)]
@@ -258,7 +258,7 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
     try:
         ask_for_trust(config, (), is_trusted, pickled, places=places, packages=packages, commands=commands)
     except ConfigError as error:
-        # To read a function is to run its maker's code, which `go_on` refuses until it is trusted.
-        trusted = f"`hpo reproduce {short_path(folder.path)} --trust`, after which " if pickled else ""
-        read = f"read {short_path(folder.config_path)}, and {trusted}`{folder.go_on}` goes on with it"
-        raise ConfigError(f"{error}; it was only copied: {read}") from error
+        # Unpickling a function runs code of its author, which `go_on` refuses until the study is trusted.
+        trust = f"`hpo reproduce {short_path(folder.path)} --trust`, then " if pickled else ""
+        read = f"read {short_path(folder.config_path)}, then {trust}`{folder.go_on}`"
+        raise ConfigError(f"{error}; it was only copied: to continue it, {read}") from error

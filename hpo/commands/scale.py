@@ -1,4 +1,4 @@
-"""`scale`, `hpo.coordinate_check` and `hpo.scale_table`: whether hyperparameters hold when a model grows."""
+"""`scale`, `hpo.coordinate_check`, `hpo.scale_table`: whether good hyperparameters stay good when a model grows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Growing = Literal["width", "depth"]
 
-# Of the rates that a table tries where the user gives none, the powers of 2 by which they differ from the own one.
+# The default learning rates of a table: the configured one times these powers of 2.
 _POWERS = (-2, -1, 0, 1, 2, 3)
 
 
@@ -57,30 +57,30 @@ class ScaleChecked:
 
     @property
     def exit_code(self) -> int:
-        """1 where the sizes of layers change."""
+        """1 if outputs of layers change with the size of the model."""
         return 0 if self.check.is_within else 1
 
     def __str__(self) -> str:
         from hpo.report.pages.coordinate_check import slopes_table
 
-        what = f"slope of the logarithm of what a layer gives over that of {self.check.key}; 0 = it does not change"
+        head = f"slope of the logarithm of a layer's output over the logarithm of {self.check.key}; 0 = no change"
         slopes = table_text(*slopes_table(self.check))
-        return "\n".join([what, slopes, self.check.verdict, f"picture: {self.output}"])
+        return "\n".join([head, slopes, self.check.verdict, f"picture: {self.output}"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the check, and the picture as `output`."""
+        """Return the check, with the path of the picture as `output`."""
         return {**self.check.to_dict(), "output": self.output}
 
 
 @dataclass(frozen=True)
 class ScalesTried:
-    """A study of every value of one hyperparameter at several scales, and its table.
+    """The result of a study that trains every value of one hyperparameter at several scales.
 
     Attributes:
-        table: `key`, its `values`, `scores` (by scale, the smallest first, and value; `null` = none), the `best` value
-            of each scale, how far these are apart (`moves`, a `factor` or `places` of the list as `moves_is` says), and
-            `cost`, the most that the smallest scale's best value is behind the best of another.
-        verdict: the same as a sentence.
+        table: the `key`, its `values`, the `scores` (by scale, the smallest first, and value; `null` = none) and the
+            `best` value of each scale. `moves` says how far the best values are apart: as a `factor`, or as `places` of
+            the list (`moves_is`). `cost` is the most that the best value of the smallest scale loses at another scale.
+        verdict: the result as a sentence.
     """
 
     table: "ScaleTable"
@@ -90,7 +90,7 @@ class ScalesTried:
 
     @property
     def exit_code(self) -> int:
-        """1 where no trial is complete."""
+        """1 if no trial is complete."""
         return self._searched.exit_code
 
     def __str__(self) -> str:
@@ -113,16 +113,16 @@ def scale(
     config: ConfigFile | None = None,
     progress: Progress = "auto",
 ) -> "ScaleChecked | ScalesTried | Searched | Composed":
-    """See whether hyperparameters hold when a model grows, by its layers (--check) or its scores (--table).
+    """Check whether good hyperparameters stay good when a model grows, by its layers (--check) or scores (--table).
 
     Args:
-        check: the coordinate check: whether what each layer gives, after 1 to 10 steps, depends on the size.
-        table: a study of every value of one hyperparameter at every size, by default of six learning rates.
-        over: what grows where study.scales does not say it: all widths, or the number of layers (default: width).
+        check: the coordinate check: whether the outputs of layers, after 1 to 10 steps, depend on the model's size.
+        table: train every value of one hyperparameter at every size; by default six learning rates.
+        over: the quantity that grows, without study.scales: all widths, or the number of layers (default: width).
         output: with --check: the picture, .png or .html (default: coordinate_check.png).
 
     Raises:
-        hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
+        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
 
     Examples:
         hpo scale --check data=language_modelling data.path=text.txt model.parametrization=mup
@@ -137,7 +137,7 @@ def scale(
     if table:
         refuse_without_effect({"--output": output}, "with --table, whose picture is in the study's report")
         tree = table_tree(overrides, over, config_dir, config)
-        return Composed(tree) if cfg else _tried(config_from_dict(tree), progress)
+        return Composed(tree) if cfg else _run_table(config_from_dict(tree), progress)
     if cfg:
         return Composed(with_scales_given(compose_search(overrides, config_dir, config), over)[0])
     picture = output or Path("coordinate_check.png")
@@ -145,8 +145,8 @@ def scale(
     return ScaleChecked(coordinate_check(*overrides, over=over, progress=progress, **places), picture)
 
 
-def _tried(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
-    """Run the study of a table; without a complete trial there is none."""
+def _run_table(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
+    """Run the study of a table, and return its table; without a complete trial, only the result of the search."""
     study = prepare_study(with_its_tracker(config))
     from hpo.session.running import run_shown
 
@@ -156,9 +156,9 @@ def _tried(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
         return searched
     table = scales["table"]
     rows = table_text(*table_rows(table, [each["changes"] for each in scales["each"]], "{} *"))
-    what, verdict = f"{metric} by scale and {table['key']}; * = the best of its scale", verdict_text(table, metric)
+    head, verdict = f"{metric} by scale and {table['key']}; * = the best of its scale", verdict_text(table, metric)
     picture = f"picture: {short_path(report.paths[0])}"
-    return ScalesTried(table, verdict, searched, "\n".join([what, rows, verdict, picture]))
+    return ScalesTried(table, verdict, searched, "\n".join([head, rows, verdict, picture]))
 
 
 def coordinate_check(
@@ -169,24 +169,25 @@ def coordinate_check(
     output: str | Path | None = None,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> CoordinateCheck:
-    """Check whether what each layer gives stays when the model grows, as `hpo scale --check` does.
+    """Check whether the outputs of layers keep their size when the model grows, as `hpo scale --check` does.
 
-    At each scale (`study.scales`, else four of the toolkit's network, each twice as large as the one before) it trains
-    some steps with three seeds, and keeps nothing.
+    It trains a few steps with three seeds at each scale, and saves no model. The scales are `study.scales`, or four
+    sizes of the toolkit's network, each twice the size before.
 
     Args:
-        overrides: as of `compose`: `hpo.coordinate_check("data=digits", "model.parametrization=mup")`.
-        over: what grows: `"width"`, or `"depth"`, the number of layers.
-        config_dir: as of `compose`.
-        config_file: start from this whole configuration, such as a study's config.yaml.
+        overrides: as in `compose`: `hpo.coordinate_check("data=digits", "model.parametrization=mup")`.
+        over: the quantity that grows: `"width"`, or `"depth"`, the number of layers.
+        config_dir: as in `compose`.
+        config_file: start from this complete configuration, such as a study's config.yaml.
         output: write the picture to this file, a .png or .html.
-        progress: `"auto"` = a line is printed for each scale; `False`, `"none"` or `"json"` = none.
+        progress: `"auto"` = print one line per scale; `False`, `"none"` or `"json"` = print nothing.
 
     Returns:
-        The sizes, their slopes, whether all are within 0.2 of 0 (`is_within`), and that as a sentence (`verdict`).
+        The sizes, their slopes, whether all are within 0.2 of 0 (`is_within`), and the result as a sentence
+        (`verdict`).
 
     Raises:
-        hpo.HpoError: it cannot be checked: the objective has no `output_sizes`, or a scale cannot be trained.
+        hpo.HpoError: the objective has no `output_sizes`, or a scale cannot be trained.
     """
     refuse_unknown_progress(progress)
     path = output_path(output, PICTURES)
@@ -209,19 +210,19 @@ def scale_table(
 ) -> "Study":
     """Train every value of one hyperparameter at several scales, as `hpo scale --table` does, and return that study.
 
-    Its report has the table and its picture; `study.trials.pivot_table("score", "study.scale", "training.lr")` is the
-    same table. What the overrides do not say is: the scales as of `coordinate_check`; six learning rates, each twice
-    the one before, around the configured one; as many trials as there are points; and the name `scale-table-NAME`.
+    Its report has the table and its picture; `study.trials.pivot_table("score", "study.scale", "training.lr")` is
+    the same table. Defaults: the scales of `coordinate_check`; six learning rates around the configured one, each
+    twice the one before; one trial per point; the name `scale-table-NAME`.
 
     Args:
-        overrides: as of `compose`: `hpo.scale_table("data=digits", "space.training.lr=[0.001,0.002,0.004]")`.
-        over: what grows: `"width"`, or `"depth"`, the number of layers.
-        config_dir: as of `compose`.
-        config_file: start from this whole configuration, such as a study's config.yaml.
-        progress: how it is shown, as of `hpo.search`.
+        overrides: as in `compose`: `hpo.scale_table("data=digits", "space.training.lr=[0.001,0.002,0.004]")`.
+        over: the quantity that grows: `"width"`, or `"depth"`, the number of layers.
+        config_dir: as in `compose`.
+        config_file: start from this complete configuration, such as a study's config.yaml.
+        progress: how progress is shown, as in `hpo.search`.
 
     Raises:
-        hpo.HpoError: it cannot be trained; one line that says what is allowed. Nothing was created.
+        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
     """
     from hpo.commands.study import run
 
@@ -232,7 +233,7 @@ def scale_table(
 def table_tree(
     overrides: Sequence[str], over: Growing, config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return the whole configuration of the study that `scale_table` makes."""
+    """Return the complete configuration of the study that `scale_table` creates."""
     parsed = [parse_override(written_out(text)) for text in overrides]
     given = [override.key_or_group for override in parsed if not override.is_delete()]
     tree, _, known = with_scales_given(compose_search(overrides, config_dir, config_file), over)
@@ -240,7 +241,7 @@ def table_tree(
         tree["strategy"] = strategy_settings({"name": "grid"})
     if tree["strategy"].get("name") != "grid":
         raise ConfigError(
-            f"strategy: `hpo scale --table` trains every value at every scale, which is grid, given "
+            f"strategy: must be grid, because `hpo scale --table` trains every value at every scale, given "
             f"{tree['strategy'].get('name')}; leave it out"
         )
     tree["space"] = _space(tree, given, known.rate if known else None)
@@ -251,7 +252,7 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return the space of one key: what the overrides say of it, else the learning rates, else what is there."""
+    """Return the space of one key: from the overrides, else six learning rates, else the configured space."""
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]
     if named:
@@ -259,13 +260,13 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
     elif rate is not None and "space" not in given:
         own = reported_values.number(at(flatten(tree), rate))
         if not own or own < 0:
-            raise ConfigError(f"{rate}: must be a number above 0, around which others are tried")
+            raise ConfigError(f"{rate}: must be a number above 0, given {own}; a table tries rates around it")
         searched = {rate: {"values": [float(f"{own * 2.0**power:.6g}") for power in _POWERS]}}
     if len(searched) != 1:
-        what = f"{len(searched)} are searched: {', '.join(searched)}" if searched else "none is searched"
+        given_keys = f"{len(searched)}: {', '.join(searched)}" if searched else "none"
         raise ConfigError(
-            f"space: `hpo scale --table` tries the values of one hyperparameter at every scale, and {what}; give one, "
-            f"such as space.{rate or 'lr'}=[0.001,0.002,0.004]"
+            f"space: must have one hyperparameter, whose values `hpo scale --table` tries at every scale, given "
+            f"{given_keys}; give one, such as space.{rate or 'lr'}=[0.001,0.002,0.004]"
         )
     return replaced({}, searched)
 
@@ -274,6 +275,6 @@ def _num_points(config: StudyConfig) -> int:
     space = space_from_dict(config.space, flatten(config.objective_config))
     (dimension,) = space.dimensions
     if isinstance(dimension, Choices):
-        raise ConfigError(f"space.{dimension.key}: its values must have an order, given choices; give numbers")
-    # Without a number of points a grid refuses it.
+        raise ConfigError(f"space.{dimension.key}: must have ordered values, given choices; give numbers")
+    # The grid refuses a space of infinite size.
     return (space.size or 1) * len(config.study.scales or ())

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from hpo.session.running import Searched
     from hpo.study.reproduce.replay import Replay
 
-# The largest number of changes in the line about a new study.
-_SAID = 3
+# The number of changes that the line about a new study names.
+_NUM_NAMED = 3
 
 _STUDY_ARGUMENTS = (
     "trials",
@@ -69,27 +69,27 @@ _STUDY_ARGUMENTS = (
     "scales",
     "measured",
 )
-# Keys that `search` has arguments for, which its users know by these names: `seed=` for `study.seed`.
+# The arguments of `search` by key. Messages for Python users name the argument: `seed=` for `study.seed`.
 _ARGUMENTS = {
     **{f"study.{name}": name for name in _STUDY_ARGUMENTS},
     **{"dispatch.workers": "workers", "strategy.name": "strategy", "study.metrics": "metric"},
     "split.folds": "folds",
 }
-# Not within backticks, which hold command lines.
+# Outside of backticks: they hold command lines.
 _KEY = re.compile(rf"`[^`]*`|(?<![\w.])({'|'.join(map(re.escape, _ARGUMENTS))})(?!\w|\.\w)([=:]?)")
-# What follows are names, of metrics.
+# A key below these is the name of a metric.
 _INNER = re.compile(r"(?<![\w.])study\.(metric|limit)s(?=\.\w)")
 
 
 def _as_typed(text: str) -> str:
-    """Return a text with the arguments in place of their keys."""
+    """Return a message with the names of arguments in place of their keys."""
     text = _KEY.sub(lambda found: _ARGUMENTS[found[1]] + (found[2] or "=") if found[1] else found[0], text)
     return _INNER.sub(lambda found: _ARGUMENTS[f"study.{found[1]}s"], text)
 
 
 @contextmanager
 def refusing_as_typed() -> Iterator[None]:
-    """Let every refusal name arguments in place of keys."""
+    """Let every HpoError inside the block name arguments in place of keys."""
     try:
         yield
     except HpoError as error:
@@ -99,22 +99,22 @@ def refusing_as_typed() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Checked(Fields):
-    """What a search would begin with.
+    """The result of `hpo search --dry-run`.
 
     Attributes:
-        study: its name.
-        folder: where it would be.
-        exists: whether there is one already.
-        trials: how many it has.
-        notes: what is said before the search begins.
-        budget: how many it may have.
+        study: the study's name.
+        folder: the study's folder.
+        exists: whether the study exists already.
+        trials: how many trials it has.
+        notes: the lines that the search prints at its start.
+        budget: how many trials or configurations it may have.
         counts: what the budget counts.
-        folds: trainings of a trial, each with another part left out.
-        repeats: how often each of them is trained, with other seeds.
-        workers: at once; `null` = as many as fit.
-        package: the installed package that the code is in; `null` where it is in a folder.
-        files: what would be sent to other machines: `name` and `bytes`.
-        not_sent: what is there and would not.
+        folds: the number of folds.
+        repeats: trainings per fold, with different seeds.
+        workers: how many train at once; `null` = as many as fit.
+        package: the installed package of the code; `null` = the code is in a folder.
+        files: the files to send to other machines: `name` and `bytes`.
+        not_sent: files and links in the folder that would not be sent.
     """
 
     study: str
@@ -150,12 +150,12 @@ def search_composed(
     """Create the study, or continue it if it exists unchanged, and run it to its budget.
 
     Args:
-        replay: run this study's whole search again and compare its trials.
-        dry_run: check everything, print what would be trained where and which files would travel; create nothing.
-        trust: with --replay: run the objective of a study that was not made here, and do not ask before.
+        replay: run the whole search of this study again, and compare the trials.
+        dry_run: check everything and print the plan and the files to send to other machines; create nothing.
+        trust: with --replay: allow the code of a study from another machine to run, without a question.
 
     Raises:
-        hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
+        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
 
     Examples:
         hpo search                                        the default study: a Transformer on handwritten digits
@@ -167,9 +167,9 @@ def search_composed(
         hpo search strategy=asha study.trials=1000 study.minutes=90 study.stop_without_gain=100
         hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
         hpo search --config-dir my_conf study=forest      groups of your own, as `hpo new forest` writes them
-        hpo search --replay studies/digits                a published search again, trial by trial
-        hpo search dispatch.address=HEAD:6379 --dry-run   check it, and list the files that would travel
-        hpo search --json > result.json                   its result, for programs; --progress json: as it goes on
+        hpo search --replay studies/digits                repeat a published search, trial by trial
+        hpo search dispatch.address=HEAD:6379 --dry-run   check it, and list the files to send
+        hpo search --json > result.json                   the result for programs; --progress json: also the progress
         hpo search --cfg job                              print the configuration, run nothing
     """
     replayed = None
@@ -182,12 +182,12 @@ def search_composed(
 
         replayed = replay_of(str(replay), overrides, trust)
         tree = dict(replayed.tree)
-    made = config_from_dict(tree)
+    study = config_from_dict(tree)
     if cfg:
-        return _checked_config(tree, made, replayed)
-    prepared = prepare_replay(replayed) if replayed else prepare_study(with_its_tracker(made))
+        return _check_config(tree, study, replayed)
+    prepared = prepare_replay(replayed) if replayed else prepare_study(with_its_tracker(study))
     if dry_run:
-        return _checked(prepared)
+        return _check(prepared)
     from hpo.session.running import run_shown
 
     if replayed:
@@ -195,8 +195,8 @@ def search_composed(
     return run_shown(prepared, progress)
 
 
-def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Replay | None") -> Composed:
-    """Return the configuration of a search that can begin."""
+def _check_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Replay | None") -> Composed:
+    """Return the configuration of a search; HpoError if the search could not start."""
     pickled = replayed.files.folder.pickled_function(config) if replayed else None
     references = refuse_bad_search(config, pickled, is_again=replayed is not None).study.references
     run_preflight_checks(config)
@@ -204,16 +204,16 @@ def _checked_config(tree: Mapping[str, Any], config: StudyConfig, replayed: "Rep
     return Composed(replaced(tree, {"study.references": references}) if references else tree)
 
 
-def _checked(study: PreparedStudy) -> Checked:
-    """Print what is searched, and return what a search would begin with, where, and which files would travel."""
+def _check(study: PreparedStudy) -> Checked:
+    """Check a study, print its announcement, and return the result of the dry run."""
     from hpo.show.terminal import Terminal
 
     config, dispatch, folder = study.config, study.config.dispatch, study.folder
     run_preflight_checks(config)
-    num_there, study_id = refuse_to_open(study)
+    num_trials, study_id = refuse_to_open(study)
     refuse_bad_urls(config, folder, study_id)
     code = code_of(study.objective, str(Path.cwd()))
-    state = f"exists, with {num_there} trials" if folder.exists else "new"
+    state = f"exists, with {num_trials} trials" if folder.exists else "new"
     workers = 1 if dispatch.type.is_one_at_a_time else dispatch.workers
     folds, repeats, fit = study.num_folds, config.study.repeats, "as many as fit"
     lines = [f"folder: {folder} ({state}); folds: {folds}; repeats: {repeats}; workers: {workers or fit}"]
@@ -221,17 +221,17 @@ def _checked(study: PreparedStudy) -> Checked:
         lines.append(f"your code: the installed package {code.package}, which every machine must have")
     if code.files:
         if dispatch.address is None:
-            lines.append("no other machine is used (dispatch.address=null); if there were one:")
+            lines.append("no other machine is used (dispatch.address=null); it would get:")
         lines.append(code.in_words())
         lines += [f"  {path.stat().st_size:>12,} bytes  {name}" for name, path in code.files.items()]
         lines += [f"  {'not sent':>18}  {name}" for name in (*code.others, *code.links)]
-    lines.append("checked without starting workers, and nothing was created; without --dry-run this search runs")
+    lines.append("all checks passed; no workers were started and nothing was created; run it without --dry-run")
     Terminal().announce(study)
     return Checked(
         study=config.study.name,
         folder=folder.path,
         exists=folder.exists,
-        trials=num_there,
+        trials=num_trials,
         notes=study.own.notes,
         budget=config.study.trials,
         counts=study.counts,
@@ -272,80 +272,83 @@ def search(
     settings: Mapping[str, Any] | None = None,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> "Study":
-    """Search for the best configuration, as `hpo search` does: a new study, or one that exists unchanged continued.
+    """Search for the best configuration, as `hpo search` does; continue the study if it exists unchanged.
 
     Args:
-        objective: `f(config) -> score`, or `f(config, trial)`, which may call `trial.report(epoch=..., loss=...)` and
-            read `trial.seed`, `trial.fold`, `trial.checkpoint_dir` (see `hpo.RunningTrial`); it returns a number or a
-            dict of numbers with the metric. One whose parameter is called `task` gets a training's whole task, as in a
-            module of `hpo new`. Or the path of such a function, `"package.module:function"`; or a whole configuration,
-            as `hpo.compose` returns it, and then space, config, strategy and metric must be left out.
-        space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
-            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. A
-            function of a trial, such as Hugging Face's `hp_space(trial)`, is what it suggests; None = what an objective
-            of Optuna's shape, `f(trial)`, suggests.
-        config: constants of the configuration; values of what is searched are tried first. References of OmegaConf's
-            DictConfig (`lr: ${base}`), also inside of a dict, follow what is searched.
-        trials: how many points are evaluated; a study that has more already is returned with all of them.
-        minutes: no trial begins after so many.
-        strategy: one of conf/strategy (None = random, with scales ladder), or its name and settings, such as
+        objective: the function to optimize: `f(config)`, or `f(config, trial)`, which may call
+            `trial.report(epoch=..., loss=...)` and read `trial.seed`, `trial.fold` and `trial.checkpoint_dir` (see
+            `hpo.RunningTrial`). It returns the score, or a dict of numbers that has the metric. A function whose
+            parameter is called `task` gets the complete task of a training, as in a module of `hpo new`. May also
+            be the path of a function, `"package.module:function"`, or a complete configuration of `hpo.compose`;
+            leave out space, config, strategy and metric with the latter.
+        space: the search space: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
+            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration.
+            May also be a function that suggests values, such as Hugging Face's `hp_space(trial)`. None = the values
+            that an objective for Optuna, `f(trial)`, suggests.
+        config: constants of the configuration. Values of searched hyperparameters are the first point. References
+            of OmegaConf's DictConfig (`lr: ${base}`), also inside a dict, follow the searched values.
+        trials: how many points to evaluate. A study with more trials is returned with all of them.
+        minutes: no trial begins later than this.
+        strategy: a name of conf/strategy (None = random; with scales, ladder), or a name with settings, such as
             `{"name": "evolutionary", "population": 8}`.
-        metric: the score's name (None = score), where the function returns or reports several numbers. With several
-            metrics their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`: the function
-            returns a dict, or their values in this order; the first is the leading one.
+        metric: the score's name, if the function returns or reports several numbers (None = score). For several
+            metrics, their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`. The
+            function then returns a dict, or the values in this order; the first metric leads.
         direction: whether a higher or a lower score is better; not with several metrics.
-        limits: what the best must keep, by name of a metric or of another number that the function returns: the most
-            that it may be (the least of a metric that is maximized), such as `{"memory": 8e9}`, or
+        limits: the limits that the best trial must keep, by name of a metric or of another returned number: the
+            maximum (the minimum of a metric that is maximized), such as `{"memory": 8e9}`, or
             `{"latency": {"min": 1, "max": 5}}`.
-        measured: other numbers that the function returns and that are kept and shown of every trial, by name, such as
-            `["latency_ms"]`. A training that lacks one has failed, so limits on them may be given after the search.
-        choose: with several metrics, which one of the front is the best: `"knee"` (the default),
-            `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency": 0.3}`,
-            or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
-        scales: trainings from the smallest to the one that is meant, each as changes of `config`, such as
-            `[{"width": 64}, {"width": 256}]`: most points are tried where it is cheap (`strategy="ladder"`).
-        score: which reported value counts where the function returns nothing (None = best).
-        name: the study's, a folder under runs/; None = the function's, with a number where that is another study's: a
-            line says what has changed.
+        measured: names of other returned numbers to record and show, such as `["latency_ms"]`. A training without
+            one of them fails, so that limits on them may be set after the search.
+        choose: with several metrics, the rule that chooses from the Pareto front: `"knee"` (the default),
+            `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency":
+            0.3}`, or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
+        scales: scales of the training, from the smallest to the target, each as changes of `config`, such as
+            `[{"width": 64}, {"width": 256}]`. `strategy="ladder"` tries most points at the cheap scales.
+        score: which reported value counts if the function returns nothing (None = best).
+        name: the study's name, a folder under runs/. None = the function's name, with a number if another study has
+            that name; a line then says what differs.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as fit.
-        data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with a row per example.
-            `f(config, trial)` gets the rows outside of the test part alone, in the same form, as `trial.data`; the
-            arrays `trial.train` and `trial.validation` index them. Or the number of examples: the function then gets
-            these arrays and reads its data itself, and the test part is within its reach.
-        folds: how many trainings a trial has, each with another part of the data as validation (`split.folds`); None =
-            3, 1 = one hold-out. `settings` has the other keys of `split`.
-        stratify_by: the column of the DataFrame, or the array of the dict, that has the classes; every part gets its
-            share of each. None = the data are split at random.
-        callbacks: functions `f(study, trial)`, called in this process when a trial ends on the study's clock: in the
-            same order for any number of workers, and not again for trials that are in the record. Each may call
-            `study.add(...)`, `study.retry(...)` and `study.stop()`, or raise `hpo.Stop`, which ends the search too; any
-            other exception is reported once, and ends nothing. See `EndedTrial` for what `trial` has.
-        settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`;
-            `{"dispatch": "local"}` trains in this process, `{"track": "none"}` leaves MLflow out.
-        progress: `"auto"` = lines, at a terminal with a panel below them, in a notebook an output that is updated;
-            `"json"` = JSON lines on standard error; `"none"` = only how it begins and ends; `False` = nothing.
+        data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with one row per
+            example. `trial.data` has the rows outside of the test split, in the same form; the arrays `trial.train`
+            and `trial.validation` index them. May also be the number of examples: the function then loads its data
+            itself, and can read the test split.
+        folds: trainings per trial, each with another fold of the data as validation split (`split.folds`); None =
+            3, 1 = one hold-out. `settings` takes the other keys of `split`.
+        stratify_by: the column of the DataFrame, or the array of the dict, with the classes; every split gets the
+            same share of each class. None = split at random.
+        callbacks: functions `f(study, trial)`, called in this process when a trial ends on the study's clock, in
+            the same order for any number of workers. They are not called again for trials in the record. A callback
+            may call `study.add(...)`, `study.retry(...)` and `study.stop()`, or raise `hpo.Stop`, which also ends
+            the search; any other exception is reported once, and the search continues. `trial` is an `EndedTrial`.
+        settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`.
+            `{"dispatch": "local"}` trains in this process, `{"track": "none"}` turns MLflow off.
+        progress: `"auto"` = lines, with a panel below them on a terminal, or an updated output in a notebook;
+            `"json"` = JSON lines on standard error; `"none"` = only the first and the last lines; `False` =
+            nothing.
 
     Returns:
         The study, at the end of its budget.
 
     Raises:
-        hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
-        KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
+        KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
     """
     from hpo.commands.study import SteeredStudy, run
 
-    asked: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction, "name": name}
-    asked |= {"score": score, "limits": limits, "measured": measured, "choose": choose, "scales": scales}
+    arguments: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction}
+    arguments |= {"name": name, "score": score, "limits": limits, "measured": measured}
+    arguments |= {"choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
-    settings = settings_of(settings, metric, workers, folds, **asked)
+    settings = settings_of(settings, metric, workers, folds, **arguments)
     if data is None:
         refuse_without_effect({"stratify_by": stratify_by}, "without data")
     rows = None if data is None else GivenData.of(data, stratify_by)
-    made, given = given_study(objective, space, config, strategy, metric, settings, rows)
+    study, given = given_study(objective, space, config, strategy, metric, settings, rows)
     if given and "study.name" not in settings:
-        made = _with_free_name(made, given, bool(progress))
-    prepared = prepare_study(with_its_trials(made), given.pickled if given else None)
+        study = _with_free_name(study, given, bool(progress))
+    prepared = prepare_study(with_its_trials(study), given.pickled if given else None)
     return run(replace(prepared, callbacks=given_callbacks(callbacks, SteeredStudy)), progress)
 
 
@@ -358,14 +361,14 @@ def given_study(
     settings: Mapping[str, Any],
     rows: GivenData | None = None,
 ) -> tuple[StudyConfig, GivenObjective | None]:
-    """Return the configuration of a search and its objective, None for that of a whole configuration.
+    """Return the configuration of a search and its objective; None for a complete configuration.
 
-    `settings` are by dotted key, `rows` are the data that are given; the other arguments are as of `search`.
+    `settings` are by dotted key, `rows` are the given data; the other arguments are those of `search`.
     """
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
-        refuse_without_effect(inside, "beside a whole configuration, which has such keys")
-        refuse_without_effect({"data": rows}, "beside a whole configuration, which names its data")
+        refuse_without_effect(inside, "with a complete configuration, which has these keys")
+        refuse_without_effect({"data": rows}, "with a complete configuration, which names its data")
         return config_from_dict(tree_with_form(with_settings(objective, settings))), None
     function = given_function(objective)
     if space is None and form_of(function, searched=None) == "trial":
@@ -373,12 +376,12 @@ def given_study(
     written = space_of(space)
     config, references = plain_config(config)
     if written is None:
-        raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
+        raise ConfigError('space: is missing; give a search space, such as {"lr": hpo.log(1e-5, 1e-1)}')
     objects = Objects()
     config = {} if config is None else config
     searched, constants = objects.space(written, config), objects.config(config)
     if default := getattr(function, "default_config", None):
-        # One of a trainer, which has values of its own.
+        # Integrations of trainers have default values.
         constants = {**objects.config(default(written)), **constants}
     given = GivenObjective.of(objective, searched, objects, rows)
     called = given.text.partition(":")[2].partition("(")[0] or "study"
@@ -386,23 +389,23 @@ def given_study(
 
 
 def load(name: str | Path) -> "Study":
-    """Return an existing study, by its name under runs/ or its folder; StudyError where there is none."""
+    """Return an existing study, by its name under runs/ or its folder; StudyError if it does not exist."""
     from hpo.commands.study import Study
 
     return Study(find_study(str(name)))
 
 
 def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = False) -> "Study":
-    """Take a study out of an archive, as `hpo archive --restore` does, and return it; see `Study.archive`.
+    """Restore a study from an archive, as `hpo archive --restore` does, and return it; see `Study.archive`.
 
     Args:
         file: the archive.
-        directory: where its folder is put.
-        trust: whether a study that was not made on this machine may run its objective, unasked.
+        directory: the parent of the study's folder.
+        trust: whether the code of a study from another machine may run, without a question.
 
-    Raises:
-        hpo.HpoError: the file is no sound archive, or there is a study of that name. Or the study was not made here,
-            and nobody could be asked, or the answer was no: then it is there, but was only copied.
+    Raises: hpo.HpoError: the archive is damaged, or a study of that name exists. Or the study is from another
+        machine and
+            not trusted: then its files are restored, but it cannot be used yet.
     """
     from hpo.commands.study import Study
 
@@ -410,7 +413,7 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
 
 
 def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
-    """Return the whole configuration that `hpo search` would run with these overrides: `hpo.compose("data=digits")`.
+    """Return the complete configuration that `hpo search` runs with these overrides: `hpo.compose("data=digits")`.
 
     Args:
         overrides: as on the command line: `key=value`, `group=name`.
@@ -418,23 +421,23 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
     """
     if others := [each for each in overrides if not isinstance(each, str)]:
         raise ConfigError(
-            f"overrides: must be texts, each by itself, such as hpo.compose('data=digits', 'study.trials=3'), given "
-            f"{others[0]!r}; of a list write hpo.compose(*overrides)"
+            f"overrides: must be separate strings, such as hpo.compose('data=digits', 'study.trials=3'), given "
+            f"{others[0]!r}; unpack a list: hpo.compose(*overrides)"
         )
     return compose_search(overrides, config_dir)
 
 
 def with_its_trials(config: StudyConfig) -> StudyConfig:
-    """Return the configuration with as many trials as its study has been given already, where those are more."""
+    """Return the configuration with the budget of the existing study, if that is larger."""
     config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
     return _with_study(config, trials=trials)
 
 
-def _with_free_name(config: StudyConfig, given: GivenObjective, is_said: bool) -> StudyConfig:
-    """Return the configuration under the first name that no other study has: its own, or that with a number.
+def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
+    """Return the configuration under the first name that no different study has: its own, or with a number.
 
-    Where it is said, a line tells what is not as in the one of those that differs in the fewest.
+    With `is_printed`, print how it differs from the most similar of the studies that have the name.
     """
     others: list[list[str]] = []
     while True:
@@ -446,17 +449,17 @@ def _with_free_name(config: StudyConfig, given: GivenObjective, is_said: bool) -
         others.append(_changes(folder, named, given))
         if not others[-1]:
             return named
-    if others and is_said:
+    if others and is_printed:
         changes = min(reversed(others), key=len)
-        more = f" and {len(changes) - _SAID} more" if len(changes) > _SAID else ""
-        print(_as_typed(f"a new study, {name}: {', '.join(changes[:_SAID])}{more} changed"))
+        more = f" and {len(changes) - _NUM_NAMED} more" if len(changes) > _NUM_NAMED else ""
+        print(_as_typed(f"a new study, {name}: {', '.join(changes[:_NUM_NAMED])}{more} changed"))
     return named
 
 
 def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> list[str]:
-    """Return in what an existing study is another one: the function, and keys."""
+    """Return how an existing study differs: its function, its data, and keys of the configuration."""
     frozen = folder.config().to_dict()
-    # As an existing study has it: with what the objective itself says of the space.
+    # Prepared as the frozen one was: the objective may complete the space.
     now = prepare_study(config, given.pickled).config.to_dict()
     pickled = folder.pickled_function(config)
     is_same = pickled.digest == given.pickled.digest if pickled and given.pickled else pickled is given.pickled

@@ -296,14 +296,11 @@ def open_ui(
 
     It runs in a process of its own, because a look into MLflow's store changes variables of the process.
 
-    Args:
-        study: whose trials are opened; of several, side by side; None = all studies.
-        port: where it listens.
-        uri: the store; None = mlflow.db, or where the study is tracked.
-        optuna: show the study's record in optuna-dashboard instead.
-        host: another address to listen on, which needs `expose`.
-        expose: let others in.
-        password: let in only who knows it, 12 characters or more, with the user name `hpo`; None = all who reach the
+    Args: study: whose trials are opened; of several, side by side; None = all studies. port: where it listens. uri:
+        the store; None = mlflow.db, or where the study is tracked. optuna: show the study's record in
+        optuna-dashboard instead. host: another address to listen on, which needs `expose`. expose: let others in.
+        password: let in only who knows it, 12 characters or more, with the user name `hpo`; None = all who reach
+        the
             port.
 
     Raises:

@@ -75,16 +75,21 @@ class Study:
         return tags(self._folder)
 
     def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False, files: bool = False) -> Freed:
-        """Free what no study needs: states, models that are not among the best, copies of data, leftovers.
+        """Delete files that no study needs: states, models of trials that are not among the best, copies of data.
+
+        An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner
+        and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving it also keeps its
+        states, from which a larger budget continues. Without states, `hpo extend` trains from the start; after --states
+        a larger budget does so, too, and may try other points.
 
         Args:
-            dry_run: say what would go, and delete nothing.
-            states: delete states that a larger budget goes on from, too, of studies that are done.
-            logs: delete the logs of complete trials, too.
-            files: delete what trainings have written into their own folders (`trial.dir`), too.
+            dry_run: print the sizes; delete nothing.
+            states: also delete the states of finished searches from which a larger budget would continue.
+            logs: also delete the logs of complete trials.
+            files: also delete the files that trainings wrote into their own folders (`trial.dir`).
 
         Raises:
-            hpo.HpoError: a study that is named runs, or cannot be read.
+            hpo.HpoError: a study given by name is running, or cannot be read.
         """
         return clean([self.folder], dry_run=dry_run, states=states, logs=logs, files=files)
 
@@ -92,24 +97,24 @@ class Study:
         """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
 
         Args:
-            file: the archive, which must not be there yet.
+            file: the archive, which must not exist yet.
 
         Raises:
-            hpo.HpoError: it runs just now, its record is damaged, or the file is there already.
+            hpo.HpoError: the study is running, its record is damaged, or the file exists already.
         """
         return archive(self.folder, file)
 
     def remove(self, *, mirror: bool = False, runs: bool = True) -> Removed:
-        """Delete studies, with their runs in MLflow; a shell says first what goes, and asks.
+        """Delete studies and their runs in MLflow; a shell lists first what it would delete, and asks.
 
         From Python nothing is asked.
 
         Args:
-            mirror: remove its copy at study.mirror, too.
-            runs: its runs in MLflow go, too, unless they are kept.
+            mirror: also remove the copy at study.mirror.
+            runs: also remove the runs in MLflow; the option keeps them.
 
         Raises:
-            hpo.HpoError: one runs just now, MLflow or the mirror cannot be reached, or the answer was no.
+            hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or the answer was no.
         """
         return remove([self.folder], yes=True, mirror=mirror, runs=runs)
 
@@ -118,10 +123,10 @@ class Study:
 
         Args:
             url: the storage, such as sqlite:///shared.db.
-            name: the study's name there (default: its own).
+            name: the study's name in that storage (default: its own name).
 
         Raises:
-            hpo.HpoError: a storage cannot be opened, or it has a study of that name.
+            hpo.HpoError: a storage cannot be opened, or it has a study of this name already.
         """
         return export(self.folder, url, name)
 
@@ -138,14 +143,14 @@ class Study:
         return logs(self.folder, trial, tail=tail)
 
     def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> Synced:
-        """Send what MLflow does not have yet of a study; what it has is not changed.
+        """Send the trials and files of a study that MLflow does not have yet; the others stay unchanged.
 
         Args:
-            uri: another place to send it to; None = to where it is tracked.
-            overrides: track.uri=..., another place to send it to.
+            uri: the address of another MLflow; None = the address in the study's configuration.
+            overrides: track.uri=..., the address of another MLflow.
 
         Raises:
-            hpo.HpoError: it runs just now, or what is changed is not of `track`; from Python, MLflow cannot be reached.
+            hpo.HpoError: the study is running, or an override is not of `track`; from Python, MLflow cannot be reached.
         """
         synced = sync(self.folder, uri, overrides)
         if synced.there is None:
@@ -239,21 +244,21 @@ class Study:
         *,
         front: bool = False,
     ) -> Evaluation:
-        """Open the test part, once, with the winner, and write down that it was opened.
+        """Score the winner on the test split, once, and record this test evaluation.
 
-        The study's run in MLflow gets the score, too, where there is one. Where the data lie now is kept.
+        The study's run in MLflow gets the score, too. A new path of the data is saved with the study.
 
         Args:
-            again: open a test part that was opened before; the report says how often.
-            with_default: the default configuration is trained and scored beside the winner, unless it is left out.
-            front: with several metrics, score every trial of the front in this one opening; those whose models are not
-                kept are trained again before it.
+            again: score on the test split once more; the report says how often.
+            with_default: also train and score the default configuration; the option leaves it out.
+            front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
+                saved model are trained again first.
 
         Returns:
-            The winner's metrics by name, and of a front the table `front`.
+            The winner's metrics by name; with `front`, also the table `front`.
 
         Raises:
-            hpo.HpoError: the search is not finished, there is no test part, or it was opened before and not `again`.
+            hpo.HpoError: the search is not finished, there is no test split, or it was used before, without `again`.
         """
         return evaluate(self.folder, again, with_default, data, front=front)
 
@@ -291,28 +296,30 @@ class Study:
         trust: bool = False,
         progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Continue a study from its frozen configuration; later edits of the configuration cannot leak in.
+        """Continue a study from its frozen configuration; later edits of configuration files have no effect.
 
-        One that another process runs goes on there to a larger budget, the only change it takes; this returns at once.
-        Limits that are given after the search choose its winner anew among its trials, and no trial is trained; the
-        report says when they were given, and whether the test part was open.
+        If another process runs the study, this only raises its budget, and returns at once. No other change is
+        possible.
+
+        Limits given after the search choose the winner anew among the trials, without training. The report says when
+        they were given, and whether the test split had been used.
 
         Args:
-            trials: as of `hpo.search`: a larger budget.
+            trials: a larger budget, as in `hpo.search`.
             overrides: a larger budget or other workers, such as study.trials=40, dispatch.workers=4, track=none.
-            minutes: as of `hpo.search`.
-            workers: the same.
+            minutes: a larger budget in wall time, as in `hpo.search`.
+            workers: how many processes train at once.
             settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
-            data: where the data are now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must be
-                the same; the place is kept with the study.
-            callbacks: as of `hpo.search`.
-            name: continue with a copy of this name, which is a separate study.
-            allow_changes: continue although something has changed since; the report says what.
-            trust: with a URL: run the objective of a study that was not made here, and do not ask before.
+            data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
+                study saves the paths.
+            callbacks: functions `f(study, trial)`, as in `hpo.search`.
+            name: continue a copy of the study under this name; it is a separate study.
+            allow_changes: continue although code, data or configuration have changed; the report lists the changes.
+            trust: with a URL: allow the code of a study from another machine to run, without a question.
 
         Raises:
-            hpo.HpoError: it cannot go on, in one line that says what to do.
-            KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+            hpo.HpoError: the study cannot continue; the message says what to do.
+            KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
         """
         went_on = resume(
             self.folder,
@@ -343,28 +350,27 @@ class Study:
         name: str | None = None,
         progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Train the best trials of a study further, longer or larger, as a study of its own.
+        """Train the best trials of a study further, longer or larger, in a new study.
 
-        The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by
-        side, and `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its
-        state where that is kept (of halving's last rungs, and where an objective's CONTINUES_WITH allows the change);
-        else it begins anew. To climb is to search at a larger scale: the new study is a ladder that knows the trials of
-        the old one, and searches around its best.
+        The new study takes over the points, folds and seeds of the best trials, and its report compares old and new
+        scores. All commands work on it. A training continues from its state if that is saved (of halving's last rungs)
+        and the objective's CONTINUES_WITH allows the change; else it starts anew. With `climb`, the new study is a
+        ladder: it searches at a larger scale, around the best trials of the old study.
 
         Args:
-            changes: what is trained differently, by dotted key: `{"training.epochs": 60}`; None = nothing: trials that
-                a strategy stopped or trained in part are trained to their end.
-            overrides: what is trained differently, such as training.epochs=60; or study.name=longer.
-            best: how many trials, the best first (default: 5).
-            trials: this one, by its number, instead of the best; may be several.
-            climb: search at what is changed, in windows around the best, instead of training the best there;
-                study.trials among the changes says how many trials it adds.
-            data: where the data are now, if they were moved, by key; kept with the new study.
-            name: the new study's; None = the old one's with `-extended`.
+            changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change: train
+                stopped and partially trained trials fully.
+            overrides: changes of the configuration, such as training.epochs=60; or study.name=longer.
+            best: how many of the best trials to train (default: 5).
+            trials: train this trial, by its number, instead of the best; may be several.
+            climb: search at the changed configuration, in windows around the best trials, instead of training them
+                there; study.trials among the changes says how many trials to add.
+            data: the new paths of moved data, by key; the new study saves them.
+            name: the name of the new study; None = the old name with `-extended`.
 
         Raises:
-            hpo.HpoError: it cannot be extended so, in one line that says what to do. Nothing was created.
-            KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+            hpo.HpoError: the study cannot be extended in this way; the message says what to do. Nothing was created.
+            KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
         """
         extended = extend(
             self.folder,
@@ -406,22 +412,22 @@ class Study:
         uri: str = "sqlite:///mlflow.db",
         progress: Progress = "auto",
     ) -> Reproduction:
-        """Train recorded trials again in this process and compare; exit code 1 when they differ.
+        """Train recorded trials again in this process and compare the scores; exit code 1 if they differ.
 
-        Where the study was made, its folder gets what was found (reproduction.json), and its next report tells it.
+        On the machine that made the study, the result goes into its folder (reproduction.json) and its next report.
 
         Args:
             trial: a trial's number, all, or best (default: best).
             folds: only these folds (default: all).
-            tolerance: largest difference, as a share of the recorded (default: 0 on the same machine, else 0.02).
+            tolerance: largest allowed difference, as a share of the record (default: 0 on the same machine, else 0.02).
             uri: MLflow's address, for runs:/RUN_ID.
-            progress: auto = a line for each training; json = JSON lines on standard error; none = only what it came to.
+            progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
         Returns:
             The comparison, with `is_reproduced`, and `table`, one row per training.
 
         Raises:
-            hpo.HpoError: there is no such study, it was not made here and is not trusted, or has no winner for `best`.
+            hpo.HpoError: the study does not exist, is from another machine and not trusted, or has no winner.
         """
         return reproduce(
             self.folder, trial, data, folds=folds, tolerance=tolerance, trust=trust, uri=uri, progress=progress
@@ -433,12 +439,12 @@ class Study:
         """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
         Args:
-            overrides: where it runs and is shown, as on the command line: `"dispatch.workers=2"`, `"track=none"`.
-            trust: run a study that was not made here, after a look at it.
-            progress: how it is shown, as of `hpo.search`.
+            overrides: where the replay runs and is shown, such as `"dispatch.workers=2"`, `"track=none"`.
+            trust: allow the code of a study from another machine to run; read it first.
+            progress: how progress is shown, as in `hpo.search`.
 
         Returns:
-            One row per trial that differs: its number, and in what. None differs: the search was replayed.
+            One row per trial that differs, with its number and the columns that differ; no rows = replayed exactly.
         """
         return replay(self.folder, *overrides, trust=trust, progress=progress)
 
@@ -457,6 +463,8 @@ class Study:
         **options: Any,
     ) -> Predictions:
         """Classify, tag, translate or continue texts with a study's winner or any checkpoint.
+
+        One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
 
         Args:
             inputs: what it reads: texts, or what else the objective takes.
@@ -582,16 +590,17 @@ class Study:
         """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
         Args:
-            publish: copy what others need into studies/<name>/.
-            checklist: write the reproducibility checklist: checklist.md.
-            latex: write the tables of ranges and of results: tables.tex.
-            said: what only you know, and whether the page has figures, by the keys of conf/report; kept with the study.
+            publish: copy the files that others need into studies/<name>/.
+            checklist: write the reproducibility checklist, checklist.md.
+            latex: write the tables of ranges and of results, tables.tex.
+            said: facts that only you know, and whether the page has figures, by the keys of conf/report; saved with the
+                study.
 
         Returns:
-            The paths that were `written`, the `page` among them.
+            The paths of the `written` files, and the `page`, report.html.
 
         Raises:
-            hpo.HpoError: there is no such key, or the study was published without its record.
+            hpo.HpoError: a key does not exist, or the study was published without its record.
         """
         reported = report(self.folder, publish=publish, checklist=checklist, latex=latex, schema=False, **said)
         assert isinstance(reported, Reported)

@@ -76,11 +76,9 @@ def train(
 ) -> dict[str, float]:
     """Train one configuration without a search, as `hpo train` does, and return its metrics.
 
-    Args:
-        overrides: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
-        config_dir: as of `compose`.
-        config_file: start from this one, such as a study's best.yaml.
-        progress: how the learning curve is shown: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
+    Args: overrides: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`. config_dir: as of
+        `compose`. config_file: start from this one, such as a study's best.yaml. progress: how the learning curve
+        is shown: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
             or `False` = not.
 
     Raises:

@@ -37,10 +37,10 @@ def ask_for_trust(
 ) -> None:
     """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
 
-    Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory. `earlier`
-    are other configurations with which some of its trials were trained; values of `own_keys` are this user's own; it
-    goes to `places`, its workers have `packages`, and it runs `commands`. ConfigError where nobody can be asked, or the
-    answer is no.
+    Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory.
+    `earlier` are other configurations with which some of its trials were trained; values of `own_keys` are this
+    user's own; it goes to `places`, its workers have `packages`, and it runs `commands`. ConfigError where nobody
+    can be asked, or the answer is no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # Whoever has run the same objective may be a stranger to these addresses.

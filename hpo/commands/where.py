@@ -35,8 +35,8 @@ _HOW = "write FIELD OPERATOR VALUE, joined by and, or, not and brackets: 'strate
 def condition(text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:
     """Return what tells whether a row, whose fields are of these kinds, fits; ConfigError for anything else.
 
-    Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value; a row without a value fits no
-    other comparison but `!=`.
+    Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value; a row without a value
+    fits no other comparison but `!=`.
     """
     try:
         return _check(ast.parse(_as_python(text, fields), mode="eval").body, text, fields)

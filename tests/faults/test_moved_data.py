@@ -123,7 +123,7 @@ def test_a_copied_study_brings_its_openings(moved, capsys):
     shutil.copytree(moved, "far/copy")
     assert "opened before (2 time(s), last by study 'toy'" in refused(capsys, "test", "far/copy")
     code, out, _ = hpo(capsys, "test", "far/copy", "--again")
-    assert (code, "opened 3 time(s)" in out) == (0, True)
+    assert (code, "evaluated 3 time(s)" in out) == (0, True)
     assert "opened before (2 time(s)" in refused(capsys, "test", "toy")
 
 
@@ -151,7 +151,7 @@ def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp
     assert "opened before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
     for count in (2, 3):
         code, out, err = hpo(capsys, "test", "new", "--again")
-        assert (code, f"opened {count} time(s)" in out) == (0, True), out + err
+        assert (code, f"evaluated {count} time(s)" in out) == (0, True), out + err
 
 
 @pytest.mark.nightly
@@ -178,7 +178,7 @@ def test_an_opening_reaches_the_mirror(moved, capsys, tmp_path):
     shutil.rmtree(tmp_path / "mirror")
     (tmp_path / "mirror").touch()
     code, out, err = hpo(capsys, "test", "mirrored", "--again")
-    assert (code, "opened 3 time(s)" in out) == (0, True), out + err
+    assert (code, "evaluated 3 time(s)" in out) == (0, True), out + err
     assert (out + err).count("the test result is valid") == 1
 
 

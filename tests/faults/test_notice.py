@@ -69,7 +69,7 @@ def test_a_search_of_two_processes_a_training_that_is_told_to_end_goes_on_in_the
     assert code == 0, out + err
     assert rows(Path("runs/told/trials.csv")) == rows(Path("runs/undisturbed/trials.csv"))
     code, out, err = hpo("reproduce", "told")
-    assert (code, "the same to the last bit" in out, "reproduced: the training" in out) == (0, True, True), out + err
+    assert (code, "bitwise equal scores" in out, "reproduced: the training" in out) == (0, True, True), out + err
 
 
 def test_trainings_on_a_node_that_drains_go_on_elsewhere_and_no_step_is_trained_twice(tmp_path):

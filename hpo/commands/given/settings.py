@@ -194,8 +194,8 @@ def compose_search(
 ) -> dict[str, Any]:
     """Return what `compose_given` does for `search`, its space explicit; that of a whole file keeps its meaning.
 
-    As from Python, an objective of Optuna's shape brings the space where none is given, and the default configuration
-    is tried first, unless `first` says otherwise or is removed.
+    As from Python, an objective of Optuna's shape brings the space where none is given, and the default
+    configuration is tried first, unless `first` says otherwise or is removed.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:

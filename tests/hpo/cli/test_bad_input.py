@@ -143,7 +143,7 @@ OF_A_STUDY = {
     "repeats that are a word": (["compare", "--strategies", "random,grid", "--repeats", "x"], ["--repeats"], None),
     "a storage of no kind": (["export", "made", "--optuna", "foo://x"], ["optuna:", "foo://x"], None),
     "no storage": (["export", "made"], ["--optuna", "hpo export --help"], None),
-    "an import of nothing": (["import", "x"], ["one of optuna, ray and csv", "given none"], None),
+    "an import of nothing": (["import", "x"], ["optuna, ray, csv", "given none"], None),
     "an import over a study": (["import", "made", "--csv", "rows.txt"], ["already exists"], None),
     "an import from no file": (["import", "x", "--csv", "missing.csv"], ["csv:", "missing.csv"], None),
     "an import from no folder": (["import", "x", "--ray", "missing", "--metric", "loss"], ["ray:", "missing"], None),

@@ -103,8 +103,8 @@ def test_what_ones_own_study_reaches_elsewhere_is_known_to_oneself_alone(capsys,
 
 
 def test_it_is_removed_only_by_a_yes(capsys, monkeypatch, study):
-    assert "nobody can be asked here; give --yes" in refused(capsys, "remove", "made")
-    assert "nobody can be asked here; give --yes" in json.loads(hpo(capsys, "remove", "made", "--json")[1])["error"]
+    assert "give --yes" in refused(capsys, "remove", "made")
+    assert "give --yes" in json.loads(hpo(capsys, "remove", "made", "--json")[1])["error"]
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: "no")

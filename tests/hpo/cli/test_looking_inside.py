@@ -163,7 +163,7 @@ def test_any_token_can_be_drawn(tmp_path):
         (["attention", "plain", "--text", "good"], ["study 'plain' keeps no models"]),
         (["predict", "reviews", "--input", "gap.txt"], ["input 2: must not be empty"]),
         (["predict", "reviews", "--input", "new.txt", "--top-k", "3"], ["top_k: has no effect"]),
-        (["predict", "reviews", "--input", "new.txt", "--output", "no/x.txt"], ["there is no folder 'no'"]),
+        (["predict", "reviews", "--input", "new.txt", "--output", "no/x.txt"], ["output: folder 'no' does not exist"]),
         (["attention", "reviews", "--text", "good", "--target", "yes"], ["target: has no effect on a model of"]),
         (["attention", "reviews", "--text", " "], ["input: must not be empty"]),
     ],

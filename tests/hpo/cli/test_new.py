@@ -42,7 +42,7 @@ def test_it_overwrites_nothing(capsys):
 @pytest.mark.parametrize("name", ["numpy", "json"])
 def test_a_name_that_a_module_has_is_refused(name, capsys):
     assert main(["new", name]) == 2
-    assert f"there is a module '{name}' already" in capsys.readouterr().err
+    assert f"a module '{name}' exists already" in capsys.readouterr().err
     assert not Path(f"{name}.py").exists()
 
 

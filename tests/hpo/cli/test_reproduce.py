@@ -35,7 +35,7 @@ def finished(tree):
 def test_the_winner_comes_out_the_same_to_the_last_bit(capsys, study):
     code, out, err = hpo(capsys, "reproduce", "made")
     assert (code, err) == (0, "")
-    assert "the same to the last bit" in out
+    assert "bitwise equal scores" in out
     assert out.count("difference +0\n") == 6
     assert "reproduced: all 6 trainings" in out
 
@@ -59,7 +59,7 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     shutil.rmtree("runs")
     code, out, err = hpo(capsys, "reproduce", "mailed.json")
     assert (code, err) == (0, "")
-    assert "demanded: the same to the last bit" in out
+    assert "demanded: bitwise equal scores" in out
     assert out.count(f"trial {winner}  fold_") == 6
     assert f"the number of a complete trial ({winner})" in refused(capsys, "reproduce", "mailed.json", "--trial", "77")
     Path("mailed.json").write_text('{"format": 1}')
@@ -123,7 +123,7 @@ def test_code_that_changed_is_told_first_and_demands_no_less(capsys, monkeypatch
         lines = out.splitlines()
         assert lines[0] == "what changed:"
         assert re.fullmatch(r"  code: own_train\.py was [0-9a-f]+ and is now [0-9a-f]+", lines[1])
-        assert "demanded: the same to the last bit" in out
+        assert "demanded: bitwise equal scores" in out
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_other_revisions_and_files_of_the_toolkit_are_told_and_demand_no_less(ca
     report["study"]["code"][part][name] = value
     (study / "report.json").write_text(json.dumps(report))
     code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "0")
-    assert (code, "the same to the last bit" in out) == (0, True)
+    assert (code, "bitwise equal scores" in out) == (0, True)
     # A commit with the same files is no other code.
     assert ("toolkit" in out or "revision" in out, (said or "") in out) == (said is not None, True)
 

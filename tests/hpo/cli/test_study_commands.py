@@ -176,7 +176,7 @@ def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsy
     _, out, _ = hpo(capsys, "test", "digits")
     report = json.loads((study / "report.json").read_text())
     default, winner = (report["overtuning"]["default_on_test"][name] for name in ("default", "winner"))
-    assert f"the default configuration, in the same opening: accuracy = {default:.4f}" in out
+    assert f"the default configuration: accuracy = {default:.4f}" in out
     first_screen = render_report_page(report, (), pd.read_csv(study / "trials.csv")).partition("id='part-1'")[0]
     for page in (first_screen, (study / "report.md").read_text()):
         assert f"The default configuration, in the same opening: {default:.4f} (95 % " in page

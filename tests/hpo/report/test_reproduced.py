@@ -91,7 +91,7 @@ def test_a_value_that_the_trainings_do_not_give(capsys, place):
 
 def test_where_only_some_folds_are_trained_the_others_are_as_recorded(capsys, place):
     code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "1")
-    assert (code, "worked out from the recorded values" in out) == (0, True)
+    assert (code, "compared with the recorded values" in out) == (0, True)
     changed(place, "winner.score", 0.93)
     code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "1")
     assert (code, "winner.score is 0.93, the recorded values give " in out) == (1, True)

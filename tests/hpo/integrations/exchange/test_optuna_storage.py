@@ -160,7 +160,7 @@ def test_bad_imports_are_one_line_and_create_nothing(capsys):
         (["x", "--optuna", "sqlite:///empty.db"], "no finished trial"),
         (["a/b", "--optuna", "sqlite:///old.db"], "name: must be"),
         (["x", "--optuna", "sqlite:///old.db", "--metric", "loss"], "metric: has no effect with optuna"),
-        (["x", "--ray", "missing"], "metric: must name"),
+        (["x", "--ray", "missing"], "metric: is missing"),
     ):
         assert word in refused(capsys, "import", *arguments)
         assert {path.name for path in Path().iterdir()} == before
