@@ -1,4 +1,4 @@
-"""`ui`: the MLflow UI on this project's runs; and `hpo.open_ui`, which starts it next to a script or a notebook."""
+"""`ui` and `hpo.open_ui`: serve the MLflow UI, or optuna-dashboard, on this project's studies."""
 
 import atexit
 import contextlib
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hpo.config.study_config import StudyConfig
     from hpo.track.addresses import Page, TrackedStudy
 
-_OTHERS_HERE = (
-    "note: other users of this machine may reach port {port}, and then read and delete runs, without a password; "
+_LOCAL_USERS_NOTE = (
+    "note: other users of this machine can reach port {port}, and read and delete runs without a password; "
     "--password asks for one"
 )
 _DEFAULT_URI = "sqlite:///mlflow.db"
@@ -35,9 +35,9 @@ class Server(Fields):
     """A server that runs until it is closed, or until this process ends.
 
     Attributes:
-        address: to open in a browser.
-        pages: the addresses of its further pages, by what is there.
-        login: user and password, where it asks for them.
+        address: the address to open in a browser.
+        pages: the addresses of further pages, by title.
+        login: user name and password, if the server asks for them; else None.
     """
 
     address: str
@@ -45,17 +45,17 @@ class Server(Fields):
     login: str | None = None
     _wait: Callable[[], int] = field(default=lambda: 0, repr=False)
     _close: Callable[[], Any] = field(default=lambda: None, repr=False)
-    # What a shell opens, where it does: the address with its secrets.
+    # The address with its secrets, which a shell opens in a browser; empty = it opens none.
     _opens: str = field(default="", repr=False)
 
     def wait(self) -> int:
-        """Open it in a browser, if there is a screen; return its exit code when it has ended."""
+        """Open the address in a browser, if there is a screen; wait for the end and return the exit code."""
         if self._opens and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
             webbrowser.open(self._opens)
         return self._wait()
 
     def close(self) -> None:
-        """End it."""
+        """End the server."""
         self._close()
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def ui(
         Sequence[str],
         Word(
             "STUDY",
-            "open the page of this study, or of several: names under runs/, or folders; without one all studies",
+            "open the page of these studies: names under runs/, or folders (default: all studies)",
             collect=list,
         ),
     ] = (),
@@ -86,28 +86,28 @@ def ui(
     expose: bool = False,
     password: bool = False,
 ) -> Server:
-    """Open the MLflow UI on this project's runs, on the loopback address.
+    """Serve the MLflow UI on this project's runs, on the loopback address, and open it in a browser.
 
     Args:
-        study: the same, of one study.
-        port: where it listens (default: 5000).
-        uri: MLflow store to show (where the study is tracked, MLFLOW_TRACKING_URI, or sqlite:///mlflow.db).
+        study: the same as STUDY, for one study.
+        port: the port to listen on (default: 5000).
+        uri: the MLflow store to show (default: the study's store, else MLFLOW_TRACKING_URI or sqlite:///mlflow.db).
         optuna: show the study's record in optuna-dashboard instead.
         browser: only print the address.
-        host: another address to listen on (default: 127.0.0.1).
-        expose: let others in: needed for an address that is not loopback.
-        password: let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made.
+        host: the address to listen on (default: 127.0.0.1).
+        expose: allow access from other machines; needed with --host.
+        password: ask for a password: MLFLOW_TRACKING_PASSWORD, or a new one, which is printed.
 
     Raises:
-        hpo.HpoError: there are no runs yet, the port is taken, or others could reach it unasked.
+        hpo.HpoError: there are no runs yet, the port is in use, or other machines could reach it without --expose.
 
     Examples:
-        hpo ui                                   all studies in mlflow.db, or where MLFLOW_TRACKING_URI says
+        hpo ui                                   all studies in mlflow.db, or in MLFLOW_TRACKING_URI
         hpo ui digits                            the trials of one study, best first, with charts
         hpo ui digits reviews                    the trials of several, and the studies side by side
         hpo ui digits --optuna                   the same study in optuna-dashboard, from its record
-        hpo ui --password                        asks for a password, where others use this machine too
-        hpo ui --host 10.0.0.5 --expose          for others: there is no password, they may delete what they see
+        hpo ui --password                        asks for a password, on a machine with other users
+        hpo ui --host 10.0.0.5 --expose          for other machines, without a password: they can delete runs
     """
     names = list(dict.fromkeys([*studies, *filter(None, [study])]))
     if not 1 <= port <= 65535:
@@ -115,32 +115,31 @@ def ui(
     if optuna:
         refuse_without_effect({"--password": password, "--uri": uri}, "with --optuna, which shows the study's record")
         if len(names) != 1:
-            raise TrackError("--optuna: must come with one study, whose record it shows; give --study NAME")
+            raise TrackError(f"--optuna: shows the record of one study, given {len(names)}; give --study NAME")
     _refuse_exposure(host, port, expose, password, optuna)
-    open_at = _Announced(host, port, browser)
-    return _record_server(names[0], open_at) if optuna else _mlflow_server(names, uri, open_at, expose, password)
+    address = _ServerAddress(host, port, browser)
+    return _record_server(names[0], address) if optuna else _mlflow_server(names, uri, address, expose, password)
 
 
 def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna: bool) -> None:
-    """Raise TrackError if others could reach the server without --expose; with it print what they may do."""
+    """Raise TrackError if other machines could reach the server without --expose; with it, print what they can do."""
     from hpo.track.servers import LOOPBACK
 
     if host in LOOPBACK:
-        refuse_without_effect({"--expose": expose}, f"on {host}, which nobody else reaches, without --host")
+        refuse_without_effect({"--expose": expose}, f"on {host}, which other machines cannot reach, without --host")
         return
-    what = "and reads along sees the password: nothing is encrypted"
+    rights = f"the password for port {port} is sent unencrypted"
     if not password:
-        may = "read the study, and change nothing" if optuna else "read every run and model, and change or delete them"
-        what = f"may {may}, without a password"
-    rights = f"whoever reaches port {port} {what}"
+        allowed = "read the study" if optuna else "read, change and delete all runs and models"
+        rights = f"everyone who reaches port {port} can {allowed}, without a password"
     if not expose:
         raise TrackError(f"--host: {host} is not loopback: {rights}; give --expose to allow this")
     say(f"warning: exposed on {host}: {rights}")
 
 
 @dataclass(frozen=True)
-class _Announced:
-    """Where a server listens, and whether a browser opens it."""
+class _ServerAddress:
+    """The address that a server listens on, and whether to open it in a browser."""
 
     host: str
     port: int
@@ -161,23 +160,25 @@ class _Announced:
             raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
 
     def server(self, pages: "Sequence[Page]", at: str = "") -> Server:
-        """Return a server with these pages, the first as its address; `at` is that of one which is there already."""
-        begin = at or self.address
-        shown = hide_secrets(begin, {})
+        """Return a server with these pages, the first as its address; `at` is the address of a running server."""
+        base = at or self.address
+        redacted = hide_secrets(base, {})
         first, *further = pages
         if first.what:
             say(f"note: {first.what}")
-        others = {page.what: f"{shown}/{page.address}" for page in further}
-        opens = f"{begin}/{first.address}" if self.in_browser else ""
-        return Server(f"{shown}/{first.address}", others, _opens=opens)
+        others = {page.what: f"{redacted}/{page.address}" for page in further}
+        opens = f"{base}/{first.address}" if self.in_browser else ""
+        return Server(f"{redacted}/{first.address}", others, _opens=opens)
 
 
 def say(text: str) -> None:
-    """Say something for people next to what is printed."""
+    """Print a line for people on standard error."""
     sys.stderr.write(f"{text}\n")
 
 
-def _mlflow_server(names: Sequence[str], uri: str | None, place: _Announced, expose: bool, password: bool) -> Server:
+def _mlflow_server(
+    names: Sequence[str], uri: str | None, place: _ServerAddress, expose: bool, password: bool
+) -> Server:
     from hpo.track import servers
 
     if password:
@@ -185,20 +186,20 @@ def _mlflow_server(names: Sequence[str], uri: str | None, place: _Announced, exp
     of_environment = None if names or uri else os.environ.get(MLFLOWS_OWN["uri"])
     at, tracked = _tracked(names, uri) if names else (uri or of_environment or _DEFAULT_URI, [])
     if not tracked and at.startswith("sqlite:///") and not Path(at.removeprefix("sqlite:///")).exists():
-        raise TrackError(f"ui: there are no runs yet in {at}; start some with `hpo search`")
+        raise TrackError(f"ui: {at} has no runs yet; start a search with `hpo search`")
     if of_environment:
         say(f"MLflow: {hide_secrets(at, {})} ({MLFLOWS_OWN['uri']})")
     if at.startswith(("http://", "https://")):
-        # A server shows its runs itself.
+        # An MLflow server has its own UI.
         return place.server(_pages(at, tracked), at.rstrip("/"))
     if not password and (process := servers.serving(place.host, place.port, {servers.STORE: at})) is not None:
-        say(f"note: process {process} serves this store already; this is where")
+        say(f"note: process {process} serves this store already, at this address")
         return place.server(_pages(at, tracked))
     place.refuse_taken_port()
     if not password and not expose:
-        say(_OTHERS_HERE.format(port=place.port))
+        say(_LOCAL_USERS_NOTE.format(port=place.port))
     say("starting MLflow ...")
-    # In this order: a look into the store sets variables of MLflow.
+    # In this order, because reading the store sets environment variables of MLflow.
     (command, environment), pages = servers.mlflow_server(at, place.host, place.port), _pages(at, tracked)
     with contextlib.ExitStack() as stack:
         login = None
@@ -208,13 +209,13 @@ def _mlflow_server(names: Sequence[str], uri: str | None, place: _Announced, exp
             environment |= variables
         child = stack.enter_context(servers.running(command, environment, place.host, place.port))
         if (code := child.poll()) is not None:
-            raise TrackError(f"ui: MLflow's server ended with exit code {code}; its lines above say why")
+            raise TrackError(f"ui: MLflow's server ended with exit code {code}; see its output above")
         server = place.server(pages)
         return replace(server, login=login, _wait=until_interrupted(child.wait), _close=stack.pop_all().close)
 
 
-def _record_server(name: str, place: _Announced) -> Server:
-    """Return a server of a study's record in optuna-dashboard."""
+def _record_server(name: str, place: _ServerAddress) -> Server:
+    """Return an optuna-dashboard server for a study's record."""
     from hpo.track.addresses import Page
     from hpo.track.servers import application_server, load_dashboard
 
@@ -228,7 +229,7 @@ def _record_server(name: str, place: _Announced) -> Server:
 
 
 def until_interrupted(serve: Callable[[], int | None]) -> Callable[[], int]:
-    """Return what serves until Ctrl-C, by which a server is meant to end: its exit code is 0 then."""
+    """Return a function that serves and returns the exit code: 0 after Ctrl-C, the normal end of a server."""
 
     def wait() -> int:
         try:
@@ -241,7 +242,7 @@ def until_interrupted(serve: Callable[[], int | None]) -> Callable[[], int]:
 
 
 def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[TrackedStudy]]":
-    """Return the store that studies are tracked in, and what they are known by there."""
+    """Return the store of these studies, and their identity in it."""
     from hpo.track.addresses import TrackedStudy
     from hpo.track.make import tracking_uri
     from hpo.track.store import refuse_unsent
@@ -250,20 +251,19 @@ def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[Tracke
     for name in names:
         config, _, _, notes = _record(name)
         if given is None and config.track.name == "none":
-            send = f"send it with `hpo sync {name}`, then give --uri"
-            raise TrackError(f"--study: '{name}' is not tracked; {send}")
+            raise TrackError(f"--study: '{name}' is not tracked; send it with `hpo sync {name}`, then give --uri")
         uri = given or tracking_uri(config)
         uris[uri] = name
         refuse_unsent(uri, notes["id"], name)
         found.append(TrackedStudy(Path(name).name, notes["id"], config.study.metric, config.study.direction))
     if len(uris) > 1:
-        apart = ", ".join(f"'{name}' in {hide_secrets(uri, {})}" for uri, name in uris.items())
-        raise TrackError(f"study: {apart}; MLflow shows one store: send them with `hpo sync STUDY track.uri=...`")
+        stores = ", ".join(f"'{name}' in {hide_secrets(uri, {})}" for uri, name in uris.items())
+        raise TrackError(f"study: must be in one MLflow store, given {stores}; use `hpo sync STUDY track.uri=...`")
     return uri, found
 
 
 def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
-    """Return what is shown of a store: some studies, or all."""
+    """Return the pages of a store: of these studies, or without any of all studies."""
     from hpo.track.addresses import pages_of_all, pages_of_several, pages_of_study
 
     if not studies:
@@ -272,7 +272,7 @@ def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
 
 
 def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
-    """Return a study's configuration, where its record is, its number there, and its notes."""
+    """Return a study's configuration, the URL of its record, its number there, and its notes."""
     from hpo.study.files.folder import find_study
     from hpo.trials.record.storage import look_up
 
@@ -294,21 +294,23 @@ def open_ui(
 ) -> Server:
     """Start the MLflow UI on the loopback address, as `hpo ui` does, and return when it answers.
 
-    It runs in a process of its own, because a look into MLflow's store changes variables of the process.
+    It runs in a separate process, because reading MLflow's store changes environment variables of the process.
 
-    Args: study: whose trials are opened; of several, side by side; None = all studies. port: where it listens. uri:
-        the store; None = mlflow.db, or where the study is tracked. optuna: show the study's record in
-        optuna-dashboard instead. host: another address to listen on, which needs `expose`. expose: let others in.
-        password: let in only who knows it, 12 characters or more, with the user name `hpo`; None = all who reach
-        the
-            port.
+    Args:
+        study: the study, or a list of studies, to open; None = all studies.
+        port: the port to listen on.
+        uri: the MLflow store; None = the study's store, else mlflow.db.
+        optuna: show the study's record in optuna-dashboard instead.
+        host: another address to listen on; needs `expose`.
+        expose: allow access from other machines.
+        password: the password for the user name `hpo`, 12 characters or more; None = no password.
 
     Raises:
-        TrackError: there are no runs yet, or the port is taken.
+        TrackError: there are no runs yet, or the port is in use.
     """
-    asked = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
+    flags = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
     options = {"--uri": uri, "--port": port, "--host": host}
-    words = [flag for flag, is_asked in asked.items() if is_asked]
+    words = [flag for flag, is_set in flags.items() if is_set]
     words += [f"{option}={value}" for option, value in options.items() if value is not None]
     words += [study] if isinstance(study, str) else study or ()
     environment = {} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}
@@ -316,7 +318,7 @@ def open_ui(
 
 
 def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
-    """Start a command of `hpo` that serves, in a process that ends with this one; TrackError with its own error."""
+    """Start a serving command of `hpo` in a process that ends with this one; TrackError with the command's error."""
     process = subprocess.Popen(
         python("hpo", *words, "--no-browser", "--json"),
         stdin=subprocess.DEVNULL,
@@ -330,11 +332,11 @@ def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
         process.terminate()
         process.wait()
 
-    # It is printed once the page answers.
-    said = json.loads(next(iter(process.stdout or ()), "{}"))
-    if "address" not in said:
+    # The command prints its result once the page answers.
+    result = json.loads(next(iter(process.stdout or ()), "{}"))
+    if "address" not in result:
         process.wait()
-        why = said.get("error", f"it ended with exit code {process.returncode}; `hpo {words[0]}` says why")
-        raise TrackError(why.removeprefix("--"))
+        error = result.get("error", f"it ended with exit code {process.returncode}; `hpo {words[0]}` says why")
+        raise TrackError(error.removeprefix("--"))
     atexit.register(close)
-    return Server(**said, _wait=process.wait, _close=close)
+    return Server(**result, _wait=process.wait, _close=close)

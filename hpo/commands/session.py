@@ -1,4 +1,4 @@
-"""`hpo.open` and its session: a study whose trials are asked for and told, and trained elsewhere."""
+"""`hpo.open` and its session: ask-and-tell for a study that is trained elsewhere."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -28,22 +28,23 @@ if TYPE_CHECKING:
 
 
 class AskedTrial:
-    """A trial that was asked for: what to train, and its learning curve; `trial["training.lr"]` is one value.
+    """A trial to train elsewhere: its values and its learning curve. `trial["training.lr"]` is one value.
 
     Attributes:
         study: the name of its study.
-        reference: what commands call that.
-        trial: its number, from 0; in Python `number`.
-        point: the values of what is searched, by dotted key.
-        config: the whole configuration with them, as `hpo.search` gives it to a function; in JSON secrets by name.
-        seed: for all randomness of the training.
-        scale: at which of the study's scales, from 1; 0 where it has none.
-        changes: what that scale changes of the configuration, by dotted key.
-        amount: how far to train, counted from the start, such as epochs, under a strategy that trains by amounts; None
-            = to the end.
-        continues: the number of the earlier trial of the same point that it goes on from; None = from the start.
-        trained: how far that was trained.
-        metrics: what is to be told of it: the metrics in their order, then what else has a limit or is measured.
+        reference: the study's name for commands: the name under runs/, or the folder.
+        trial: the trial's number, from 0; in Python `number`.
+        point: the values of the searched hyperparameters, by dotted key.
+        config: the complete configuration, as `hpo.search` gives it to a function; in JSON, secrets as the names of
+            their variables.
+        seed: the seed for all randomness of the training.
+        scale: the number of its scale, from 1; 0 = the study has no scales.
+        changes: the changes of the configuration at that scale, by dotted key.
+        amount: how far to train, counted from the start, such as epochs, under a strategy that trains partially;
+            None = fully.
+        continues: the number of the earlier trial to continue, which has the same point; None = start anew.
+        trained: how far that trial was trained.
+        metrics: the numbers to report: the metrics in their order, then limited and measured numbers.
     """
 
     def __init__(self, outside: OutsideSession, task: Task, objects: Objects) -> None:
@@ -69,13 +70,12 @@ class AskedTrial:
         return at_path(self.config, path)
 
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
-        """Add a point to the learning curve, and write it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
+        """Add a point to the learning curve, and record it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
 
-        Its place, `epoch` or else `step`, is later than that of the report before; without one, reports are counted on
-        from `trained`.
+        Each `epoch` (or `step`) must be larger than the one before. Without one, reports are counted from `trained`.
 
         Raises:
-            hpo.HpoError: the trial was told before, its place is not later, or these are no numbers.
+            hpo.HpoError: the trial has a result already, its epoch or step is not larger, or a value is no number.
         """
         try:
             reported = point_of(self._metric, point, step, numbers)
@@ -85,34 +85,34 @@ class AskedTrial:
 
     @property
     def should_stop(self) -> bool:
-        """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then tells it as stopped."""
+        """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then records it as stopped."""
         return self._outside.asking.stops(self.number)
 
     def number_in(self, outside: OutsideSession) -> int:
-        """Return its number; ConfigError where it was asked for in another study than this one."""
+        """Return its number; ConfigError if it belongs to another study."""
         if self._outside.study_id != outside.study_id:
             raise ConfigError(
-                f"trial {self.number}: is one of study '{self._outside.study.reference}', and was told to "
-                f"'{outside.study.reference}'; tell it where it was asked for"
+                f"trial {self.number}: must be of study '{outside.study.reference}', given one of study "
+                f"'{self._outside.study.reference}'; tell it in that session"
             )
         return self.number
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `hpo ask --json` prints: objects as the study's files hold them, secrets by their names."""
+        """Return the fields that `hpo ask --json` prints: objects in their JSON form, secrets by name."""
         names = ("study", "reference", "seed", "scale", "changes", "amount", "continues", "trained", "metrics")
         return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
 
     @property
     def text(self) -> str:
-        """Its values, with what its scale changes, how far it is trained where that is said, and what tells it."""
+        """Its values, with the changes of its scale, how far to train it, and the command that reports its result."""
         further = f" from {self.trained}, where trial {self.continues} ended" if self.trained else ""
-        amount = "" if self.amount is None else f", to be trained to {self.amount}{further}"
+        amount = "" if self.amount is None else f", train it to {self.amount}{further}"
         values = (f"  {key} = {value}" for key, value in {**self.point, **self.changes}.items())
         then = f"then: hpo tell {self.reference} {self.number} {' '.join(f'{name}=VALUE' for name in self.metrics)}"
         return "\n".join(map(printable, [f"trial {self.number}{amount}", *values, then]))
 
     def show(self) -> None:
-        """Print its text."""
+        """Print the text."""
         print(self.text)
 
     def __repr__(self) -> str:
@@ -120,10 +120,10 @@ class AskedTrial:
 
 
 class Session:
-    """A study that is asked and told, until it is closed; `for trial in session` asks until there is no further trial.
+    """An open study for ask-and-tell. `for trial in session` yields trials until there are no more.
 
-    Each answer is written to the study's record before `tell` returns. While it is open, no other process can ask or
-    tell, and it is used in the thread that opened it. Used with `with`, or closed by `close`.
+    `tell` writes each result to the study's record before it returns. While the session is open, no other process can
+    ask or tell. Use it in the thread that opened it, in a `with` block, or call `close`.
     """
 
     def __init__(self, study: PreparedStudy, objects: Objects | None = None, **options: Any) -> None:
@@ -133,76 +133,76 @@ class Session:
 
     @property
     def study(self) -> "Study":
-        """The study, as `hpo.load` returns it: its trials, best, figures and report."""
+        """The study, as `hpo.load` returns it."""
         from hpo.commands.study import Study
 
         self._outside.refuse_elsewhere()
         return Study(self._folder)
 
     def ask(self) -> AskedTrial:
-        """Return a new trial, proposed from what was told so far, and counted by the budget.
+        """Return a new trial, proposed from the results so far; it uses budget.
 
         Raises:
-            hpo.NoTrialError: the budget or the space is used up; or the strategy waits until what is open is told, as
-                at the end of a round. One line says which.
+            hpo.NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials,
+                as at the end of a round. The message says which.
         """
         return self.open_trial(self._outside.ask())
 
     def add(self, point: Mapping[str, Any]) -> None:
-        """Let a point of your own be asked for next, by dotted key; what it leaves out has its default.
+        """Add a point of your own, by dotted key, as the next trial; keys that it leaves out get their defaults.
 
         Raises:
-            hpo.HpoError: it is none of the space, or was tried or added before.
+            hpo.HpoError: the point is outside of the space, or was tried or added before.
         """
         self._outside.add(point)
 
     def tell(
         self, trial: AskedTrial | int, result: Any = None, *, error: str | BaseException | None = None
     ) -> dict[str, Any]:
-        """Write what came of an open trial, and return what it is now: `state`, `score` and `error`.
+        """Record the result of an open trial, and return its `state`, `score` and `error`.
 
         Args:
-            trial: it, or its number.
-            result: the score; a dict of numbers with the metrics, and if you like `seconds`, how long it took; or with
-                several metrics their values in order. None = of what was reported the best, or with `score="last"` the
-                last; a trial that `should_stop` becomes a stopped one. A metric that is NaN or infinite is a failure.
-            error: why it failed, as a text or an exception; it has no result then.
+            trial: the trial, or its number.
+            result: the score; or a dict of the metrics, optionally with `seconds`, the training time; or the values of
+                several metrics in their order. None = the best reported value, or the last with `score="last"`; a trial
+                that `should_stop` is then stopped. With a metric that is NaN or infinite the trial fails.
+            error: the error of a failed trial, as a text or an exception; give no result then.
 
         Raises:
-            hpo.HpoError: the trial is not open or another study's, or a metric is missing. Nothing was written.
+            hpo.HpoError: the trial is not open or of another study, or a metric is missing. Nothing was written.
         """
         number = trial.number_in(self._outside) if isinstance(trial, AskedTrial) else trial
         if result is not None and error is not None:
-            raise ConfigError("error: a trial that failed has no result; give one of both")
+            raise ConfigError("error: a failed trial has no result; give a result or an error, not both")
         self._outside.asking.tell(number, result, error)
-        told = self._outside.record.trial(number)
-        return {"state": told.state, "score": told.score, "error": told.outcomes[0].error}
+        ended = self._outside.record.trial(number)
+        return {"state": ended.state, "score": ended.score, "error": ended.outcomes[0].error}
 
     @property
     def open_trials(self) -> list[AskedTrial]:
-        """The trials that were asked for, here or in an earlier session, and not told; each may still be told."""
+        """The trials without a result, of this session and of earlier ones; each can still be told."""
         return [self.open_trial(number) for number in sorted(self._outside.asking.open)]
 
     def open_trial(self, number: int) -> AskedTrial:
-        """Return one of them; StudyError where it is none."""
+        """Return an open trial by its number; StudyError if it is not open."""
         return AskedTrial(self._outside, self._outside.asking.task(number), self._objects)
 
     @property
     def is_over(self) -> bool:
-        """Whether no trial is open, and none can be asked for; it takes as long as a question."""
+        """Whether no trial is open, and none can be asked for; it takes as long as `ask`."""
         return self._outside.is_over
 
     @property
     def best(self) -> "Best":
-        """The best so far; StudyError where no trial is complete within the limits."""
+        """The best trial so far; StudyError if no trial is complete and within the limits."""
         return self.study.best
 
     def close(self) -> None:
-        """Write the report, send what MLflow lacks, and let other processes ask and tell; once."""
+        """Write the report, send missing trials to MLflow, and release the study for other processes."""
         self._outside.close()
 
     def __iter__(self) -> Iterator[AskedTrial]:
-        """Yield trials until there is no further one; NoTrialError where the strategy waits for those that are open."""
+        """Yield trials until there are no more; NoTrialError if the strategy waits for the results of open trials."""
         while True:
             try:
                 yield self.ask()
@@ -237,29 +237,29 @@ def open(  # noqa: A001 -- it is called hpo.open
     seed: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Session:
-    """Open a study whose trials are asked for and told: they are trained elsewhere, by whatever means.
+    """Open a study for ask-and-tell: you train its trials by any means, and report the results.
 
-    A new study, or one that exists unchanged, which goes on: what was asked for and not told is still open. It is a
-    study as every other: record, report, MLflow, `hpo compare`.
+    Create the study, or continue it if it exists unchanged; its open trials stay open. The study is like any other:
+    it has a record, a report and runs in MLflow, and works with `hpo compare`.
 
     Args:
-        space: as of `hpo.search`; None = that of the study of this name, which exists.
-        name: the study's, a folder under runs/.
-        config, trials, strategy, metric, direction, limits, measured, choose, scales, score, seed, settings: as of
-            `hpo.search`; of a study that exists and whose space is not given only `trials` and `settings`.
+        space: the search space, as in `hpo.search`; None = the space of the existing study of this name.
+        name: the study's name, a folder under runs/.
+        config, trials, strategy, metric, direction, limits, measured, choose, scales, score, seed, settings: as in
+            `hpo.search`; without space, only `trials` and `settings`.
 
     Returns:
-        The session, which has the study's lock until it is closed.
+        The session, which holds the study's lock until it is closed.
 
     Raises:
-        hpo.HpoError: something given cannot be, or another process has the study; nothing was created.
+        hpo.HpoError: an argument is not allowed, or another process has the study open. Nothing was created.
     """
-    asked: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
-    asked |= {"limits": limits, "measured": measured, "choose": choose, "scales": scales}
+    arguments: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
+    arguments |= {"limits": limits, "measured": measured, "choose": choose, "scales": scales}
     strategy = "ladder" if strategy is None and scales is not None else strategy
-    settings = settings_of(settings, metric, **asked)
+    settings = settings_of(settings, metric, **arguments)
     if space is None:
-        refuse_without_effect({"config": config, "strategy": strategy}, "on a study that exists, without space")
+        refuse_without_effect({"config": config, "strategy": strategy}, "on an existing study, without space")
         folder = find_study(name)
         return Session(load_study(name, changed_config(folder, settings)))
     plain, references = plain_config(config)
@@ -267,5 +267,5 @@ def open(  # noqa: A001 -- it is called hpo.open
     plain = {} if plain is None else plain
     searched, constants = objects.space(space_of(space), plain), objects.config(plain)
     settings = {"dispatch": "local", "study.name": name, **settings}
-    made = made_config(OUTSIDE, searched, constants, references, strategy, settings)
-    return Session(prepare_study(with_its_trials(made)), objects)
+    study = made_config(OUTSIDE, searched, constants, references, strategy, settings)
+    return Session(prepare_study(with_its_trials(study)), objects)

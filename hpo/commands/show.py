@@ -1,6 +1,6 @@
-"""`list`, `show` and `logs`: what is known of studies, of one of their trials, and what their trainings printed.
+"""`list`, `show` and `logs`: print studies, a trial, and the output of trainings.
 
-Looking opens no record but that of the one study that is shown, and of searches that were killed; it changes nothing.
+These commands change nothing. They open only the record of the study that they show, and of searches that were killed.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,15 +57,15 @@ FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
     "error": ("text", lambda view: view.error),
     "folder": ("text", lambda view: str(view.folder)),
 }
-"""The fields of each study in a list, with their kinds and values; docs/reference/json.md says what they are."""
+"""The fields of each study in a list, with their kinds and values; docs/reference/json.md describes them."""
 
 _KINDS = {name: kind for name, (kind, _) in FIELDS.items()}
 
 _COLUMNS = ("study", "state", "done", "best", "expected", "metric", "strategy", "data", "test", "size", "user", "date")
-# On a narrow terminal these are left out, the first one first.
-_LEAST = ("size", "expected", "data", "user", "strategy", "test", "date")
-# Characters of a log's last line.
-_MOST_OF_A_LINE = 100
+# The columns that a narrow terminal drops, in this order.
+_OPTIONAL_COLUMNS = ("size", "expected", "data", "user", "strategy", "test", "date")
+# The number of printed characters of a log's last line.
+_MAX_LINE_LENGTH = 100
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Studies:
     """The studies in a folder.
 
     Attributes:
-        in: the folder in which they are, in Python `folder`.
-        studies: [each of them](json.md#a-study), the one that began last first; what only its record has (`objective`,
-            `limits`, `points`, `front`, `running`, `failures`, `cautions`, ...) is `null` or empty.
+        in: the folder; in Python `folder`.
+        studies: [each study](json.md#a-study), the newest first. Fields that need the record (`objective`, `limits`,
+            `points`, `front`, `running`, `failures`, `cautions`, ...) are `null` or empty.
     """
 
     folder: Path
@@ -84,7 +84,7 @@ class Studies:
 
     @property
     def table(self) -> "pd.DataFrame":
-        """A row for each, with a column for each field of `--where`; `since` and `date` are times in UTC."""
+        """One row per study, with a column for each field of `--where`; `since` and `date` are times in UTC."""
         import pandas as pd
 
         table = pd.DataFrame([*map(_row, self.studies)], columns=[*FIELDS])
@@ -93,13 +93,14 @@ class Studies:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return where they are, and each of them."""
+        """Return the folder and the studies."""
         return {"in": self.folder.absolute(), "studies": [view.to_dict() for view in self.studies]}
 
     def __str__(self) -> str:
         if not self.studies:
-            return f"no study in {self.folder}{' fits' if self._is_filtered else ': start one with `hpo search`'}"
-        table = table_text(_COLUMNS, ([*list_texts(view).values()] for view in self.studies), least=_LEAST)
+            hint = " fits the condition" if self._is_filtered else "; start one with `hpo search`"
+            return f"no study in {self.folder}{hint}"
+        table = table_text(_COLUMNS, ([*list_texts(view).values()] for view in self.studies), least=_OPTIONAL_COLUMNS)
         errors = (f"{each.study}: {each.error}" for each in self.studies if each.state in ("failed", "unreadable"))
         return "\n".join([table, *map(printable, errors)])
 
@@ -112,13 +113,13 @@ class Details:
     """A study, or one of its trials, at one moment.
 
     Attributes:
-        of: all that is known of it.
+        of: the view of the study or trial.
     """
 
     of: "StudyView | TrialDetails"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields."""
+        """Return the fields of the view."""
         return self.of.to_dict()
 
     def __str__(self) -> str:
@@ -129,15 +130,15 @@ class Details:
 
 @dataclass(frozen=True)
 class Log(Fields):
-    """What one training printed.
+    """The output of one training.
 
     Attributes:
-        trial: its trial.
-        task: which of its trainings: `fold_0`, or `final` for the winner's model.
-        path: the file.
-        lines: how many there are.
-        last: the last line with something in it.
-        text: all of it, or its end; `null` where the logs of all trials are listed.
+        trial: the number of its trial.
+        task: the name of the training: `fold_0`, or `final` for the winner's model.
+        path: the log file.
+        lines: the number of lines.
+        last: the last line that is not blank.
+        text: the text, or its end; `null` in the list of all trials.
     """
 
     trial: int
@@ -150,12 +151,12 @@ class Log(Fields):
 
 @dataclass(frozen=True)
 class Logs(Fields):
-    """What the trainings of a study printed.
+    """The output of the trainings of a study.
 
     Attributes:
-        study: its name.
-        folder: where it is.
-        logs: of each training, as below.
+        study: the study's name.
+        folder: the study's folder.
+        logs: the fields below, for each training.
     """
 
     study: str
@@ -164,12 +165,12 @@ class Logs(Fields):
 
     @property
     def text(self) -> str:
-        """What the trainings of the trial printed, one after another."""
+        """The output of the trainings of the trial, one after another."""
         return "".join(f"{log.text}\n" for log in self.logs if log.text)
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{short_path(log.path)}  {log.lines} lines  {log.last[:_MOST_OF_A_LINE]}"
+            f"{short_path(log.path)}  {log.lines} lines  {log.last[:_MAX_LINE_LENGTH]}"
             if log.text is None
             else f"== {short_path(log.path)}\n{log.text}"
             for log in self.logs
@@ -184,20 +185,20 @@ def studies(
     """List the studies under runs/, or in another folder: state, trials, best, strategy, data, size, user, date.
 
     Args:
-        in_: where they are (default: runs).
-        where: which of them; see below.
-        sort: by which field; -FIELD from high to low (default: -date).
+        in_: the folder of the studies (default: runs).
+        where: list only the studies that fit this condition; see below.
+        sort: the field to sort by; -FIELD sorts from high to low (default: -date).
 
     Raises:
-        hpo.HpoError: there is no such folder, or field, or the condition cannot be read.
+        hpo.HpoError: the folder or a field does not exist, or the condition cannot be read.
 
     Examples:
         hpo list                                                    all studies under runs/, the newest first
         hpo list --where 'state=running or state=interrupted'
         hpo list --where 'strategy=evolutionary and score>0.9' --sort -score
-        hpo list --where 'state=running and user=ada'                what a colleague runs here
+        hpo list --where 'state=running and user=ada'                running studies of a colleague
         hpo list --where 'data~digits and date>=2026-11 and test!=none'
-        hpo list --in studies                                       those that were published
+        hpo list --in studies                                       published studies
         hpo list --json                                             for programs
 
     Fields:
@@ -213,7 +214,7 @@ def studies(
     by = None if sort is None else known_field(sort.removeprefix("-"), _KINDS, "sort")
     rows: list[tuple[dict[str, Any], StudyView]] = []
     for path in listed_in(folder):
-        # It may be removed meanwhile.
+        # Another process may remove the study meanwhile.
         with suppress(FileNotFoundError):
             view = replace(view_in_list(path), size=size_of(path))
             rows.append((_row(view), view))
@@ -226,19 +227,19 @@ def studies(
 
 
 def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Details:
-    """Show one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial.
+    """Show a study, running or not: state, best trial, running trials, failures, cautions; or show one trial.
 
     Args:
         trial: show this trial.
 
     Raises:
-        hpo.HpoError: there is no such study, or it has no such trial.
+        hpo.HpoError: the study or the trial does not exist.
 
     Examples:
-        hpo show digits                   also while it runs; nothing of it is run, created or changed
-        hpo show studies/digits_grid      one that was published
+        hpo show digits                   also while it is running; read-only
+        hpo show studies/digits_grid      a published study
         hpo show digits --trial 7         its configuration, scores, curves, logs and seeds
-        hpo show s3://bucket/digits       as of its last copy there (study.mirror), from any machine
+        hpo show s3://bucket/digits       the last copy in its mirror (study.mirror), from any machine
         hpo show digits --json            for programs
     """
     from hpo.study.view.one_trial import read_trial
@@ -254,18 +255,18 @@ def logs(
     *,
     tail: Annotated[int | None, Word("N")] = None,
 ) -> Logs:
-    """Show what the trainings of a study printed, which is kept; with dispatch=local what Python code printed.
+    """Show the output of a study's trainings; with dispatch=local only the output of Python code is recorded.
 
     Args:
-        trial: its number; left out: a line per training.
-        tail: the last N lines of each (default: all).
+        trial: the trial's number (default: list all trainings with output).
+        tail: the last N lines of each training (default: all).
 
     Raises:
-        hpo.HpoError: there is no such trial, or nothing was printed.
+        hpo.HpoError: the trial does not exist, or its trainings printed nothing.
 
     Examples:
-        hpo logs digits                   which trainings printed something, and their last lines
-        hpo logs digits 3                 all that trial 3 printed
+        hpo logs digits                   the trainings with output, and their last lines
+        hpo logs digits 3                 the whole output of trial 3
         hpo logs digits 3 --tail 50       the last 50 lines of each of its trainings
         hpo logs digits 3 --json          for programs
     """
@@ -292,5 +293,5 @@ def _row(view: StudyView) -> dict[str, Any]:
 
 
 def _time(seconds: float | None) -> str | None:
-    """Return a time of this machine in ISO 8601, with its distance to UTC."""
+    """Return a time in ISO 8601, in this machine's time zone with its UTC offset."""
     return None if seconds is None else datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")

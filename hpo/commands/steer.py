@@ -1,7 +1,7 @@
-"""`stop`, `add`, `retry`, a larger budget, and `note`: what users do to a search, also while it runs.
+"""`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, also while it is running.
 
-Each of these actions but a note is written to the study's record with its place before it takes effect, so that
-resume, replay and reproduction repeat it; the report lists it.
+Each action except a note is written to the study's record, with its place on the clock, before it takes effect. So
+resume, replay and reproduce repeat it, and the report lists it.
 """
 
 import os
@@ -21,19 +21,19 @@ from hpo.study.files.user_notes import UserNote, add_note, read_notes, tags
 from hpo.study.view.latest import latest_status
 from hpo.trials.record.user_actions import AddedPoint
 
-# What a running search takes: with another budget its trials stay the same.
+# The keys of `study` that a running search can change: another budget leaves its trials the same.
 BUDGET = ("trials", "minutes")
 
 
 @dataclass(frozen=True)
 class Answer(Fields):
-    """The answer of a search to an action of the user.
+    """The answer of a search to a user action.
 
     Attributes:
-        study: as it was given.
+        study: the study as given.
         says: the answer.
-        trial: the trial that was given; `null` = the search, or all trials that failed.
-        point: the hyperparameters that were given to `add`; else `null`.
+        trial: the trial as given; `null` = the whole search, or all failed trials.
+        point: the point as given to `add`; else `null`.
     """
 
     study: str
@@ -48,44 +48,44 @@ class Answer(Fields):
 def stop(
     study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None, *, now: bool = False
 ) -> Answer:
-    """End a search once its running trials have ended, at once, or one of its trials, from any terminal.
+    """End a running search after its running trials, or at once; or stop one of its trials.
 
     Args:
-        trial: stop this trial alone.
+        trial: stop only this trial.
         now: do not wait for the running trials.
 
     Raises:
-        hpo.HpoError: no process runs the study, or the trial does not run.
+        hpo.HpoError: the study or the trial is not running.
 
     Examples:
-        hpo stop digits               begins no further trial, and ends when those that run have ended
-        hpo stop digits --now         as Ctrl-C: states are saved, and unfinished trials go on with `hpo resume`
-        hpo stop digits --trial 7     this trial alone, where it is; it is never the winner, and the search goes on
+        hpo stop digits               start no new trial; end after the running ones
+        hpo stop digits --now         as Ctrl-C: save states; `hpo resume` continues the unfinished trials
+        hpo stop digits --trial 7     stop only this trial; it cannot win, and the search continues
     """
     folder = find_study(str(study))
     holder = folder.holder()
     if holder is None:
         raise StudyError(f"study: {folder} is not running, so there is nothing to stop")
     if trial is not None:
-        refuse_without_effect({"--now": now}, "with --trial, which is stopped at once in any case")
+        refuse_without_effect({"--now": now}, "with --trial, because a trial always stops at once")
     if now and not (holder.is_here and holder.process):
-        raise StudyError(f"--now: {holder} is on another machine; stop it there, or leave --now out")
+        raise StudyError(f"--now: {holder} is on another machine; run this command there, or leave --now out")
     if now:
         assert holder.process is not None
         os.kill(holder.process, signal.SIGINT)
-        return Answer(str(study), f"{holder} was told to stop; what it has is saved", trial)
+        return Answer(str(study), f"sent a stop signal to {holder}, which saves its results", trial)
     _refuse_past_search(folder, "stopped")
     return Answer(str(study), request(folder, "stop", {} if trial is None else {"trial": trial}), trial)
 
 
 def add(study: StudyRef, point: Point) -> Answer:
-    """Let a running or stopped search try a point of your own next.
+    """Add a point of your own to a running or stopped search, as its next trial.
 
     Args:
-        point: values of what is searched, by dotted key; what is left out has its default.
+        point: values of searched hyperparameters, by dotted key; the others get their defaults.
 
     Raises:
-        hpo.HpoError: it is none of the space, it was tried or added before, or the search has just ended.
+        hpo.HpoError: the point is outside of the space, was tried or added before, or the search has just ended.
 
     Examples:
         hpo add digits model.dropout=0.2 model.num_layers=2
@@ -105,20 +105,20 @@ def add(study: StudyRef, point: Point) -> Answer:
 
 
 def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Answer:
-    """Let a running or stopped search try its failed trials again, once their fault is fixed.
+    """Retry the failed trials of a running or stopped search, after you have fixed the cause.
 
-    Each retry is a further trial with the same point, amount and training seed. It uses no budget, and names the
-    failed trial, which stays as it is.
+    Each retry is a new trial with the same point, amount and training seed. It uses no budget. The failed trial
+    stays in the record, and the retry refers to it.
 
     Args:
-        trial: this failed trial alone (default: all that failed and were not retried).
+        trial: retry only this trial (default: all failed trials without a retry).
 
     Raises:
-        hpo.HpoError: no trial failed, or this one did not, or was retried before.
+        hpo.HpoError: no trial failed, or the given trial did not fail, or has a retry already.
 
     Examples:
-        hpo retry digits              all that failed; then `hpo resume digits`, with --allow-changes for changed code
-        hpo retry digits --trial 7    this trial alone
+        hpo retry digits              all failed trials; then `hpo resume digits`, after changes of code --allow-changes
+        hpo retry digits --trial 7    only this trial
     """
     folder = find_study(str(study))
     if folder.holder() is not None:
@@ -134,51 +134,52 @@ def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="-
 
 
 def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
-    """Say by which command a study that no process runs tries what was added."""
+    """Return the command with which a stopped study tries the added points."""
     name, status = folder.reference, latest_status(folder)
     if status.state == "open":
-        return f"`hpo ask {name}` asks for it"
+        return f"`hpo ask {name}` returns it"
     from hpo.study.additions import resume_command
 
-    goes_on, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
+    plain, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
     command = resume_command(name, new, status.done, folder.config().study, status.ended_by)
-    return f"`{command}` goes on" if command == goes_on else f"its budget is used up: `{command}` goes on"
+    return f"`{command}` continues" if command == plain else f"its budget is used up: `{command}` continues"
 
 
 def _refuse_past_search(folder: StudyFolder, what: str) -> None:
     if not is_searching(folder):
         name = folder.reference
         raise StudyError(
-            f"study: the search of {folder} is over, and what follows it is being trained, so nothing can be "
-            f"{what} now; it ends by itself (`hpo watch {name}`), `hpo stop {name} --now` stops it"
+            f"study: the search of {folder} is over and its last trainings are running, so nothing can be {what} now; "
+            f"wait for its end (`hpo watch {name}`), or stop it (`hpo stop {name} --now`)"
         )
 
 
 def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:
-    """Let a running search go on to the budget of a configuration, and return what was answered; None where none runs.
+    """Raise the budget of a running search to that of a configuration, and return the answer.
 
-    StudyError where more than the budget differs from the study's own configuration, or the search has just ended.
+    Return None if no search is running, or if more than the budget differs. StudyError if the search has just
+    ended.
     """
     if folder.holder() is None:
         return None
     frozen = folder.config()
-    asked = {name: new for name in BUDGET if (new := getattr(config.study, name)) != getattr(frozen.study, name)}
+    budget = {name: new for name in BUDGET if (new := getattr(config.study, name)) != getattr(frozen.study, name)}
     same = config.study.model_copy(update={name: getattr(frozen.study, name) for name in BUDGET})
-    if not asked or config.model_copy(update={"study": same}) != frozen:
-        # What else changes is for a search that begins; its lock names who runs it.
+    if not budget or config.model_copy(update={"study": same}) != frozen:
+        # Other changes need a new process, which the study's lock then refuses.
         return None
-    return request(folder, "raise", asked)
+    return request(folder, "raise", budget)
 
 
 @dataclass(frozen=True)
 class Noted(Fields):
-    """What was written beside a study, this note included.
+    """The notes and tags of a study, with the new note.
 
     Attributes:
-        study: its name.
-        folder: where it is.
-        tags: the last value of each.
-        notes: all of them, each with `time` (UTC), `user`, `text` and the `tags` that it set.
+        study: the study's name.
+        folder: the study's folder.
+        tags: the last value of each tag.
+        notes: all notes, each with `time` (UTC), `user`, `text` and the `tags` that it set.
     """
 
     study: str
@@ -193,19 +194,19 @@ class Noted(Fields):
 def note(
     study: StudyRef, text: Annotated[str, Word("TEXT", collect=" ".join)] = "", *, tag: Tags | None = None
 ) -> Noted:
-    """Write beside a study what only a person knows, or tag it; without either: what was written.
+    """Add a note or tags to a study; without arguments, show its notes.
 
     Args:
-        text: what it says; it is shown in the report and in MLflow.
+        text: the text of the note, which the report and MLflow show.
         tag: a tag; without =VALUE its value is true. An empty value removes it.
 
     Raises:
-        hpo.HpoError: a tag's name is none.
+        hpo.HpoError: a tag's name is not allowed.
 
     Examples:
         hpo note digits "the learning rates above 0.01 were a mistake"
-        hpo note digits --tag phase=final --tag paper      also while it runs; `--tag phase=` removes the tag
-        hpo note digits                                    what was written
+        hpo note digits --tag phase=final --tag paper      also while it is running; `--tag phase=` removes the tag
+        hpo note digits                                    show the notes
     """
     folder = find_study(str(study))
     if text or tag:
@@ -214,7 +215,7 @@ def note(
     return Noted(folder.path.name, folder.path, tags(folder), read_notes(folder))
 
 
-def _line(said: UserNote) -> str:
-    parts = [said.text] if said.text else []
-    parts += [f"{key}={value}" for key, value in said.tags.items()]
-    return printable(f"{said.time}  {said.user}  {', '.join(parts)}")
+def _line(entry: UserNote) -> str:
+    parts = [entry.text] if entry.text else []
+    parts += [f"{key}={value}" for key, value in entry.tags.items()]
+    return printable(f"{entry.time}  {entry.user}  {', '.join(parts)}")

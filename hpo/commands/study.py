@@ -131,14 +131,14 @@ class Study:
         return export(self.folder, url, name)
 
     def logs(self, trial: int | None = None, *, tail: int | None = None) -> Logs:
-        """Show what the trainings of a study printed, which is kept; with dispatch=local what Python code printed.
+        """Show the output of a study's trainings; with dispatch=local only the output of Python code is recorded.
 
         Args:
-            trial: its number; left out: a line per training.
-            tail: the last N lines of each (default: all).
+            trial: the trial's number (default: list all trainings with output).
+            tail: the last N lines of each training (default: all).
 
         Raises:
-            hpo.HpoError: there is no such trial, or nothing was printed.
+            hpo.HpoError: the trial does not exist, or its trainings printed nothing.
         """
         return logs(self.folder, trial, tail=tail)
 
@@ -177,62 +177,62 @@ class Study:
         return StudyReader(self._folder, self._folder.reference).view()
 
     def show(self, trial: int | None = None) -> Details:
-        """Show one study at a glance, running or not: state, best, what runs now, failures, cautions; or one trial.
+        """Show a study, running or not: state, best trial, running trials, failures, cautions; or show one trial.
 
         Args:
             trial: show this trial.
 
         Raises:
-            hpo.HpoError: there is no such study, or it has no such trial.
+            hpo.HpoError: the study or the trial does not exist.
         """
         return show(self.folder, trial)
 
     def note(self, text: str = "", *, tag: Mapping[str, str] | None = None) -> Noted:
-        """Write beside a study what only a person knows, or tag it; without either: what was written.
+        """Add a note or tags to a study; without arguments, show its notes.
 
         Args:
-            text: what it says; it is shown in the report and in MLflow.
+            text: the text of the note, which the report and MLflow show.
             tag: a tag; without =VALUE its value is true. An empty value removes it.
 
         Raises:
-            hpo.HpoError: a tag's name is none.
+            hpo.HpoError: a tag's name is not allowed.
         """
         return note(self.folder, text, tag=tag)
 
     def add(self, point: Mapping[str, Any]) -> Answer:
-        """Let a running or stopped search try a point of your own next.
+        """Add a point of your own to a running or stopped search, as its next trial.
 
         Args:
-            point: values of what is searched, by dotted key; what is left out has its default.
+            point: values of searched hyperparameters, by dotted key; the others get their defaults.
 
         Raises:
-            hpo.HpoError: it is none of the space, it was tried or added before, or the search has just ended.
+            hpo.HpoError: the point is outside of the space, was tried or added before, or the search has just ended.
         """
         return add(self.folder, point)
 
     def retry(self, trial: int | None = None) -> Answer:
-        """Let a running or stopped search try its failed trials again, once their fault is fixed.
+        """Retry the failed trials of a running or stopped search, after you have fixed the cause.
 
-        Each retry is a further trial with the same point, amount and training seed. It uses no budget, and names the
-        failed trial, which stays as it is.
+        Each retry is a new trial with the same point, amount and training seed. It uses no budget. The failed trial
+        stays in the record, and the retry refers to it.
 
         Args:
-            trial: this failed trial alone (default: all that failed and were not retried).
+            trial: retry only this trial (default: all failed trials without a retry).
 
         Raises:
-            hpo.HpoError: no trial failed, or this one did not, or was retried before.
+            hpo.HpoError: no trial failed, or the given trial did not fail, or has a retry already.
         """
         return retry(self.folder, trial)
 
     def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
-        """End a search once its running trials have ended, at once, or one of its trials, from any terminal.
+        """End a running search after its running trials, or at once; or stop one of its trials.
 
         Args:
-            trial: stop this trial alone.
+            trial: stop only this trial.
             now: do not wait for the running trials.
 
         Raises:
-            hpo.HpoError: no process runs the study, or the trial does not run.
+            hpo.HpoError: the study or the trial is not running.
         """
         return stop(self.folder, trial, now=now)
 
@@ -467,19 +467,19 @@ class Study:
         One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
 
         Args:
-            inputs: what it reads: texts, or what else the objective takes.
+            inputs: the inputs: texts, or other values that the objective accepts.
             input_: a file with one input per line; - is standard input.
-            text: the text itself; either this or a file is needed.
+            text: one text; give either this or a file.
             output: a file for the results (default in a shell: standard output, as with -).
-            temperature: of language models: below 1 favours likely tokens, above 1 others; 0 takes the likeliest.
-            top_k: of language models: draw from the K likeliest tokens only.
-            top_p: of language models: draw from the fewest likeliest tokens that reach this probability together.
-            max_tokens: of language models: how many tokens to add.
-            seed: of language models: the seed of the draws.
-            options: what else `predict` of the objective takes.
+            temperature: language models: below 1 favours likely tokens, above 1 unlikely ones; 0 takes the likeliest.
+            top_k: language models: draw from the K likeliest tokens only.
+            top_p: language models: draw from the smallest set of likeliest tokens that has this total probability.
+            max_tokens: language models: how many tokens to add.
+            seed: language models: the seed of the draws.
+            options: other arguments of the objective's `predict`.
 
         Raises:
-            hpo.HpoError: there is no such model, or it cannot read an input.
+            hpo.HpoError: the model does not exist, or cannot read an input.
         """
         return predict(
             self.folder,
@@ -503,16 +503,16 @@ class Study:
         *,
         input_: str | Path | None = None,
     ) -> Attention:
-        """Draw what each head of a study's winner, or of any checkpoint, attends to while it reads a text.
+        """Draw the attention of each head of a study's winner, or of any checkpoint, for one text.
 
         Args:
-            text: the text itself; either this or a file is needed.
-            target: what a decoder reads; left out, what it predicts.
-            output: a picture to write, .png or .html (default in a shell: attention.png).
-            input_: a file of one line, which the model reads; - is standard input.
+            text: the text; give either this or a file.
+            target: the input of the decoder (default: its own prediction).
+            output: the picture to write, .png or .html (default in a shell: attention.png).
+            input_: a file with the text in one line; - is standard input.
 
         Raises:
-            hpo.HpoError: there is no such model, or it has no attention.
+            hpo.HpoError: the model does not exist, or has no attention.
         """
         return attention(self.folder, text, target, output, input_=input_)
 

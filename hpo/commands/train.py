@@ -1,4 +1,4 @@
-"""`train`: one training without a search."""
+"""`train`: trains one configuration, without a search."""
 
 import sys
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from hpo.study.train_once import check_tree, train_once
 
 @dataclass(frozen=True)
 class Trained(Fields):
-    """One training without a search.
+    """The result of one training without a search.
 
     Attributes:
-        folder: where everything is.
-        metrics: by name; empty where it failed.
-        seconds: of training.
-        error: why it failed; else `null`.
+        folder: the folder with all files of the training.
+        metrics: the metrics by name; empty if the training failed.
+        seconds: the training time.
+        error: the error of a failed training; else `null`.
     """
 
     folder: Path
@@ -35,11 +35,11 @@ class Trained(Fields):
         if self.error:
             return f"failed: {self.error}"
         lines = [f"{name} = {value:.6g}" for name, value in self.metrics.items()]
-        return "\n".join([*lines, f"{self.seconds:.1f} s; everything is in {short_path(self.folder)}"])
+        return "\n".join([*lines, f"{self.seconds:.1f} s; all files are in {short_path(self.folder)}"])
 
     @property
     def exit_code(self) -> int:
-        """1 where it failed."""
+        """1 if the training failed."""
         return 1 if self.error else 0
 
 
@@ -51,15 +51,15 @@ def train_composed(
     config: ConfigFile | None = None,
     progress: Progress = "auto",
 ) -> Trained | Composed:
-    """Train one configuration on the first fold of the split, no search.
+    """Train one configuration on the first fold of the split, without a search.
 
     Raises:
-        hpo.HpoError: it cannot be trained; one line that says what is allowed.
+        hpo.HpoError: the configuration is not allowed; the message says what is.
 
     Examples:
         hpo train
         hpo train model.num_layers=3 training.lr=0.001 training.seed=7
-        hpo train --config runs/digits/best.yaml          the winner of a study, as its first fold was trained
+        hpo train --config runs/digits/best.yaml          the winner of a study, as on its first fold
     """
     tree = compose_given("train", overrides, config_dir, config)
     if cfg:
@@ -76,19 +76,19 @@ def train(
 ) -> dict[str, float]:
     """Train one configuration without a search, as `hpo train` does, and return its metrics.
 
-    Args: overrides: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`. config_dir: as of
-        `compose`. config_file: start from this one, such as a study's best.yaml. progress: how the learning curve
-        is shown: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
-            or `False` = not.
+    Args: overrides: as in `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`. config_dir: as in
+        `compose`. config_file: start from this complete configuration, such as a study's best.yaml. progress: how
+        to print the learning curve: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
+            or `False` = not at all.
 
     Raises:
-        hpo.HpoError: it cannot be trained, or the training failed.
+        hpo.HpoError: the configuration is not allowed, or the training failed.
     """
     return train_tree(compose_given("train", overrides, config_dir, config_file), progress)
 
 
 def train_tree(tree: Mapping[str, Any], progress: How, pickled: Path | None = None) -> dict[str, float]:
-    """Train one configuration and return its metrics; `kept` as of `train_once`, StudyError where it failed."""
+    """Train one configuration and return its metrics; `pickled` as in `train_once`, StudyError if it failed."""
     trained = _train(tree, progress, pickled)
     if trained.error:
         raise StudyError(f"train: failed: {trained.error}")
@@ -97,8 +97,8 @@ def train_tree(tree: Mapping[str, Any], progress: How, pickled: Path | None = No
 
 def _train(tree: Mapping[str, Any], progress: How, pickled: Path | None = None) -> Trained:
     refuse_unknown_progress(progress)
-    shows = {"json": print_message, "none": lambda _: None, False: lambda _: None}
-    folder, outcome = train_once(tree, shows.get(progress, print_point), pickled)
+    printers = {"json": print_message, "none": lambda _: None, False: lambda _: None}
+    folder, outcome = train_once(tree, printers.get(progress, print_point), pickled)
     return Trained(folder.absolute(), outcome.metrics, outcome.seconds, outcome.error)
 
 

@@ -1,4 +1,4 @@
-"""`predict` and `attention`: a trained model in use, the winner of a study or any checkpoint."""
+"""`predict` and `attention`: use a trained model, the winner of a study or any checkpoint."""
 
 import os
 import sys
@@ -16,20 +16,20 @@ from hpo.study.files.folder import find_study
 if TYPE_CHECKING:
     from hpo.workers.objective.objective import Objective
 
-# Assumed, because a folder of weights does not name its objective.
+# The objective of a checkpoint folder, which does not name it.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
 
-ModelRef = Annotated[str | Path, Word("MODEL", "a study, for its winner; or a checkpoint folder")]
+ModelRef = Annotated[str | Path, Word("MODEL", "a study, to use its winner; or a checkpoint folder")]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictions(Fields, Sequence[str]):
-    """What a model answered, one text per input.
+    """The predictions of a model, one text per input.
 
     Attributes:
-        model: as it was given.
+        model: the model as given.
         results: one text per input.
-        output: the file that they were written to, or `null`.
+        output: the file with the results; `null` = no file.
     """
 
     model: str
@@ -47,23 +47,23 @@ class Predictions(Fields, Sequence[str]):
 
     @property
     def lines(self) -> str:
-        """One result per line; a line break inside of one is written as `\\n`."""
+        """One result per line; a line break inside a result is written as `\\n`."""
         return "".join(result.replace("\n", "\\n") + "\n" for result in self.results)
 
     def show(self) -> None:
-        """Print them, where no file has them."""
+        """Print the results, unless they were written to a file."""
         if self.output is None:
             sys.stdout.write(self.lines)
 
 
 @dataclass(frozen=True, eq=False)
 class Attention(Fields, Sequence[Mapping[str, Any]]):
-    """What a model attends to while it reads a text: a sequence of maps.
+    """The attention maps of a model for one text: a sequence of maps.
 
     Attributes:
-        model: as it was given.
-        output: the picture, or `null`.
-        maps: of each layer, its `heads` and their tokens.
+        model: the model as given.
+        output: the picture; `null` = no picture.
+        maps: for each layer, its `heads` and their tokens.
     """
 
     model: str
@@ -100,19 +100,19 @@ def predict(
     One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
 
     Args:
-        inputs: what it reads: texts, or what else the objective takes.
+        inputs: the inputs: texts, or other values that the objective accepts.
         input_: a file with one input per line; - is standard input.
-        text: the text itself; either this or a file is needed.
+        text: one text; give either this or a file.
         output: a file for the results (default in a shell: standard output, as with -).
-        temperature: of language models: below 1 favours likely tokens, above 1 others; 0 takes the likeliest.
-        top_k: of language models: draw from the K likeliest tokens only.
-        top_p: of language models: draw from the fewest likeliest tokens that reach this probability together.
-        max_tokens: of language models: how many tokens to add.
-        seed: of language models: the seed of the draws.
-        options: what else `predict` of the objective takes.
+        temperature: language models: below 1 favours likely tokens, above 1 unlikely ones; 0 takes the likeliest.
+        top_k: language models: draw from the K likeliest tokens only.
+        top_p: language models: draw from the smallest set of likeliest tokens that has this total probability.
+        max_tokens: language models: how many tokens to add.
+        seed: language models: the seed of the draws.
+        options: other arguments of the objective's `predict`.
 
     Raises:
-        hpo.HpoError: there is no such model, or it cannot read an input.
+        hpo.HpoError: the model does not exist, or cannot read an input.
 
     Examples:
         hpo predict reviews --text "not a good film"
@@ -125,10 +125,10 @@ def predict(
     if inputs is None:
         inputs = _texts(text, input_)
     elif text is not None or input_ is not None:
-        raise ConfigError("inputs: are given already; leave text and input_ out")
+        raise ConfigError("text, input_: have no effect with inputs; leave them out")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_tokens": max_tokens, "seed": seed}
     options |= {name: value for name, value in sampling.items() if value is not None}
-    predictions = Predictions(str(model), _ask(str(model), "predict", inputs, options), path)
+    predictions = Predictions(str(model), _call_model(str(model), "predict", inputs, options), path)
     if path is not None:
         write_output(path, predictions.lines)
     return predictions
@@ -142,16 +142,16 @@ def attention(
     *,
     input_: Annotated[str | Path | None, Word("FILE")] = None,
 ) -> Attention:
-    """Draw what each head of a study's winner, or of any checkpoint, attends to while it reads a text.
+    """Draw the attention of each head of a study's winner, or of any checkpoint, for one text.
 
     Args:
-        text: the text itself; either this or a file is needed.
-        target: what a decoder reads; left out, what it predicts.
-        output: a picture to write, .png or .html (default in a shell: attention.png).
-        input_: a file of one line, which the model reads; - is standard input.
+        text: the text; give either this or a file.
+        target: the input of the decoder (default: its own prediction).
+        output: the picture to write, .png or .html (default in a shell: attention.png).
+        input_: a file with the text in one line; - is standard input.
 
     Raises:
-        hpo.HpoError: there is no such model, or it has no attention.
+        hpo.HpoError: the model does not exist, or has no attention.
 
     Examples:
         hpo attention reviews --text "not a good film"
@@ -160,29 +160,30 @@ def attention(
         hpo attention german --text "ein Hund" --target "a dog" --output heads.png
     """
     path = output_path(output, PICTURES)
-    read, *others = _texts(text, input_)
+    line, *others = _texts(text, input_)
     if others:
-        many = 1 + len(others)
-        raise DataError(f"--input: {_name(input_)}: must hold one line, has {many:,}; give one of them")
-    maps = _ask(str(model), "attention", read, target)["maps"]
+        num_lines = 1 + len(others)
+        raise DataError(f"--input: {_name(input_)}: must have one line, has {num_lines:,}; give one of them")
+    maps = _call_model(str(model), "attention", line, target)["maps"]
     if path is not None:
         from hpo.report.pages.attention import attention_html, write_attention_png
 
         with writing(path):
             if path.suffix.lower() == ".html":
-                write_atomically(path, attention_html(maps, read))
+                write_atomically(path, attention_html(maps, line))
             else:
                 write_attention_png(path, maps)
     return Attention(str(model), path, maps)
 
 
-def _ask(model: str, name: str, *arguments: Any) -> Any:
-    """Return what an optional function of a model's objective gives; StudyError where it has none of this name."""
+def _call_model(model: str, name: str, *arguments: Any) -> Any:
+    """Call an optional function of a model's objective; StudyError if the objective does not have it."""
     objective, checkpoint_dir = _find_model(model)
     optional_function = getattr(objective, name)
     if optional_function is None:
-        see = "see docs/extending/write_an_objective.md for what it must return"
-        raise StudyError(f"{name}: {objective.owner} has no function '{name}'; {see}")
+        raise StudyError(
+            f"{name}: {objective.owner} has no function '{name}'; see docs/extending/write_an_objective.md"
+        )
     try:
         return optional_function(checkpoint_dir, *arguments)
     except (ValueError, OSError) as error:
@@ -190,18 +191,18 @@ def _ask(model: str, name: str, *arguments: Any) -> Any:
 
 
 def _find_model(name: str) -> "tuple[Objective, str]":
-    """Return the objective and the folder of a study's final model, of one of `hpo train`, or of a checkpoint."""
+    """Return the objective and the checkpoint folder of a study, of a folder of `hpo train`, or of a checkpoint."""
     from hpo.study.opening import opened_run
     from hpo.study.preparing.preparation import known_study
     from hpo.workers.objective.resolution import resolve
 
     trained = Path(name) / "checkpoint"
-    # `Path.is_dir` raises for a name that no file can have.
+    # `Path.is_dir` raises for some names that no file can have.
     if os.path.isdir(trained):  # noqa: PTH112
-        # A folder of `hpo train`: one training, with the configuration that names its objective.
+        # A folder of `hpo train`; its configuration names the objective.
         objective = read_yaml(Path(name) / "config.yaml", "model").get("objective")
         if not isinstance(objective, str):
-            raise StudyError(f"model: {name}/config.yaml names no objective; restore what `hpo train` wrote")
+            raise StudyError(f"model: {name}/config.yaml names no objective; restore the file of `hpo train`")
         return resolve(objective, str(Path.cwd())), str(trained.absolute())
     try:
         find_study(name)
@@ -214,18 +215,21 @@ def _find_model(name: str) -> "tuple[Objective, str]":
     with opened_run(study) as run:
         model = run.model
     if not study.keeps_models:
-        raise StudyError(f"model: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
+        raise StudyError(
+            f"model: study '{name}' saves no models, because the module of {study.config.objective} has no run_test"
+        )
     if model is None:
-        lacks = "has no final model, or another than its report knows"
-        raise StudyError(f"model: study '{name}' {lacks}; `hpo resume {name}` trains it")
+        raise StudyError(
+            f"model: study '{name}' has no final model, or not the model of its report; `hpo resume {name}` trains it"
+        )
     return study.objective, str(study.folder.inside(model.checkpoint_dir))
 
 
 def _texts(text: str | None, source: str | Path | None) -> list[str]:
-    """Return the given text, or the lines of the file; DataError where it cannot be read or is empty."""
+    """Return the given text, or the lines of the file; DataError if the file cannot be read or is empty."""
     if (text is None) == (source is None):
         given = "neither" if text is None else "both"
-        raise ConfigError(f"--text, --input: one of them must be given, given {given}; give the text or its file")
+        raise ConfigError(f"--text, --input: give one of them, the text or its file, given {given}")
     if text is not None:
         return [text]
     name = _name(source)
@@ -237,7 +241,7 @@ def _texts(text: str | None, source: str | Path | None) -> list[str]:
     except UnicodeDecodeError as error:
         raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
     if not lines:
-        raise DataError(f"--input: {name}: is empty; must hold one input per line")
+        raise DataError(f"--input: {name}: is empty; it must have one input per line")
     return lines.split("\n")
 
 

@@ -1,4 +1,4 @@
-"""Shows what a study that was not made here would run, and asks before it is run."""
+"""Trust in studies from other machines: prints the code that a study would run, and asks before it runs."""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -16,9 +16,9 @@ from hpo.workers.objective.path import MODULE, ObjectivePath, Origin, origin_of
 from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.resolution import resolve
 
-_WHOSE = {
-    "toolkit": "this toolkit's own",
-    "declared": "an installed package's, which declares it",
+_ORIGINS = {
+    "toolkit": "part of this toolkit",
+    "declared": "declared by an installed package",
     "working directory": "in your working directory",
     "given from Python": "a function in a file that runs code when it is read",
 }
@@ -43,7 +43,7 @@ def ask_for_trust(
     can be asked, or the answer is no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
-    # Whoever has run the same objective may be a stranger to these addresses.
+    # A trusted objective does not make new addresses, packages or commands trusted.
     if not (places or packages or commands) and all(is_made_here(each, pickled) for each in configs):
         return
     origin = origin_of(config.objective, str(Path.cwd()))
@@ -53,7 +53,7 @@ def ask_for_trust(
     if origin == "toolkit" and not (keys or code or files or places or packages or commands or config.has_own_strategy):
         return
     strategy = f" and the strategy {config.strategy['name']}" if config.has_own_strategy else ""
-    what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]}){strategy}"
+    what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_ORIGINS[origin]}){strategy}"
     parts = {
         "with it": code,
         "reads outside of the working directory:": files,
@@ -61,7 +61,7 @@ def ask_for_trust(
         "its workers have": packages,
         "runs here": commands,
     }
-    what += "".join(f", and {how} {', '.join(part)}" for how, part in parts.items() if part)
+    what += "".join(f", and {verb} {', '.join(part)}" for verb, part in parts.items() if part)
     if keys:
         names = dict.fromkeys(name for tree in trees for name in redacted_names(tree))
         what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
@@ -74,8 +74,8 @@ def ask_for_trust(
 def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Return what these trees hold for an objective of the toolkit: texts that are code, and paths that lead out."""
-    # In a space a key goes on: `command.line.choices.0`.
+    """Return the texts of these trees that are code, and the paths outside of the working directory."""
+    # In a space the key is longer: `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
     texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))
     code = [(key, text) for key, text in texts if any(within(key, name) for name in code_keys)]
@@ -84,18 +84,18 @@ def _code_and_files(
 
 
 def _leads_out(text: str) -> bool:
-    """Return whether a text, read as a path, leads out of the working directory, also by a link."""
+    """Return whether a text, as a path, is outside of the working directory, also through a link."""
     here = Path.cwd().resolve()
     try:
         return ".." in Path(text).parts or not Path(here, text).resolve().is_relative_to(here)
     except (OSError, ValueError, RuntimeError):
-        # No path at all.
+        # The text cannot be a path.
         return False
 
 
 def _ask(what: str, changes: Sequence[str]) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError(f"study: was not made here: {what}; look at it, and trust it (--trust, trust=True) to run it")
+        raise ConfigError(f"study: was not made here: {what}; read it, then trust it (--trust, trust=True) to run it")
     print(f"this study was not made here: {what}")
     for change in changes:
         print(f"what changed: {printable(change)}")
@@ -104,7 +104,7 @@ def _ask(what: str, changes: Sequence[str]) -> None:
 
 
 def _file(objective: str, origin: Origin) -> str:
-    """Return the file of an objective's module, as far as it can be found without importing anything."""
+    """Return the file of an objective's module, found without an import; `unknown` if there is none."""
     if origin in ("toolkit", "given from Python"):
         return "hpo" if origin == "toolkit" else MODULE
     top, *inner = ObjectivePath.of(objective).module.split(".")

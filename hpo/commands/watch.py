@@ -1,4 +1,4 @@
-"""`watch`: follow a running search, in this terminal or in a page of the browser; or all studies, in a page."""
+"""`watch`: follows a running search in a terminal or in the browser, or all studies in the browser."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from hpo.study.files.folder import RUNS, find_study
 from hpo.study.files.status import Status
 from hpo.study.view.view import StudyView
 
-# Seconds for a search that was started a moment ago, which imports what it needs before it makes its folder.
-_JUST_STARTED = 5.0
+# Seconds to wait for the folder of a search that has just started, and still imports its libraries.
+_DEFAULT_WAIT = 5.0
 
 
 class Watched:
-    """A study that is followed until nothing more comes of it: in a terminal by `show`, by programs in `views`."""
+    """A study that is followed until its search ends: `show` for a terminal, `views` for programs."""
 
-    def __init__(self, study: str, wait: float = _JUST_STARTED) -> None:
+    def __init__(self, study: str, wait: float = _DEFAULT_WAIT) -> None:
         self._study, self._wait = study, wait
         self._last: Status | None = None
 
     def show(self) -> None:
-        """Show it in this terminal."""
+        """Show the search in this terminal."""
         from hpo.show.watching import watch_at_terminal
         from hpo.study.view.reader import open_reader
 
@@ -32,7 +32,7 @@ class Watched:
             self._last = watch_at_terminal(reader)
 
     def views(self) -> Iterator[StudyView]:
-        """Yield it as it is, and again whenever something has changed."""
+        """Yield the view of the study now, and again after each change."""
         from hpo.study.view.reader import open_reader
 
         before = None
@@ -45,7 +45,7 @@ class Watched:
 
     @property
     def exit_code(self) -> int:
-        """0 when the search has ended with a winner, else 1."""
+        """0 if the search has ended with a winner, else 1."""
         return 0 if self._last and self._last.state == "ended" and self._last.best is not None else 1
 
 
@@ -58,27 +58,27 @@ def watch(
     port: int | None = None,
     browser: bool = True,
 ) -> Watched | Server:
-    """Follow a running search, in this terminal or in a page of the browser; or all studies, in a page.
+    """Follow a running search in this terminal or in a live page; or follow all studies in a live page.
 
     Args:
-        wait: for how long it waits for a study that is not there yet, such as of a job in a queue (default: 5).
-        page: serve a page, on the loopback address, for who has its token.
-        in_: with --page: the folder with the studies (default: runs).
-        port: with --page: where it listens (default: a free one).
+        wait: seconds to wait for a study that does not exist yet, such as a queued job (default: 5).
+        page: serve a live page on the loopback address, protected by a token.
+        in_: with --page: the folder of the studies (default: runs).
+        port: with --page: the port to listen on (default: a free one).
         browser: with --page: only print the address.
 
     Raises:
-        hpo.HpoError: there is no such study, the port is taken, or an option has no effect.
+        hpo.HpoError: the study does not exist, the port is in use, or an option has no effect.
 
     Examples:
         hpo watch digits                         the display of the search, in any terminal, until it ends
-        hpo watch s3://bucket/digits             by its mirror, from any machine: as of the last copy, one a minute
-        hpo watch digits --json                  a line of JSON for every change
-        hpo watch digits --page                  the report's page, live: the best so far, curves, workers, failures
-        hpo watch digits --wait 3600             from the moment at which a queue starts it, if that is within an hour
-        hpo watch --page                         all studies under runs/, each a click away
-        hpo watch --page --in /data/runs         those of another folder
-        hpo watch digits --page --no-browser     only print the address, which holds the token that lets in
+        hpo watch s3://bucket/digits             from its mirror, copied once a minute, on any machine
+        hpo watch digits --json                  one line of JSON per change
+        hpo watch digits --page                  the live page: best trial, curves, workers, failures
+        hpo watch digits --wait 3600             wait up to an hour for a queued job to start
+        hpo watch --page                         all studies under runs/, with links to their pages
+        hpo watch --page --in /data/runs         the studies of another folder
+        hpo watch digits --page --no-browser     only print the address, which contains the token
     """
     if wait is not None and wait < 0:
         raise ConfigError(f"--wait: must be 0 or more seconds, given {wait:g}")
@@ -87,18 +87,18 @@ def watch(
             refuse_without_effect({"--wait": wait}, "without a study")
         return _page_server(None if study is None else str(study), in_, port, browser, _seconds(wait))
     if study is None:
-        raise ConfigError("STUDY: is missing; `hpo list` names them, and `hpo watch --page` shows all of them")
+        raise ConfigError("STUDY: is missing; `hpo list` lists the studies, and `hpo watch --page` shows all of them")
     refuse_without_effect({"--in": in_, "--port": port, "--no-browser": not browser}, "without --page")
     return Watched(str(study), _seconds(wait))
 
 
 def _seconds(wait: float | None) -> float:
-    return _JUST_STARTED if wait is None else wait
+    return _DEFAULT_WAIT if wait is None else wait
 
 
 def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool, wait: float) -> Server:
     if study is not None:
-        refuse_without_effect({"--in": in_}, "with a study, which its name or folder says")
+        refuse_without_effect({"--in": in_}, "with a study; give its folder instead")
     if not 0 <= (port or 0) <= 65535:
         raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out for a free one")
 
@@ -117,7 +117,7 @@ def _page_server(study: str | None, in_: str | Path | None, port: int | None, br
 
 @dataclass(frozen=True)
 class LivePage(Server):
-    """The live page of a study, which a notebook shows in the cell."""
+    """The live page of a study; a notebook shows it in the cell."""
 
     height: int = 800
 
@@ -127,5 +127,5 @@ class LivePage(Server):
 
 
 def open_page(study: str, height: int) -> LivePage:
-    """Start the server of a study's live page, as `hpo watch --page` does, and return when it answers."""
+    """Serve a study's live page, as `hpo watch --page` does, and return once it answers."""
     return LivePage(**vars(started(["watch", study, "--page"], {})), height=height)

@@ -1,4 +1,4 @@
-"""Conditions on the fields of a list, as text: `strategy=evolutionary and score>0.9`. Nothing in it is executed."""
+"""Conditions on the fields of a list: `strategy=evolutionary and score>0.9`. The text is parsed, never executed."""
 
 import ast
 import operator
@@ -27,30 +27,30 @@ _ALLOWED: Mapping[Kind, tuple[str, ...]] = {
     "number": ("=", "!=", "<", "<=", ">", ">="),
     "time": ("=", "!=", "<", "<=", ">", ">="),
 }
-# A day, a month or a year stands for all of it.
+# A shorter time matches the whole year, month or day.
 _TIME = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
-_HOW = "write FIELD OPERATOR VALUE, joined by and, or, not and brackets: 'strategy=evolutionary and score>0.9'"
+_SYNTAX = "write FIELD OPERATOR VALUE, joined by and, or, not and brackets: 'strategy=evolutionary and score>0.9'"
 
 
 def condition(text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:
-    """Return what tells whether a row, whose fields are of these kinds, fits; ConfigError for anything else.
+    """Return a function that checks whether a row fits the condition; ConfigError if the condition cannot be read.
 
-    Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value; a row without a value
-    fits no other comparison but `!=`.
+    Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value. A missing value fits only
+    `=none` and `!=`.
     """
     try:
         return _check(ast.parse(_as_python(text, fields), mode="eval").body, text, fields)
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ConfigError(f"where: cannot be read, given {text!r}; {_HOW}") from error
+        raise ConfigError(f"where: cannot be read, given {text!r}; {_SYNTAX}") from error
 
 
 def _as_python(text: str, fields: Mapping[str, Kind]) -> str:
-    """Return the condition as Python writes it, of names of fields, texts, signs, brackets, and, or, not."""
+    """Return the condition as Python code of field names, strings, operators, brackets, and, or, not."""
     words, place, is_value = list[str](), 0, False
     while text[place:].strip():
         token = _TOKEN.match(text, place)
         if token is None:
-            raise ConfigError(f"where: {text[place:].strip()!r} cannot be read; {_HOW}")
+            raise ConfigError(f"where: {text[place:].strip()!r} cannot be read; {_SYNTAX}")
         quoted, sign, word = token["quoted"], token["sign"], token["word"]
         if sign:
             words.append(_SIGNS[sign])
@@ -65,7 +65,7 @@ def _as_python(text: str, fields: Mapping[str, Kind]) -> str:
 
 
 def known_field(name: str, fields: Mapping[str, Kind], where: str) -> str:
-    """Return the name of a field; ConfigError with all of them where it is none."""
+    """Return the name if it is a field; else ConfigError, which lists the fields."""
     if name not in fields:
         raise ConfigError(f"{where}: must be one of {', '.join(fields)}, given {name!r}{nearest(name, fields)}")
     return name
@@ -81,7 +81,7 @@ def _check(node: ast.expr, text: str, fields: Mapping[str, Kind]) -> Callable[[R
             return lambda row: not inverted(row)
         case ast.Compare(left=ast.Name(id=field), ops=[sign], comparators=[ast.Constant(value=str(value))]):
             return _comparison(field, fields[field], *_COMPARE[type(sign)], value)
-    raise ConfigError(f"where: cannot be read, given {text!r}; {_HOW}")
+    raise ConfigError(f"where: cannot be read, given {text!r}; {_SYNTAX}")
 
 
 def _comparison(
@@ -91,17 +91,17 @@ def _comparison(
         return lambda row: (row[field] is None) == (sign == "=")
     if sign not in _ALLOWED[kind]:
         raise ConfigError(
-            f"where: {field} is a {kind}, which is compared by {', '.join(_ALLOWED[kind])}; given '{sign}'"
+            f"where: {field} is a {kind}, so the operator must be one of {', '.join(_ALLOWED[kind])}, given '{sign}'"
         )
     value = _value(field, kind, text)
-    # A time is compared as far as it is given.
-    part = slice(len(text)) if kind == "time" else None
+    # Compare a time only as far as the condition gives it.
+    prefix = slice(len(text)) if kind == "time" else None
 
     def fits(row: Row) -> bool:
-        there = row[field]
-        if there is None:
+        actual = row[field]
+        if actual is None:
             return sign == "!="
-        return compare(there if part is None else there[part], value)
+        return compare(actual if prefix is None else actual[prefix], value)
 
     return fits
 
@@ -111,7 +111,7 @@ def _value(field: str, kind: Kind, text: str) -> str | float:
         try:
             return float(text)
         except ValueError as error:
-            raise ConfigError(f"where: {field} is a number, given {text!r}") from error
+            raise ConfigError(f"where: {field} must be a number, given {text!r}") from error
     if kind == "time" and not _TIME.fullmatch(text):
-        raise ConfigError(f"where: {field} is a time, such as 2026-11-27 or '2026-11-27 14:30', given {text!r}")
+        raise ConfigError(f"where: {field} must be a time, such as 2026-11-27 or '2026-11-27 14:30', given {text!r}")
     return text.replace(" ", "T") if kind == "time" else text

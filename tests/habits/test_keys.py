@@ -22,7 +22,7 @@ def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():
     assert set(last({"optim.lr": hpo.log(1e-5, 1e-2), "x": [1]}, None)) == {"optim.lr", "x"}
     assert list(last({"optim.lr": [1, 2], "x": [1]}, {"optim": {"lr": 2}})["optim"]) == ["lr"]
     assert last({"optim": {"lr": [1]}, "x": [1]}, {"optim.lr": 2}) == {"optim.lr": 1, "x": 1}
-    with pytest.raises(hpo.HpoError, match=r"config: 'optim\.lr' stands there twice"):
+    with pytest.raises(hpo.HpoError, match=r"config: 'optim\.lr' is given twice"):
         last({"x": [1]}, {"optim.lr": 2, "optim": {"lr": 2}})
     with pytest.raises(hpo.HpoError, match=r"config\.optim: must be a dict, as in the space, given 3"):
         last({"optim": {"lr": [1]}}, {"optim": 3})
@@ -65,9 +65,9 @@ def test_a_key_with_dots_beside_a_list_is_one_key_of_the_users():
 @pytest.mark.parametrize(
     ("space", "says"),
     [
-        ({"layers": {1: [2, 3], 2: [4, 5]}}, "space.layers: its names must be texts, given 1; write '1'"),
-        ({1: [2, 3]}, "space: its names must be texts, given 1; write '1'"),
-        ({"a": {"b": {None: hpo.log(1, 2)}}}, "space.a.b: its names must be texts, given None; write 'None'"),
+        ({"layers": {1: [2, 3], 2: [4, 5]}}, "space.layers: must have strings as keys, given 1; write '1'"),
+        ({1: [2, 3]}, "space: must have strings as keys, given 1; write '1'"),
+        ({"a": {"b": {None: hpo.log(1, 2)}}}, "space.a.b: must have strings as keys, given None; write 'None'"),
     ],
 )
 def test_a_number_as_a_name_in_a_space_is_refused_as_the_function_would_get_a_text(space, says):

@@ -226,10 +226,10 @@ def silent(trial):
 @pytest.mark.parametrize(
     ("objective", "says"),
     [
-        (conditional, r"conditional\(trial\): trial.suggest_float\('x', 0, 1\) stands inside of a condition, loop"),
-        (looped, r"looped\(trial\): .* stands inside of a condition, loop or function; give the space yourself"),
-        (computed, r"computed\(trial\): .*: its arguments are no plain values.*as_sampler"),
-        (handed_on, r"handed_on\(trial\): hands 'trial' on"),
+        (conditional, r"conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside a condition, loop"),
+        (looped, r"looped\(trial\): .* is inside a condition, loop or function; give the space yourself"),
+        (computed, r"computed\(trial\): .*: its arguments must be plain values.*as_sampler"),
+        (handed_on, r"handed_on\(trial\): passes 'trial' on"),
         (silent, r"silent\(trial\): suggests nothing"),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, monkeypatch):
     Path("ran").unlink()
     err = refused(capsys, "resume", url, "study.trials=2")
     assert "with it command.line='sh run.sh {x}'" in err
-    assert "read runs/toy/config.yaml, and `hpo resume toy` goes on" in err
+    assert "read runs/toy/config.yaml, then `hpo resume toy`" in err
     assert not Path("ran").exists()
     shutil.rmtree("runs")
     assert hpo(capsys, "resume", url, "study.trials=2", "--trust")[0] == 0

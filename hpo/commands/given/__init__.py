@@ -1,1 +1,1 @@
-"""What is given from Python, as a configuration: functions, spaces, settings."""
+"""Converts arguments from Python into a configuration: functions, spaces, settings."""

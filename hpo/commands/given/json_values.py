@@ -1,4 +1,4 @@
-"""Writes a value that is given from Python as JSON has it, or refuses it by its key."""
+"""Converts values from Python to JSON values, or refuses them with their key."""
 
 import dataclasses
 import datetime
@@ -14,15 +14,20 @@ from typing import Any
 
 from hpo.errors import ConfigError
 
-_ALLOWED = "numbers, texts, true/false, None, dates, paths, enums, and lists, tuples, sets, dicts, dataclasses of these"
-_TEXTS = (PurePath, decimal.Decimal, fractions.Fraction, uuid.UUID, complex, datetime.timedelta)
-# Of a dict, what is written as text.
+_ALLOWED = "numbers, strings, bools, None, dates, paths, enums, and lists, tuples, sets, dicts, dataclasses of these"
+_AS_TEXT = (PurePath, decimal.Decimal, fractions.Fraction, uuid.UUID, complex, datetime.timedelta)
+# The types of keys of a dict; all become strings.
 _KEYS = (str, int, float, bool, type(None), enum.Enum)
-_MOST_VALUES = 1000  # of an array: a configuration is read by people.
+# The largest size of an array, because people read configurations.
+_MAX_ARRAY_SIZE = 1000
 
 
 def to_json(value: Any, where: str) -> tuple[Any, bool]:
-    """Return a value as JSON has it, and whether that does as well; ConfigError, by its key, where it has no such."""
+    """Return the JSON value of a value, and whether a function can use it in the value's place.
+
+    Raises:
+        ConfigError: the value has no JSON value; `where` is its key.
+    """
     if value is None or type(value) in (bool, int, float, str):
         return value, True
     if isinstance(value, enum.Enum):
@@ -45,20 +50,21 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat(), False
     library, kind_name = type(value).__module__.partition(".")[0], type(value).__name__.lower()
-    if isinstance(value, _TEXTS) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
+    if isinstance(value, _AS_TEXT) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
         return str(value), False
-    shown = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
-    way = "make it in the objective, or search it by a name: hpo.choices(name=...)"
-    raise ConfigError(f"{where}: {shown} cannot be written down; allowed are {_ALLOWED}; {way}")
+    name = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
+    hint = "make it in the objective, or search it by a name: hpo.choices(name=...)"
+    raise ConfigError(f"{where}: must be made of {_ALLOWED}, given {name}; {hint}")
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Return an array of NumPy, torch, ... as lists; what it holds as one number is that."""
+    """Return an array of NumPy, torch, ... as lists; an array without dimensions as its number."""
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
-    if (size := math.prod(value.shape)) > _MOST_VALUES:
-        most = f"an array must hold at most {_MOST_VALUES:,} values to be written down"
-        raise ConfigError(f"{where}: {most}, given {size:,}; make it in the objective")
+    if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:
+        raise ConfigError(
+            f"{where}: an array must have at most {_MAX_ARRAY_SIZE:,} values, given {size:,}; make it in the objective"
+        )
     return to_json(value.tolist(), where)[0], False
 
 
@@ -67,13 +73,13 @@ def _of_mapping(value: Mapping[Any, Any], where: str) -> tuple[dict[str, Any], b
     for key, part in value.items():
         name = key if isinstance(key, str) else str(key)
         if not isinstance(key, _KEYS) or name in parts:
-            why = "two of its keys are the same text" if name in parts else f"a key is a {type(key).__name__}"
-            raise ConfigError(f"{where}: cannot be written down: {why}, {key!r}; give each another text")
+            reason = "two of its keys become the same string" if name in parts else f"a key is a {type(key).__name__}"
+            raise ConfigError(f"{where}: cannot be written as JSON: {reason}, {key!r}; use different strings as keys")
         parts[name] = to_json(part, f"{where}.{name}")
     is_plain = all(isinstance(key, str) for key in value) and all(is_plain for _, is_plain in parts.values())
     return {name: part for name, (part, _) in parts.items()}, is_plain
 
 
 def json_text(value: Any) -> str:
-    """Return the one JSON of a value, by which it is known."""
+    """Return the JSON text of a value with sorted keys, which identifies it."""
     return json.dumps(value, sort_keys=True)

@@ -1,4 +1,4 @@
-"""An objective as it is given from Python: a function, the path of one, or one of Optuna's shape, with its space."""
+"""An objective from Python: a function, its path, or an objective for Optuna, whose space is read from its code."""
 
 import ast
 import inspect
@@ -26,13 +26,13 @@ from hpo.workers.objective.resolution import (
     with_form,
 )
 
-# Inside of these a call may happen, or not, or often.
+# Inside these nodes a call may happen any number of times.
 _BRANCHES = (
     *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.IfExp, ast.BoolOp),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
-_WAY = (
+_HINT = (
     "give the space yourself (docs/how_to/define_a_space.md), or run it in Optuna with our strategies: "
     "hpo.integrations.optuna.as_sampler (docs/how_to/use_strategies_elsewhere.md)"
 )
@@ -40,7 +40,7 @@ _WAY = (
 
 @dataclass(frozen=True)
 class GivenObjective:
-    """The text of an objective for the configuration, and the function where no worker could import it."""
+    """The text of an objective for the configuration; with the pickled function, if no worker could import it."""
 
     text: str
     pickled: PickledFunction | None = None
@@ -53,10 +53,10 @@ class GivenObjective:
         objects: Objects,
         rows: GivenData | None = None,
     ) -> "GivenObjective":
-        """Read a function, or the path of one; `searched` are the names at the top of the space.
+        """Return the objective of a function, or of its path; `searched` are the names at the top of the space.
 
-        A function that gets objects in place of JSON, or `rows`, is kept with its study. ConfigError where it cannot be
-        called with a configuration, or not be sent to workers.
+        A function that gets objects in place of JSON, or `rows`, is pickled into its study. ConfigError if it cannot be
+        called with a configuration, or cannot be sent to workers.
         """
         if isinstance(objective, str):
             objects.refuse_all()
@@ -70,20 +70,20 @@ class GivenObjective:
         is_importable = _is_importable(objective, module)
         if rows is not None:
             _refuse_rows(objective, form, sys.modules[module] if is_importable else None, rows)
-        called = objects.given_to(objective, is_importable, is_kept=rows is not None)
+        called = objects.given_to(objective, is_importable, is_pickled=rows is not None)
         if is_importable and called is objective:
             path = str(ObjectivePath(module, objective.__name__, form))
             try:
                 origin_of(path, str(Path.cwd()))
             except ConfigError:
-                pass  # It is in a package that no worker may take objectives from by their name.
+                pass  # Workers import objectives only from packages that declare them.
             else:
                 return cls(path)
         return cls(str(ObjectivePath(MODULE, name, form)), replace(PickledFunction.of(called, name), rows=rows))
 
 
 def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return the function that is given itself or by its path; ConfigError for anything else."""
+    """Return the function itself, from the function or its path; ConfigError for anything else."""
     if isinstance(objective, str):
         return find_function(str(given_path(objective)), str(Path.cwd()))[0]
     if not callable(objective):
@@ -92,27 +92,25 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError where the data that a search is given would not reach its function, or are not the only."""
+    """Raise ConfigError if the function would not get the given data, uses them as a global, or has data of its own."""
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):
             raise ConfigError(
-                f"data: '{name}' uses `{used}`, which are these data with their test part; read trial.data in its place"
+                f"data: '{name}' uses `{used}`, the same data with the test split; use trial.data instead"
             )
     for optional_function in ("describe_data", "prepare_data") if rows.has_rows else ("describe_data",):
         if getattr(objective, optional_function, getattr(module, optional_function, None)) is not None:
             raise ConfigError(
-                f"data: '{name}' has a {optional_function} of its own, which says what is split; give one of both"
+                f"data: '{name}' has a function {optional_function}, which defines the data, too; leave out one of them"
             )
     if form in ("config", "task"):
         reads = "trial.data, trial.train and trial.validation" if rows.has_rows else "trial.train and trial.validation"
-        raise ConfigError(
-            f"data: has no effect on {name}({form}); write `def {name}(config, trial)`, which reads {reads}"
-        )
+        raise ConfigError(f"data: has no effect on {name}({form}); write `def {name}(config, trial)`, and read {reads}")
 
 
 def _is_importable(objective: Callable[..., Any], module: str) -> bool:
-    """Return whether a worker finds the same object by its module and name."""
+    """Return whether a worker can import the same object by its module and name."""
     name = getattr(objective, "__name__", "")
     if module in ("", "__main__") or getattr(objective, "__qualname__", "") != name:
         return False
@@ -120,44 +118,48 @@ def _is_importable(objective: Callable[..., Any], module: str) -> bool:
 
 
 def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
-    """Return what the function suggests, in the form of conf/space; ConfigError where that is not in its own text."""
+    """Return the space that a function suggests, in the form of conf/space, read from the function's code.
+
+    Raises:
+        ConfigError: the code does not show the whole space.
+    """
     function = function_of(objective)
     called = f"{getattr(function, '__name__', 'f')}(trial)"
     body = _body_of(function, called)
     nodes = [node for part in body for node in ast.walk(part)]
     num_uses = sum(isinstance(node, ast.Attribute) and _is_trial(node.value) for node in nodes)
     if sum(map(_is_trial, nodes)) > num_uses:
-        raise ConfigError(f"{called}: hands 'trial' on, and what is suggested there cannot be seen; {_WAY}")
+        raise ConfigError(f"{called}: passes 'trial' on, so its space cannot be read from the code; {_HINT}")
     space: dict[str, Any] = {}
     for call, is_sure in _calls(body, is_sure=True):
-        shown = ast.unparse(call)[:80]
+        code = ast.unparse(call)[:80]
         if not is_sure:
-            raise ConfigError(f"{called}: {shown} stands inside of a condition, loop or function; {_WAY}")
-        name, dimension = _dimension(call, function, f"{called}: {shown}")
+            raise ConfigError(f"{called}: {code} is inside a condition, loop or function; {_HINT}")
+        name, dimension = _dimension(call, function, f"{called}: {code}")
         if space.setdefault(name, dimension) != dimension:
-            raise ConfigError(f"{called}: suggests '{name}' twice, from two ranges; give one of them another name")
+            raise ConfigError(f"{called}: suggests '{name}' twice with different ranges; rename one of them")
     if not space:
-        raise ConfigError(f"{called}: suggests nothing; {_WAY}")
+        raise ConfigError(f"{called}: suggests nothing; {_HINT}")
     return space
 
 
 def space_of(given: Any) -> Any:
-    """Return the space that a function of a trial suggests, as Hugging Face's `hp_space`; all else as it is.
+    """Return the space that a function of a trial suggests, such as Hugging Face's `hp_space`; other values unchanged.
 
-    ConfigError where the function returns, by name, something else than it suggests.
+    ConfigError if the function returns other names than it suggests.
     """
     if not inspect.isroutine(given):
         return given
     try:
         space = suggested_space(given)
     except ConfigError as error:
-        text = str(error).removesuffix(f"; {_WAY}")
+        text = str(error).removesuffix(f"; {_HINT}")
         raise ConfigError(f"space: {text}; suggest each by itself at the top level, or give a dict") from error
     returned = given(_Answers({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()}))
     if isinstance(returned, Mapping) and (others := sorted(map(str, returned.keys() ^ space.keys()))):
         raise ConfigError(
-            f"space: {given.__name__}(trial) suggests {', '.join(space)}, and returns {', '.join(map(str, returned))}; "
-            f"'{others[0]}' must be in both"
+            f"space: {given.__name__}(trial) must return the names that it suggests ({', '.join(space)}), given "
+            f"{', '.join(map(str, returned))}; '{others[0]}' must be in both"
         )
     return space
 
@@ -176,18 +178,18 @@ def _body_of(function: Any, called: str) -> list[ast.AST]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError) as error:
-        raise ConfigError(f"{called}: its source cannot be read, and with it what it suggests; {_WAY}") from error
+        raise ConfigError(f"{called}: the source code cannot be read, so its space is not known; {_HINT}") from error
     if function.__name__ != "<lambda>" and isinstance(tree.body[0], ast.FunctionDef | ast.AsyncFunctionDef):
         return list(tree.body[0].body)
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.args.args]
     found = [node for node in lambdas if node.args.args[0].arg == "trial"]
     if len(found) != 1:
-        raise ConfigError(f"{called}: its source cannot be told from others on its line; {_WAY}")
+        raise ConfigError(f"{called}: its line has several lambdas of a trial, or none; {_HINT}")
     return [found[0].body]
 
 
 def _calls(nodes: list[ast.AST], is_sure: bool) -> Iterator[tuple[ast.Call, bool]]:
-    """Yield each call of a `trial.suggest_...`, and whether it happens exactly once."""
+    """Yield each call `trial.suggest_...`, and whether it happens exactly once."""
     for node in nodes:
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Attribute) and _is_trial(called.value) and called.attr.startswith("suggest_"):
@@ -202,7 +204,7 @@ def _is_trial(node: ast.AST) -> bool:
 def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str, Any]]:
     kind = getattr(call.func, "attr", "")
     if kind not in SUGGESTS:
-        raise ConfigError(f"{where}: {kind} is not known here; {_WAY}")
+        raise ConfigError(f"{where}: must be one of {', '.join(SUGGESTS)}, given {kind}; {_HINT}")
     places = ("name", "choices") if kind == "suggest_categorical" else ("name", "low", "high")
     known = _known(function)
     try:
@@ -215,19 +217,19 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
         ends = (given["low"], given["high"])
         return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), is_from_low=True)
     except (LookupError, TypeError, ValueError) as error:
-        raise ConfigError(f"{where}: its arguments are no plain values, or constants of the module; {_WAY}") from error
+        raise ConfigError(f"{where}: its arguments must be plain values or constants of the module; {_HINT}") from error
 
 
 def _known(function: Any) -> Mapping[str, Any]:
-    """Return what names outside of the function stand for."""
-    held = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return {**function.__globals__, **{name: cell.cell_contents for name, cell in held}} | dict.fromkeys(
+    """Return the values of names outside of the function; its own variables are `...`."""
+    closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}} | dict.fromkeys(
         function.__code__.co_varnames, ...
     )
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    """Return a number, a text or a list of them; LookupError or ValueError for anything else."""
+    """Return the number, string or list of these that the code stands for; LookupError or ValueError otherwise."""
     if isinstance(node, ast.Name):
         value = known[node.id]
     elif isinstance(node, ast.List | ast.Tuple):

@@ -1,4 +1,4 @@
-"""Values that JSON does not have: the configuration holds their JSON, and the function gets them back."""
+"""Values without a JSON type: the configuration has a JSON value for each, and the function gets the original."""
 
 import contextlib
 import copy
@@ -23,18 +23,18 @@ _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
 
 Known = Mapping[str, Mapping[str, Any]]
-"""By dotted key: by the JSON of a value, the value."""
+"""By dotted key: the original values by their JSON text."""
 
 
 @dataclass
 class Objects:
-    """What was given and JSON does not have: `choices` of what is searched, and other `constants`, one value each."""
+    """Original values without a JSON type: `choices` of searched hyperparameters, and `constants`, one per key."""
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     constants: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def space(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a space with values of JSON alone; what it is without goes into `choices`."""
+        """Return the space with JSON values only; the original values go into `choices`."""
         with _ending("space"):
             refuse_whole(_named("space", given))
             given = without_sweeps(given, config)
@@ -49,29 +49,31 @@ class Objects:
         return {name: {**plain, **points}[name] for name in given}
 
     def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a configuration with values of JSON alone; what it is without goes into `constants`."""
+        """Return the configuration with JSON values only; the original values go into `constants`."""
         plain = {}
         for name, value in _named("config", given).items():
             with _ending(f"config.{name}"):
                 plain[name] = self._constant(value, name)
         return plain
 
-    def given_to(self, function: Callable[..., Any], is_importable: bool, is_kept: bool = False) -> Callable[..., Any]:
-        """Return the function, and what it has besides, as they get these values instead of their JSON.
+    def given_to(
+        self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
+    ) -> Callable[..., Any]:
+        """Return the function, with its optional functions, so that they get the original values.
 
-        `is_kept`: one that could be imported is kept with its study all the same.
+        `is_pickled`: whether to pickle the function into its study even if it could be imported.
         """
         has_objects = bool(self.choices or self.constants)
-        if not has_objects and not (is_kept and is_importable):
+        if not has_objects and not (is_pickled and is_importable):
             return function
         module = sys.modules.get(function.__module__) if is_importable else None
         has = {
             name: getattr(function, name, getattr(module, name, None)) for name in (*OPTIONAL_FUNCTIONS, *_CONSTANTS)
         }
         if not has_objects:
-            kept = functools.partial(function)
-            vars(kept).update((name, value) for name, value in has.items() if value is not None)
-            return kept
+            copied = functools.partial(function)
+            vars(copied).update((name, value) for name, value in has.items() if value is not None)
+            return copied
         given = functools.partial(call_with, function, self.choices, self.constants)
         for name, value in has.items():
             takes = callable(value) and name not in _WITHOUT_CONFIG
@@ -81,13 +83,14 @@ class Objects:
         return given
 
     def refuse_all(self) -> None:
-        """Raise ConfigError where there are some, but tuples, in whose place lists are given."""
+        """Raise ConfigError if there are original values other than tuples; lists replace tuples."""
         known = {f"space.{key}": values for key, values in self.choices.items()}
         known |= {f"config.{key}": values for key, values in self.constants.items()}
         for where, values in known.items():
             if not all(isinstance(value, tuple) for value in values.values()):
                 raise ConfigError(
-                    f"{where}: only f(config) or f(config, trial), given itself, not its path, gets such values"
+                    f"{where}: must be a JSON value, unless the objective is a function f(config) or f(config, trial), "
+                    f"given directly and not by its path"
                 )
 
     def _branch(self, branch: Any, key: str) -> Any:
@@ -123,7 +126,7 @@ class Objects:
         return plains
 
     def _point(self, given: Any, key: str) -> Any:
-        """Return points, rules or conditions as JSON."""
+        """Return points, rules or conditions as JSON values."""
         if isinstance(given, Mapping):
             return {name: self._point(value, f"{key}.{name}".removeprefix(".")) for name, value in given.items()}
         if isinstance(given, list | tuple) and key not in self.choices:
@@ -141,7 +144,7 @@ class Objects:
         return plain
 
     def _stand_in(self, value: Any, key: str, where: str) -> Any:
-        """Return the JSON of a value, which is its name where it has one."""
+        """Return the JSON value of a value: the name of a named choice, else its own."""
         name = next((text for text, known in self.choices.get(key, {}).items() if known is value), None)
         return to_json(value, f"{where}.{key}")[0] if name is None else json.loads(name)
 
@@ -149,9 +152,10 @@ class Objects:
 def call_with(
     function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
 ) -> Any:
-    """Call a function with the values that were given; kept functions name this one, so it stays where it is.
+    """Call a function with the original values in the configuration.
 
-    A searched value that is not among the choices is JSON's own; ConfigError where a constant has one nobody gave.
+    Pickled functions refer to this function by name, so do not move it. A searched value that is not among the
+    choices stays a JSON value; ConfigError for a constant with another value than the given one.
     """
     found = {}
     for key, known in (*choices.items(), *constants.items()):
@@ -171,7 +175,7 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration, or a point, with the tuples and numbers as keys that a kept function gets, no others."""
+    """Return a configuration, or a point, with the original tuples and number keys of a pickled function, no others."""
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
         return {**tree}
@@ -184,7 +188,7 @@ def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str,
 
 
 def _is_written_so(value: Any, text: str) -> bool:
-    """Return whether JSON itself writes a value as this text."""
+    """Return whether `json.dumps` writes a value as this text."""
     try:
         return bool(json.loads(json.dumps(value)) == json.loads(text))
     except TypeError:
@@ -192,39 +196,39 @@ def _is_written_so(value: Any, text: str) -> bool:
 
 
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
-    """Check a configuration as `call_with` calls a function, also one without a check of its own; it stays, too."""
+    """Check a configuration, with the original values; without a `check`, only these values. Do not move it, either."""
     call_with(check or (lambda _: None), choices, constants, config)
 
 
 @contextlib.contextmanager
 def _ending(where: str) -> Iterator[None]:
-    """Raise ConfigError where what is written down inside of the block has no end."""
+    """Raise ConfigError if the block recurses without end, because a value contains itself."""
     try:
         yield
     except RecursionError:
-        raise ConfigError(f"{where}: holds itself, and cannot be written down; give it without") from None
+        raise ConfigError(f"{where}: contains itself, and cannot be written as JSON; remove the cycle") from None
 
 
 def _named(where: str, given: Any) -> Mapping[str, Any]:
-    """Return a mapping with texts as names."""
+    """Return the value if it is a mapping with strings as keys; else ConfigError."""
     if not isinstance(given, Mapping):
-        way = "; vars(...) makes one" if hasattr(given, "__dict__") else ""
-        way = "; dataclasses.asdict(...) makes one" if dataclasses.is_dataclass(given) else way
-        raise ConfigError(f"{where}: must be a dict, given a {type(given).__name__}{way}")
+        hint = "; use vars(...)" if hasattr(given, "__dict__") else ""
+        hint = "; use dataclasses.asdict(...)" if dataclasses.is_dataclass(given) else hint
+        raise ConfigError(f"{where}: must be a dict, given a {type(given).__name__}{hint}")
     if names := [name for name in given if not isinstance(name, str)]:
-        raise ConfigError(f"{where}: its names must be texts, given {names[0]!r}; write {str(names[0])!r}")
+        raise ConfigError(f"{where}: must have strings as keys, given {names[0]!r}; write {str(names[0])!r}")
     return given
 
 
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
-    """Return a dataclass with other values of JSON's own kinds; ConfigError for any other value that was changed."""
+    """Return a dataclass with the changed JSON values; ConfigError for a changed value of any other type."""
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:
         if to_json(given, key)[1]:
             return now
         raise ConfigError(
-            f"{key}: was given from Python, a {type(given).__name__}, and only {before!r} stands for it, given "
-            f"{now!r}; start a search with another value from Python"
+            f"{key}: must be {before!r}, which stands for a {type(given).__name__} from Python, given {now!r}; start a "
+            f"search from Python with another value"
         )
     changed = {name: value for name, value in now.items() if json_text(value) != json_text(before[name])}
     inner = {name: _rebuilt(f"{key}.{name}", getattr(given, name), before[name], changed[name]) for name in changed}

@@ -1,4 +1,4 @@
-"""The whole configuration of a search that is given from Python."""
+"""The complete configuration of a search from Python."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", 
 
 @dataclass(frozen=True)
 class Composed:
-    """A whole configuration that was only composed and checked; it is shown with the names of its secrets."""
+    """A complete configuration, composed and checked; it is printed with the names of its secrets."""
 
     tree: Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
     """
     tree = dict(config)
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
-        raise ConfigError(f"config: '{twice[0]}' stands there twice, as one name with dots and nested; give it once")
+        raise ConfigError(f"config: '{twice[0]}' is given twice, as a dotted key and nested; give it once")
     for path, dimension in leaves(parted(space)[0]):
         key = ".".join(path)
         if (found := path_of(tree, key)) is None:
@@ -86,14 +86,14 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
     written = {name: write_out(branches[name], f"space.{name}") if name in branches else rules[name] for name in space}
     for name in ("require", "first"):
         if name in branches and isinstance(written[name], list):
-            # So that nobody takes them for rules or points.
+            # A plain list would be read as rules or points.
             written[name] = {"values": written[name]}
     plain = as_meant(written, config)
     return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config or {})
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the space with the default configuration as its first point, where `config` has all that is searched."""
+    """Return the space with the default configuration as first point, if `config` has a value for every key."""
     branches, rules = parted(space)
     keys = [".".join(path) for path, _ in leaves(branches)]
     is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
@@ -103,7 +103,7 @@ def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
 def search_tree(
     objective: str, space: Mapping[str, Any], own: Mapping[str, Any], strategy: str | Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a whole configuration: the defaults of conf/, and what is given."""
+    """Return a complete configuration: the defaults of conf/ with the given parts."""
     if not isinstance(strategy, str | Mapping):
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
@@ -114,7 +114,7 @@ def search_tree(
 
 
 def _shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the configuration of this name in a group; of `track` with what MLflow's own variables say."""
+    """Return the configuration of this name in a group; `track` with the values of MLflow's variables."""
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
@@ -125,18 +125,20 @@ def settings_of(
     folds: int | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Return settings by dotted key, with the metric, workers, folds and arguments that are given, as JSON has them.
+    """Return the settings and the given arguments by dotted key, as JSON values.
 
-    ConfigError where both give something, and not the same.
+    ConfigError if a setting and an argument give different values to a key.
     """
-    asked = {f"study.{name}": value for name, value in arguments.items()} | {"dispatch.workers": workers}
-    asked |= {"split.folds": folds}
-    asked |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
-    given = {key: to_json(value, key)[0] for key, value in asked.items() if value is not None}
+    values = {f"study.{name}": value for name, value in arguments.items()} | {"dispatch.workers": workers}
+    values |= {"split.folds": folds}
+    values |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
+    given = {key: to_json(value, key)[0] for key, value in values.items() if value is not None}
     settings = {key: to_json(value, key)[0] for key, value in (settings or {}).items()}
     for key in given.keys() & settings.keys():
         if given[key] != settings[key]:
-            raise ConfigError(f"{key}: given {given[key]!r}, and {settings[key]!r} in settings; give it once")
+            raise ConfigError(
+                f"{key}: must be given once, given {given[key]!r} as argument and {settings[key]!r} in settings"
+            )
     return {**settings, **given}
 
 
@@ -148,7 +150,7 @@ def made_config(
     strategy: str | Mapping[str, Any] | None,
     settings: Mapping[str, Any],
 ) -> StudyConfig:
-    """Return the configuration of a search that is given from Python, its space and constants as JSON has them."""
+    """Return the configuration of a search from Python; its space and constants are JSON values."""
     if "study.direction" not in settings and settings.get("study.metrics") is None:
         raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
     searched = plain_space(searched, constants)
@@ -162,14 +164,14 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return what `compose_config` does for a configuration that a user gives; its objective has its form."""
+    """Return the result of `compose_config` for a user's configuration, with the form of the objective's call."""
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
 
 
 def overrides_with_form(overrides: Sequence[str]) -> list[str]:
-    """Return overrides that a user gives, with what the objective among them is called with."""
+    """Return a user's overrides, with the form of the objective's call: `objective=m:f(config)`."""
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
     searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
@@ -182,7 +184,7 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
 
 
 def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that a user gives, with what its objective is called with."""
+    """Return a user's configuration, with the form of the objective's call: `m:f(config)`."""
     objective, space = tree.get("objective"), tree.get("space")
     if not isinstance(objective, str):
         return dict(tree)
@@ -221,7 +223,9 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
     """
     tree = dict(tree)
     if missing := [name for name in _SETTABLE if name not in tree]:
-        raise ConfigError(f"objective: is no whole configuration, such as of hpo.compose: '{missing[0]}' is missing")
+        raise ConfigError(
+            f"objective: a dict must be a complete configuration, as hpo.compose returns it; '{missing[0]}' is missing"
+        )
     for group in ("dispatch", "track"):
         if isinstance(settings.get(group), str):
             given, known = settings[group], names_of(group)
@@ -230,7 +234,7 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
                 raise ConfigError(f"settings: {group} must be one of {allowed}, given {given!r}{nearest(given, known)}")
             tree[group] = _shipped(group, settings[group])
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
-    # Mappings of names are set as wholes.
+    # Mappings of names are replaced as a whole.
     settable: dict[str, Any] = {**tree, "study": {**tree["study"], **dict.fromkeys(("metrics", "limits", "choose"))}}
     refuse_unknown(values, {name: settable[name] for name in _SETTABLE}, "settings")
     tree = replaced(tree, values)

@@ -76,7 +76,7 @@ BAD_STUDIES = (
     ([], "studies: must be two or more, given none"),
     (["random", "nothing"], "there is no 'nothing'"),
     (["random", "study.trials=3"], "overrides need --strategies"),
-    (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on studies that exist"),
+    (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on existing studies"),
     (["random", "evolutionary", "--at", "13"], "at: must be 1 to 12"),
     (["random", "evolutionary", "--name", "random"], "holds something else"),
 )

@@ -60,9 +60,9 @@ def test_from_python_the_results_are_sequences_and_no_file_is_written_unasked():
     assert all(one["heads"] for one in study.attention("good"))
     assert {*Path().iterdir()} == before
     for given in ({}, {"text": "good", "input_": "new.txt"}):
-        with pytest.raises(toolkit.HpoError, match="--text, --input: one of them must be given"):
+        with pytest.raises(toolkit.HpoError, match="--text, --input: give one of them"):
             study.predict(**given)
-    with pytest.raises(toolkit.HpoError, match="inputs: are given already"):
+    with pytest.raises(toolkit.HpoError, match="text, input_: have no effect with inputs"):
         study.predict(["good"], text="bad")
 
 
@@ -110,7 +110,7 @@ def test_both_commands_read_a_text_a_file_or_a_pipe(capsys, monkeypatch, tmp_pat
         answer_to_stdin(monkeypatch, "a good film")
         assert hpo(capsys, "predict", "reviews", *given) == (0, "yes\n", "")
     code, _, err = hpo(capsys, "attention", "reviews", "--input", str(both))
-    assert (code, err) == (2, f"error: --input: {both}: must hold one line, has 2; give one of them\n")
+    assert (code, err) == (2, f"error: --input: {both}: must have one line, has 2; give one of them\n")
     for command in ("predict", "attention"):
         assert (
             hpo(capsys, command, "reviews")[0] == hpo(capsys, command, "reviews", "--text", "a", "--input", "b")[0] == 2
@@ -159,8 +159,8 @@ def test_any_token_can_be_drawn(tmp_path):
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
-        (["predict", "plain", "--input", "new.txt"], ["study 'plain' keeps no models"]),
-        (["attention", "plain", "--text", "good"], ["study 'plain' keeps no models"]),
+        (["predict", "plain", "--input", "new.txt"], ["study 'plain' saves no models"]),
+        (["attention", "plain", "--text", "good"], ["study 'plain' saves no models"]),
         (["predict", "reviews", "--input", "gap.txt"], ["input 2: must not be empty"]),
         (["predict", "reviews", "--input", "new.txt", "--top-k", "3"], ["top_k: has no effect"]),
         (["predict", "reviews", "--input", "new.txt", "--output", "no/x.txt"], ["output: folder 'no' does not exist"]),

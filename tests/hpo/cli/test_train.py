@@ -32,7 +32,7 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     assert "score = 1.5" in out
     assert err == "warning: this may take a while\n"
     # It is no study.
-    assert hpo(capsys, "list")[1] == "no study in runs: start one with `hpo search`\n"
+    assert hpo(capsys, "list")[1] == "no study in runs; start one with `hpo search`\n"
     assert "there is none yet" in refused(capsys, "show", "own", is_silent=True)
 
 

@@ -218,7 +218,7 @@ def test_a_study_is_sent_to_mlflow_later_and_shown_there(table, tmp_path):
         assert probe.connect_ex(("127.0.0.1", port)) != 0
     with pytest.raises(hpo.HpoError, match="must have 12 characters or more"):
         hpo.open_ui(study.name, port=port, uri=uri, password="open")
-    with pytest.raises(hpo.HpoError, match="there are no runs yet"):
+    with pytest.raises(hpo.HpoError, match="has no runs yet"):
         hpo.open_ui(port=port)
 
 

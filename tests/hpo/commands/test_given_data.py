@@ -251,7 +251,7 @@ BAD = [
     ({"data": frame().assign(any=[1, "x"] * 20)}, "does not keep column 'any' (object)"),
     ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most the number of examples, 3, given 5"),
     ({"data": frame(), "folds": 0}, "folds: must be"),
-    ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: given 3, and 4 in settings; give it once"),
+    ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: must be given once, given 3"),
     ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),
     ({"data": frame().assign(y=np.nan), "stratify_by": "y"}, "stratify_by: 'y' has rows without a class"),
     ({"data": 40, "stratify_by": "y"}, "stratify_by: has no effect where data is a number"),
@@ -259,10 +259,10 @@ BAD = [
     ({"folds": 5}, "given 5; set folds=1, or from Python give `data`"),
     ({"data": frame(), "objective": lambda config: 1.0}, "data: has no effect on objective(config)"),
     ({"data": frame(), "objective": lambda task: 1.0}, "data: has no effect on objective(task)"),
-    ({"data": HELD, "objective": lambda config, trial: len(HELD)}, "uses `HELD`, which are these data"),
+    ({"data": HELD, "objective": lambda config, trial: len(HELD)}, "uses `HELD`, the same data"),
     (
         {"data": frame(), "objective": hpo.objective(describe_data=lambda _: {"size": 3})(lambda config, trial: 1.0)},
-        "has a describe_data of its own",
+        "has a function describe_data",
     ),
 ]  # fmt: skip
 
@@ -277,5 +277,5 @@ def test_bad_data_are_refused_in_one_line_and_nothing_is_created(given, says):
 
 
 def test_data_beside_a_whole_configuration_are_refused():
-    with pytest.raises(hpo.HpoError, match="data: has no effect beside a whole configuration"):
+    with pytest.raises(hpo.HpoError, match="data: has no effect with a complete configuration"):
         hpo.search(hpo.compose("data=digits"), data=frame())

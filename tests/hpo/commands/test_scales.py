@@ -294,6 +294,6 @@ def test_numbers_of_numpy_are_plain_ones_in_scales_and_costs():
 
 
 def test_what_an_argument_and_a_setting_say_differently_is_refused():
-    with pytest.raises(hpo.HpoError, match="trials: given 11, and 4 in settings; give it once"):
+    with pytest.raises(hpo.HpoError, match="trials: must be given once, given 11 as argument and 4 in settings"):
         climbed(settings={"study.trials": 4})
     climbed(settings={"study.trials": 11})

@@ -93,7 +93,10 @@ def test_companions_are_given_by_a_decorator(described):
     [
         ({"space": None}, "space: is missing"),
         ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
-        ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: given 2, and 4 in settings; give it once"),
+        (
+            {"workers": 2, "settings": {"dispatch.workers": 4}},
+            "workers: must be given once, given 2",
+        ),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
         ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
@@ -113,7 +116,7 @@ def test_companions_are_given_by_a_decorator(described):
         ({"space": [1, 2]}, "space: must be a dict, given a list"),
         ({"strategy": 3}, "strategy: must be a name"),
         ({"settings": {"dispatch": "loca"}}, "dispatch must be one of"),
-        ({"objective": {"a": 1}, "space": None}, "is no whole configuration"),
+        ({"objective": {"a": 1}, "space": None}, "must be a complete configuration"),
         ({"objective": lambda: 1}, "f(config, trial), f(trial) or f(task), given objective("),
         ({"objective": lambda a, b, c: 1}, "f(config, trial), f(trial) or f(task), given objective("),
         ({"objective": 3}, "must be a function"),

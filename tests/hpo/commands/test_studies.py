@@ -109,10 +109,10 @@ def test_a_field_sorts_and_what_has_none_comes_last(runs):
 
 WRONG = {
     "scor>0.9": "did you mean 'score'?",
-    "score>high": "score is a number, given 'high'",
-    "score~0.9": "score is a number, which is compared by =, !=, <",
-    "strategy>a": "strategy is a text, which is compared by =, !=, ~",
-    "date>yesterday": "date is a time, such as 2026-11-27",
+    "score>high": "score must be a number, given 'high'",
+    "score~0.9": "score is a number, so the operator must be one of =, !=, <",
+    "strategy>a": "strategy is a text, so the operator must be one of =, !=, ~",
+    "date>yesterday": "date must be a time, such as 2026-11-27",
     "score": "FIELD OPERATOR VALUE",
     "score>": "FIELD OPERATOR VALUE",
     "score>0.9 and": "FIELD OPERATOR VALUE",
@@ -203,7 +203,7 @@ def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
 
 
 def test_where_there_is_none(capsys):
-    assert hpo(capsys, "list") == (0, "no study in runs: start one with `hpo search`\n", "")
+    assert hpo(capsys, "list") == (0, "no study in runs; start one with `hpo search`\n", "")
     assert "there is no folder nowhere" in refused(capsys, "list", "--in", "nowhere", is_silent=True)
     assert [*toolkit.studies().table.columns] == [*FIELDS]
     assert list(Path().iterdir()) == []

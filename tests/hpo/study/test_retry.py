@@ -73,7 +73,7 @@ def test_it_is_tried_when_the_budget_is_used_up_and_the_budget_stays(tmp_path):
     study = Study(StudyFolder(tmp_path / "study"))
     FAULTS["above"] = 1.0
     answer = study.retry(2)
-    assert answer.says == "a retry of trial 2, which uses no budget; `hpo resume study` goes on"
+    assert answer.says == "a retry of trial 2, which uses no budget; `hpo resume study` continues"
     run_toy(tmp_path / "study", config)
     assert [row["retry_of"] for row in rows(tmp_path / "study" / "trials.csv")] == ["", "", "", "2"]
     run_toy(tmp_path / "study", config | {"study": config["study"] | {"trials": 4}})

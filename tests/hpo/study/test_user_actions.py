@@ -198,7 +198,7 @@ def test_what_follows_the_search_takes_nothing_but_a_stop_at_once(tmp_path):
         folder.config_path.touch()
         write_status(folder, Status(name="study", state="running", phase="after the search"))
         for ask in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
-            with pytest.raises(StudyError, match="what follows it is being trained"):
+            with pytest.raises(StudyError, match="its last trainings are running"):
                 ask()
         assert not folder.requests_dir.exists()
 
