@@ -1,4 +1,4 @@
-"""Completion of words in bash, zsh and fish: a short script per shell, which asks `hpo --complete` at each TAB."""
+"""Completion in bash, zsh and fish: a short script per shell, which calls `hpo --complete` at each TAB."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from hpo.errors import ConfigError, HpoError, nearest
 
 Find = Callable[[str], Callable[..., Any]]
 
-# Where nothing is answered, each offers files. After the = of a key no blank follows; fish leaves it out by itself.
+# Without an answer, each script offers files. No blank follows the = of a key; fish leaves it out by itself.
 SCRIPTS = {
-    # Bash splits words at = and :, so it gives the whole line, and gets what follows the last of these.
+    # Bash splits words at = and :, so it passes the whole line, and gets the part after the last of these.
     "bash": """\
 _hpo() {
     local IFS=$'\\n'
@@ -49,20 +49,20 @@ end
 complete -c hpo -f -a '(__hpo_complete)'
 """,
 }
-# The folder of each by the variable that moves it, as in ~; and the path below it.
+# For each shell: the variable that names the folder of completions, the default below ~, and the path in the folder.
 _PLACES = {
     "bash": ("XDG_DATA_HOME", ".local/share", "bash-completion/completions/hpo"),
     "zsh": ("ZDOTDIR", "", ".zfunc/_hpo"),
     "fish": ("XDG_CONFIG_HOME", ".config", "fish/completions/hpo.fish"),
 }
 _NEEDS = {
-    "bash": "; where the package bash-completion is not installed, let ~/.bashrc have: source {path}",
-    "zsh": "; let .zshrc have: fpath=({folder} $fpath); autoload -Uz compinit; compinit",
+    "bash": "; without the package bash-completion, add to ~/.bashrc: source {path}",
+    "zsh": "; add to .zshrc: fpath=({folder} $fpath); autoload -Uz compinit; compinit",
     "fish": "",
 }
-# A group and its choice in the `defaults` of a file of conf/.
+# A group and its choice in the `defaults` of a file in conf/.
 _CHOICE = re.compile(r"^ *- (?:override )?/?([\w/]+)(?:@\S+)?: *(\w+)", re.MULTILINE)
-_OF_HPO = {
+_OPTIONS_OF_HPO = {
     "--help": "show all commands",
     "--version": "show the version",
     "--install-completion": "complete words in bash, zsh or fish",
@@ -70,7 +70,7 @@ _OF_HPO = {
 
 
 def install(shell: str) -> str:
-    """Write the script where a shell, without a name that of `$SHELL`, looks for it; return what people read of it."""
+    """Write the script of a shell into the shell's folder, and return a message; an empty name = that of `$SHELL`."""
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in SCRIPTS:
         whose = "given" if shell else "$SHELL is"
@@ -82,42 +82,44 @@ def install(shell: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(SCRIPTS[name], encoding="utf-8")
     needs = _NEEDS[name].format(path=path, folder=path.parent)
-    return f"wrote {path}, which {name} reads when it starts{needs}"
+    return f"wrote {path}, which {name} reads at its start{needs}"
 
 
 def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find: Find) -> Iterator[str]:
-    """Yield a line for each word that may replace the last one, as the script of the shell takes it.
+    """Yield a line for each completion of the last word, in the format of the shell's script.
 
     Args:
         shell: one of `SCRIPTS`.
-        words: those after `hpo`, the last one as far as it is typed; of bash the whole line.
-        commands: all of them, and what each does.
-        find: gives the function of a command.
+        words: the words after `hpo`, the last one incomplete; for bash the whole line.
+        commands: the help lines of all commands, by name.
+        find: returns the function of a command.
     """
     if shell == "bash":
         line = words[0] if words else ""
         try:
             words = shlex.split(line)[1:]
         except ValueError:
-            # Within quotes.
+            # The line ends inside quotes.
             return
         words = [*words, ""] if line[-1:].isspace() else words
     *before, begun = words or [""]
     cut = max(begun.rfind("="), begun.rfind(":")) + 1
-    for word, says in _candidates(before, begun, commands, find):
+    for word, description in _candidates(before, begun, commands, find):
         if word.startswith(begun):
             if shell == "bash":
                 yield word[cut:]
             else:
-                yield f"{word.replace(':', chr(92) + ':')}:{says}" if shell == "zsh" else f"{word}\t{says}"
+                yield (
+                    f"{word.replace(':', chr(92) + ':')}:{description}" if shell == "zsh" else f"{word}\t{description}"
+                )
 
 
 def _candidates(
     before: Sequence[str], begun: str, commands: Mapping[str, str], find: Find
 ) -> Iterator[tuple[str, str]]:
-    """Yield what may stand in a place, whatever is begun there, and what it is."""
+    """Yield each possible word after `before`, with its description; `begun` decides only the kind of word."""
     if not before:
-        yield from (_OF_HPO if begun.startswith("-") else commands).items()
+        yield from (_OPTIONS_OF_HPO if begun.startswith("-") else commands).items()
         return
     name, *given = before
     if name == "--install-completion":
@@ -126,15 +128,15 @@ def _candidates(
         return
     parameters = describe(find(name)).parameters
     options = {each.typed: each for each in parameters if each.is_option}
-    bare, asks = _read(given, options)
+    bare, pending = _read(given, options)
     option, equals, _ = begun.partition("=")
-    if asks is not None:
-        yield from _values(asks, name, given)
+    if pending is not None:
+        yield from _values(pending, name, given)
     elif equals and option in options:
-        yield from ((f"{option}={value}", says) for value, says in _values(options[option], name, given))
+        yield from ((f"{option}={value}", description) for value, description in _values(options[option], name, given))
     elif begun.startswith("-"):
-        yield from ((typed, each.says) for typed, each in options.items())
-        yield from ((f"--{each}", says) for each, says in {"help": "show its help", **EVERYWHERE}.items())
+        yield from ((typed, each.description) for typed, each in options.items())
+        yield from ((f"--{each}", description) for each, description in {"help": "show its help", **EVERYWHERE}.items())
     elif (word := _word_at(len(bare), parameters)) is not None:
         if parameters[0].metavar == "STUDY" and word.metavar in ("OVERRIDE", "KEY=VALUE"):
             yield from _of_study(bare[0], word, with_own=name == "extend")
@@ -143,22 +145,22 @@ def _candidates(
 
 
 def _read(given: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], Parameter | None]:
-    """Return the bare words, and the option whose value comes next."""
+    """Return the words that are no options, and the option whose value comes next."""
     bare: list[str] = []
-    asks = None
+    pending = None
     for word in given:
-        if asks is not None:
-            asks = None
+        if pending is not None:
+            pending = None
         elif word.startswith("-"):
             option = options.get(word)
-            asks = option if option is not None and option.kind is not bool else None
+            pending = option if option is not None and option.kind is not bool else None
         else:
             bare.append(word)
-    return bare, asks
+    return bare, pending
 
 
 def _word_at(place: int, parameters: Sequence[Parameter]) -> Parameter | None:
-    """Return the parameter that a bare word is read for."""
+    """Return the parameter of the bare word at this position."""
     for each in parameters:
         if not each.is_option:
             if place == 0 or each.is_many:
@@ -168,9 +170,9 @@ def _word_at(place: int, parameters: Sequence[Parameter]) -> Parameter | None:
 
 
 def _values(given: Parameter, command: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield what may stand for a parameter: choices, studies, groups and keys of the configuration; else nothing."""
+    """Yield the possible values of a parameter: choices, studies, or groups and keys of the configuration."""
     if given.choices:
-        yield from ((choice, given.says) for choice in given.choices)
+        yield from ((choice, given.description) for choice in given.choices)
         return
     # A word may be of several kinds: STUDY|OVERRIDE.
     kinds = given.metavar.split("|")
@@ -189,7 +191,7 @@ def _values(given: Parameter, command: str, words: Sequence[str]) -> Iterator[tu
 
 
 def _keys(primary: str, words: Sequence[str], folders: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yield each key of the configuration with the groups that these words choose, and the comment on it."""
+    """Yield each key of the configuration, with the groups that these words choose, and the key's comment."""
     from hpo.config.shipped import documented_keys
 
     typed = {key: value for key, _, value in (word.partition("=") for word in words)}
@@ -197,18 +199,18 @@ def _keys(primary: str, words: Sequence[str], folders: Sequence[Path]) -> Iterat
     chosen: dict[str, str] = dict(_CHOICE.findall(whole.read_text(encoding="utf-8")))
     objective = typed.get("objective", "")
     if "data" not in typed and ":" in objective:
-        # A function of the user's has its own keys.
+        # A function of the user has its own keys.
         chosen = {group: name for group, name in chosen.items() if group not in ("data", "model", "training", "space")}
     elif "data" not in typed and (folders[0] / "data" / f"{objective}.yaml").is_file():
         typed["data"] = objective
     for group in ("data", "study"):
-        # These may override the choices of other groups.
+        # Files of these groups may override the choices of other groups.
         for path in _files(group, typed.get(group, chosen.get(group, "")), folders):
             chosen |= _CHOICE.findall(path.read_text(encoding="utf-8"))
     chosen |= {group: typed[group] for group in chosen if group in typed}
     files = [("", whole), *((group, path) for group, name in chosen.items() for path in _files(group, name, folders))]
-    keys = {key: says for group, path in files for key, _, says in documented_keys(path, group)}
-    yield from ((f"{key}=", says) for key, says in keys.items())
+    keys = {key: description for group, path in files for key, _, description in documented_keys(path, group)}
+    yield from ((f"{key}=", description) for key, description in keys.items())
 
 
 def _files(group: str, name: str, folders: Sequence[Path]) -> list[Path]:
@@ -216,9 +218,9 @@ def _files(group: str, name: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str, str]]:
-    """Yield what an existing study says of a parameter: keys that may change, or what it searches, with their values.
+    """Yield keys of an existing study, with their values: searched keys for a point, else keys that may change.
 
-    `with_own`: whether the objective's own keys may change, too. Nothing where the study cannot be read.
+    `with_own`: whether the objective's own keys may change, too. Yield nothing if the study cannot be read.
     """
     from hpo.config.documents import read_yaml
     from hpo.config.keys import SEARCH_SECTIONS, flatten
@@ -231,7 +233,7 @@ def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str
     except (HpoError, OSError):
         return
     if given.metavar == "KEY=VALUE":
-        # Here, since it loads NumPy.
+        # It loads NumPy.
         from hpo.trials.space.reader import leaves, parted
 
         space = tree.get("space")

@@ -1,4 +1,4 @@
-"""What a command's function says of itself: its signature and its docstring, read with the standard library."""
+"""The description of a command, read from the signature and docstring of its function."""
 
 import inspect
 import re
@@ -13,18 +13,18 @@ from hpo.commands.arguments import Word
 
 _SECTION = re.compile(r"^(\w[\w ]*):\n((?:(?: {4}.*)?(?:\n|$))+)", re.MULTILINE)
 _ARGUMENT = re.compile(r"^ {4}\*{0,2}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-# Of Python alone: nobody who reads `--help` needs them.
+# The sections that `--help` does not print.
 _OF_PYTHON = ("Args", "Returns", "Raises")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter, as a command line has it; see `Word`."""
+    """One parameter of a command; see `Word`."""
 
     name: str
-    kind: Any  # what one word becomes: str, int, float, Path; bool for a flag
+    kind: Any  # the type of one word: str, int, float, Path; bool for a flag
     default: Any
-    says: str
+    description: str
     word: Word
     choices: tuple[str, ...] = ()
     is_option: bool = False
@@ -33,17 +33,17 @@ class Parameter:
 
     @property
     def metavar(self) -> str:
-        """The placeholder of its value."""
+        """The placeholder of the value."""
         return self.word.metavar or self.name.rstrip("_").upper()
 
     @property
     def is_needed(self) -> bool:
-        """Whether it must be given."""
+        """Whether the parameter must be given."""
         return self.default is inspect.Parameter.empty
 
     @property
     def typed(self) -> str:
-        """What a user types: `--dry-run`, `--no-default` for what holds unless said, or the placeholder of a word."""
+        """The text that a user types: `--dry-run`, `--no-default` for a flag that is on by default, or the metavar."""
         if not self.is_option:
             return self.metavar
         no = "no-" if self.kind is bool and self.default is True else ""
@@ -52,30 +52,32 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Described:
-    """A command: what it says, its parameters in their order, and the further sections as they stand."""
+    """A command: the head of its docstring, its parameters in their order, and its other sections, verbatim."""
 
-    says: str
+    description: str
     parameters: Sequence[Parameter]
     sections: Mapping[str, str]
 
     @property
     def epilog(self) -> str:
-        """The sections that a reader of `--help` sees, verbatim."""
+        """The sections at the end of `--help`, verbatim."""
         return "\n\n".join(f"{title.lower()}:\n{text}" for title, text in self.sections.items())
 
 
 def describe(function: Callable[..., Any]) -> Described:
-    """Return what a function says of itself; TypeError where nothing is said of one of its parameters."""
+    """Return the description of a function; TypeError if one of its parameters has no description."""
     doc = inspect.cleandoc(function.__doc__ or "") + "\n"
     found = {title: text.rstrip("\n") for title, text in _SECTION.findall(doc)}
-    says = {name: " ".join(text.split()).removesuffix(".") for name, text in _ARGUMENT.findall(found.get("Args", ""))}
+    descriptions = {
+        name: " ".join(text.split()).removesuffix(".") for name, text in _ARGUMENT.findall(found.get("Args", ""))
+    }
     head = _SECTION.sub("", doc).strip()
     given = inspect.signature(function).parameters.values()
-    read = (_parameter(each, says.pop(each.name, "")) for each in given)
+    read = (_parameter(each, descriptions.pop(each.name, "")) for each in given)
     parameters = [each for each in read if each is not None]
-    if says:
-        raise TypeError(f"{function.__name__}: its Args describe {', '.join(says)}, which it does not have")
-    # By two spaces, as the other parts of a help text.
+    if descriptions:
+        raise TypeError(f"{function.__name__}: Args describes {', '.join(descriptions)}, which are no parameters")
+    # Indented by two spaces, as the other parts of a help text.
     sections = {
         title: re.sub(r"^ {4}", "  ", text, flags=re.MULTILINE)
         for title, text in found.items()
@@ -84,8 +86,8 @@ def describe(function: Callable[..., Any]) -> Described:
     return Described(head, parameters, sections)
 
 
-def _parameter(given: inspect.Parameter, says: str) -> Parameter | None:
-    """Return a parameter; None for one that is given from Python alone."""
+def _parameter(given: inspect.Parameter, description: str) -> Parameter | None:
+    """Return a parameter; None for one that only Python can give."""
     hint: Any = given.annotation
     word, choices, is_many = Word(), (), given.kind is given.VAR_POSITIONAL
     while True:
@@ -95,7 +97,7 @@ def _parameter(given: inspect.Parameter, says: str) -> Parameter | None:
             is_many, hint = True, str
             break
         elif get_origin(hint) in (UnionType, typing.Union):
-            # A shell gives texts: of a choice, or of a path, the rest is Python's.
+            # A shell gives the first type of a union; the others are for Python.
             hint = next(it for it in get_args(hint) if it is not NoneType)
         elif word.read is None and get_origin(hint) in (Sequence, list, tuple):
             is_many, hint = True, get_args(hint)[0]
@@ -105,10 +107,10 @@ def _parameter(given: inspect.Parameter, says: str) -> Parameter | None:
         return None
     if get_origin(hint) is Literal:
         choices, hint = get_args(hint), str
-    if not (says := says or word.says):
-        raise TypeError(f"{given.name}: neither the docstring nor its type says what it is")
+    if not (description := description or word.description):
+        raise TypeError(f"{given.name}: has no description, neither in the docstring nor in its type")
     is_option = given.kind is given.KEYWORD_ONLY or bool(word.option)
     kind = str if hint not in (bool, int, float, Path) else hint
     is_keywords = given.kind is given.VAR_KEYWORD
     default = {} if is_keywords else given.default if word.default is None else word.default
-    return Parameter(given.name, kind, default, says, word, choices, is_option, is_many, is_keywords)
+    return Parameter(given.name, kind, default, description, word, choices, is_option, is_many, is_keywords)

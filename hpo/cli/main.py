@@ -1,7 +1,7 @@
-"""The entry point of `hpo`: finds the sub-command and turns faults into one line and an exit code.
+"""The entry point of `hpo`: runs a command, and turns errors into one line and an exit code.
 
-Imports nothing heavy: the module of a command's function is imported when it is called, and the function imports what
-trains or searches, so that every `--help` answers at once.
+It imports no slow library: it imports the module of a command only for that command, and the command's function imports
+the libraries that train or search. So `--help` answers at once.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from hpo.cli.output import is_for_programs, json_alone, show_json
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.program import is_ours, leave, named_output, take_over, wait_briefly_for_threads
 
-# By what they are for, as `hpo --help` lists them: where the function of each is in `hpo.commands`, and its line there.
+# The commands by purpose, in the order of `hpo --help`: the function in `hpo.commands`, and the help line.
 GROUPS = {
     "search and train": {
         "search": (
@@ -30,64 +30,58 @@ GROUPS = {
             "create a study, or continue it if it exists unchanged, and run it to its budget",
         ),
         "resume": ("resume:resume", "continue a study from its frozen configuration; a running one to a larger budget"),
-        "extend": ("resume:extend", "train the best trials of a study further, or search on at a larger scale"),
-        "compare": ("compare:compare", "which strategy is better at equal budget, and how sure that is"),
-        "train": ("train:train_composed", "train one configuration, no search"),
-        "scale": ("scale:scale", "see whether hyperparameters hold when a model grows"),
-        "new": ("new:new", "write a module to train and its configuration, which run as they stand"),
-        "cluster": ("new:cluster", "write what to submit to Slurm or Kubernetes, or to run on machines by ssh"),
+        "extend": ("resume:extend", "train the best trials of a study further, or search at a larger scale"),
+        "compare": ("compare:compare", "compare strategies at equal budgets, or existing studies"),
+        "train": ("train:train_composed", "train one configuration, without a search"),
+        "scale": ("scale:scale", "check whether good hyperparameters stay good when a model grows"),
+        "new": ("new:new", "write a training module and its configuration: a working example to adapt"),
+        "cluster": ("new:cluster", "write the job that runs a search on Slurm, Kubernetes, or machines reached by ssh"),
     },
     "follow and steer": {
-        "list": ("show:studies", "the studies under runs/: state, trials, best, strategy, data, size, date"),
-        "show": ("show:show", "one study at a glance, or one of its trials"),
-        "watch": (
-            "watch:watch",
-            "follow a running search in this terminal, or studies in a page that changes with them",
-        ),
+        "list": ("show:studies", "list the studies under runs/: state, trials, best, strategy, data, size, date"),
+        "show": ("show:show", "show a study, or one of its trials"),
+        "watch": ("watch:watch", "follow a running search in this terminal, or studies in a live page"),
         "ui": ("serve:ui", "open the MLflow UI on this project's runs, on the loopback address"),
-        "logs": ("show:logs", "what the trainings of a study printed"),
-        "stop": ("steer:stop", "end a running search, at once or after its running trials; or one of its trials"),
-        "add": ("steer:add", "let a running or stopped search try a point of your own next"),
-        "retry": ("steer:retry", "let a running or stopped search try its failed trials again"),
+        "logs": ("show:logs", "show the output of a study's trainings"),
+        "stop": ("steer:stop", "end a running search, at once or after its running trials; or stop one trial"),
+        "add": ("steer:add", "add a point of your own to a running or stopped search"),
+        "retry": ("steer:retry", "retry the failed trials of a running or stopped search"),
     },
     "train elsewhere": {
-        "ask": ("ask:ask", "a further trial of a study that is trained elsewhere, by whatever means"),
-        "tell": ("ask:tell", "what came of a trial that was asked for"),
+        "ask": ("ask:ask", "get the next trial of a study that is trained elsewhere"),
+        "tell": ("ask:tell", "report the result of such a trial"),
     },
     "results": {
         "report": ("report:report", "write report.html, report.md, report.json and trials.csv of a study"),
-        "test": ("evaluation:evaluate", "open the test part, once, with the winner"),
-        "reproduce": ("reproduce:reproduce", "train recorded trials again and compare"),
+        "test": ("evaluation:evaluate", "score the winner on the test split, once"),
+        "reproduce": ("reproduce:reproduce", "train recorded trials again and compare the scores"),
         "predict": ("trained_model:predict", "classify, tag, translate or continue texts with a trained model"),
-        "attention": ("trained_model:attention", "draw what a trained model attends to while it reads a text"),
+        "attention": ("trained_model:attention", "draw the attention of a trained model for one text"),
     },
     "keep": {
-        "note": ("steer:note", "write beside a study what only a person knows, or tag it"),
-        "clean": (
-            "remove:clean",
-            "free what no study needs: states, copies of data, models that are not among the best",
-        ),
-        "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or take it out of one"),
+        "note": ("steer:note", "add a note or tags to a study"),
+        "clean": ("remove:clean", "delete files that no study needs: states, copies of data, models of weaker trials"),
+        "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or restore it from one"),
         "remove": ("remove:remove", "delete studies, with their runs in MLflow"),
     },
     "exchange": {
-        "sync": ("exchange:sync", "send what MLflow does not have yet of a study"),
+        "sync": ("exchange:sync", "send the trials and files of a study that MLflow does not have yet"),
         "export": ("exchange:export", "copy a study into another Optuna storage"),
         "import": (
             "exchange:import_trials",
-            "take over the finished trials of a study made with Optuna or Ray Tune, or of a CSV file",
+            "import the finished trials of a study made with Optuna or Ray Tune, or of a CSV file",
         ),
     },
 }
-COMMANDS = {name: says for group in GROUPS.values() for name, (_, says) in group.items()}
+COMMANDS = {name: line for group in GROUPS.values() for name, (_, line) in group.items()}
 FUNCTIONS = {name: f"hpo.commands.{path}" for group in GROUPS.values() for name, (path, _) in group.items()}
 
-# What installs the completion of words in a shell, and what its script asks.
+# The option that installs completion in a shell, and the option that the shell's script calls.
 _COMPLETION = ("--install-completion", "--complete")
 
-# Of a word in an error: no path is longer, but a value that was typed may be, which would flood the terminal.
-_LONGEST, _SHOWN = 500, 100
-# What other programs call what a command does.
+# An error message shows the first characters of a word that is longer than any path, such as a typed value.
+_MAX_WORD_LENGTH, _NUM_CHARACTERS = 500, 100
+# The names of our commands in other programs.
 _ELSEWHERE = {
     **dict.fromkeys(("run", "tune", "sweep", "optimize", "optimise", "start", "launch"), "search"),
     **dict.fromkeys(("continue", "restart"), "resume"),
@@ -109,7 +103,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("upload", "push"), "sync"),
 }
 
-# These commands write state that only this user may read. Files of the others get the user's default permissions.
+# Files of these commands are readable by this user only; files of the others get the user's default permissions.
 _PRIVATE = (
     *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "scale", "sync", "import"),
     *("stop", "add", "retry", "ask", "tell", "note", "clean", "archive", "remove"),
@@ -120,20 +114,20 @@ _EXAMPLES = """examples:
   hpo search strategy=shifting_window study.name=windows study.trials=24
   hpo search data=text_classification data.path=reviews.csv model.num_layers=3
   hpo search --cfg job                                print the configuration, run nothing
-  hpo resume digits study.trials=40                   go on, with a larger budget
-  hpo train --config runs/digits/best.yaml            train the winner alone
+  hpo resume digits study.trials=40                   continue, with a larger budget
+  hpo train --config runs/digits/best.yaml            train only the winner
   hpo test digits && hpo ui
 
-exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 interrupted, to be resumed
+exit codes: 0 success; 1 a negative result or a failure; 2 wrong input; 130 interrupted, and can be resumed
 `--json` after a command prints its result, or its error, as one JSON object
-`hpo COMMAND --help` tells more; `--debug` after a command shows the traceback of a fault
+`hpo COMMAND --help` describes a command; `--debug` after a command shows the traceback of an error
 `hpo --install-completion [bash|zsh|fish]` lets TAB complete commands, options, studies, configurations and keys"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code; None = that of this process, which is then `hpo` itself.
+    """Run a command line and return its exit code; None = the arguments of this process, which is then `hpo` itself.
 
-    Another program's process is never ended here: after a signal it gets a KeyboardInterrupt, usually an Interruption.
+    It never ends the process of another program: after a signal that gets a KeyboardInterrupt, usually an Interruption.
     """
     if arguments is None:
         take_over()
@@ -141,38 +135,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     umask = os.umask(0o077)
     os.umask(0o077 if given and given[0] in _PRIVATE else umask)
-    # A terminal may not be able to show every character of a name.
+    # Some terminals cannot show every character of a name.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     warnings, logger = _Warnings(), logging.getLogger("hpo")
     logger.addHandler(warnings)
-    # SIGTERM and SIGHUP end a command as Ctrl-C does, unless another handler is set (as by `nohup`). Ctrl-C is handled,
-    # too, to distinguish it from a KeyboardInterrupt that a user's code raises.
+    # SIGTERM and SIGHUP end a command as Ctrl-C does, unless another handler is set (as by `nohup`). Ctrl-C has a
+    # handler, too, to distinguish it from a KeyboardInterrupt that a user's code raises.
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
     out, printing, code = sys.stdout, contextlib.ExitStack(), 0
     try:
-        # Also where it is shortened, as argparse allows.
+        # argparse allows shortened options, such as --js.
         if given[:1] != ["--complete"] and any(word.startswith("--j") and "--json".startswith(word) for word in given):
             printing.enter_context(json_alone())
         for number in ours:
             signal.signal(number, _end)
         code = _run(given)
         if out is not None:
-            # Here, where a closed pipe is still handled without a traceback.
+            # Inside of the try block, which handles a closed pipe.
             out.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output has ended, as with `| head`: nothing is left to print or to flush.
+        # The reader of our output has ended, as with `| head`. Python's flush at exit must not fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
         if error.filename == OUTPUT:
-            # What is left in its buffers cannot be written either.
+            # The rest of the buffer cannot be written, either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
             if code:
-                # It has said so already.
+                # The command has reported its error already.
                 return code
         elif error.errno != errno.ENOSPC or error.filename is not None:
             raise
@@ -192,7 +186,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 class _Warnings(logging.Handler):
-    """Prints what `hpo` logs on standard error, in lines that begin with `warning:`."""
+    """Prints log records of `hpo` on standard error, in lines that begin with `warning:`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(f"warning: {printable(record.getMessage())}", file=sys.stderr)
@@ -211,13 +205,13 @@ def _run(given: list[str]) -> int:
         print(f"hpo {__version__}")
         return 0
     if given[0] not in COMMANDS and given[0] not in _COMPLETION:
-        meant = _ELSEWHERE.get(given[0].lower())
-        hint = f"; `hpo {meant}` does that: {COMMANDS[meant.split()[0]]}" if meant else nearest(given[0], COMMANDS)
+        known = _ELSEWHERE.get(given[0].lower())
+        hint = f"; use `hpo {known}`: {COMMANDS[known.split()[0]]}" if known else nearest(given[0], COMMANDS)
         return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{hint}")
     try:
         Path.cwd()
     except FileNotFoundError:
-        return _fault("working directory: it was deleted; go to another (cd)")
+        return _fault("working directory: does not exist any more; change to another (cd)")
     debug = "--debug" in given
     try:
         return _call(given[0], given[1:])
@@ -226,22 +220,22 @@ def _run(given: list[str]) -> int:
             raise
         return _fault(str(error), error.exit_code)
     except KeyboardInterrupt as interrupt:
-        code, says = 128 + getattr(interrupt, "number", signal.SIGINT), getattr(interrupt, "says", "")
-        if says:
-            sys.stderr.write(says)
+        code, text = 128 + getattr(interrupt, "number", signal.SIGINT), getattr(interrupt, "says", "")
+        if text:
+            sys.stderr.write(text)
         if not is_ours():
             raise
-        show_json({"error": "; ".join(filter(None, says.split("\n"))) or "interrupted", "exit_code": code})
-        if says:
-            # A search is closed. Threads of Ray's start, or of an objective, must not keep the process alive.
+        show_json({"error": "; ".join(filter(None, text.split("\n"))) or "interrupted", "exit_code": code})
+        if text:
+            # The search is closed. Threads of Ray, or of an objective, must not keep the process alive.
             leave(code)
         return code
     except OSError as error:
         if debug or error.filename in (None, OUTPUT):
             raise
-        # Faults without a message of their own, such as a folder instead of a file, or one that cannot be entered.
+        # Errors that no command handles, such as a folder in place of a file.
         place, is_input = error.filename2 or error.filename, isinstance(error, FileNotFoundError | NotADirectoryError)
-        return _fault(f"{place}: {error.strerror}; check what is there (--debug shows where)", 2 if is_input else 1)
+        return _fault(f"{place}: {error.strerror}; check this path (--debug shows the traceback)", 2 if is_input else 1)
     except SystemExit as leaving:
         # After `--help`.
         return int(leaving.code or 0)
@@ -280,7 +274,7 @@ def _show(result: Any) -> None:
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """Return the function of a command, whose module is imported now."""
+    """Import the module of a command, and return the command's function."""
     module, _, function = FUNCTIONS[name].partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
@@ -298,7 +292,8 @@ def _fault(text: str, code: int = 2) -> int:
     from hpo.config.secrets import hide_secrets
 
     words = hide_secrets(text, {}).split()
-    text = printable(" ".join(f"{word[:_SHOWN]}...{word[-1:]}" if len(word) > _LONGEST else word for word in words))
+    words = [f"{word[:_NUM_CHARACTERS]}...{word[-1:]}" if len(word) > _MAX_WORD_LENGTH else word for word in words]
+    text = printable(" ".join(words))
     print(f"error: {text}", file=sys.stderr)
     show_json({"error": text, "exit_code": code})
     return code

@@ -1,4 +1,4 @@
-"""What a command prints for programs: with `--json` one JSON object on standard output, and nothing beside it."""
+"""Output for programs: `--json` prints one JSON object on standard output, and nothing else there."""
 
 import contextlib
 import os
@@ -9,21 +9,21 @@ from typing import Any, TextIO
 
 from hpo.session.program import is_ours
 
-# Standard output, and what puts its descriptor back; None without `--json`.
+# Standard output, and the callbacks that restore its descriptor; None without `--json`.
 _RESULT: ContextVar[tuple[TextIO | None, contextlib.ExitStack] | None] = ContextVar("result", default=None)
 
 
 @contextlib.contextmanager
 def json_alone() -> Iterator[None]:
-    """Send everything that is printed to standard error while this is entered, except what `show_json` prints."""
+    """Redirect standard output to standard error inside the block, except for `show_json`."""
     out = sys.stdout
     with contextlib.ExitStack() as descriptor, contextlib.redirect_stdout(sys.stderr):
         if is_ours() and out is not None:
-            # What a child prints, such as one of an objective's, does not go through `sys.stdout`.
+            # Child processes write to the descriptor, not to `sys.stdout`.
             out.flush()
-            kept = os.dup(out.fileno())
-            descriptor.callback(os.close, kept)
-            descriptor.callback(os.dup2, kept, out.fileno())
+            original = os.dup(out.fileno())
+            descriptor.callback(os.close, original)
+            descriptor.callback(os.dup2, original, out.fileno())
             os.dup2(2, out.fileno())
         token = _RESULT.set((out, descriptor))
         try:
@@ -38,7 +38,7 @@ def is_for_programs() -> bool:
 
 
 def show_json(values: Mapping[str, Any]) -> None:
-    """With `--json`, print one JSON object on a line, in ASCII; NaN and infinities as null, paths as text."""
+    """With `--json`, print one JSON object on a line, in ASCII: NaN and infinities as null, paths as strings."""
     from hpo.config.documents import json_line
 
     out, descriptor = _RESULT.get() or (None, contextlib.ExitStack())

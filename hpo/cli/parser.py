@@ -1,4 +1,4 @@
-"""Parsers made from the functions of commands."""
+"""Makes the parser of a command from the description of its function."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from hpo.errors import ConfigError, nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports faults in one line, like all other parts of `hpo`."""
+    """Reports errors in one line, like all other parts of `hpo`."""
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError with argparse's own message."""
@@ -18,11 +18,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(name: str, function: Callable[..., Any], words: Sequence[str]) -> dict[str, Any]:
-    """Return a function's arguments as a command line gives them; ConfigError where it is wrong."""
+    """Return the arguments that a command line gives to a function; ConfigError if it is wrong."""
     command = describe(function)
     parser, words = parser_of(name, command), _joined(command, words)
     _refuse_unknown_options(parser, command, words)
-    # Where options may stand between words of one parameter; the other way knows more of `--`.
+    # Intermixed parsing allows options between the words of one parameter, but handles `--` less well.
     is_mixed = any(each.is_many and not each.is_option for each in command.parameters)
     values = (parser.parse_intermixed_args if is_mixed else parser.parse_args)(words)
     given: dict[str, Any] = {}
@@ -36,20 +36,20 @@ def parser_of(name: str, command: Described) -> argparse.ArgumentParser:
     """Return the parser of a command."""
     parser = Parser(
         prog=f"hpo {name}",
-        description=command.says,
+        description=command.description,
         epilog=command.epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for each in command.parameters:
         _add(parser, each)
-    for option, says in EVERYWHERE.items():
-        parser.add_argument(f"--{option}", action="store_true", help=says)
+    for option, description in EVERYWHERE.items():
+        parser.add_argument(f"--{option}", action="store_true", help=description)
     return parser
 
 
 def _add(parser: argparse.ArgumentParser, given: Parameter) -> None:
-    # argparse takes a % for a placeholder of its own.
-    options: dict[str, Any] = {"help": given.says.replace("%", "%%")}
+    # In argparse, % begins a placeholder.
+    options: dict[str, Any] = {"help": given.description.replace("%", "%%")}
     if given.kind is bool:
         parser.add_argument(given.typed, dest=given.name, action=f"store_{not given.default}".lower(), **options)
         return
@@ -69,14 +69,14 @@ def _add(parser: argparse.ArgumentParser, given: Parameter) -> None:
 def _value(given: Parameter, value: Any) -> Any:
     if not given.is_many:
         return value
-    # What was not given keeps its default, which may say more than nothing does.
+    # argparse gives an empty list for a missing argument, which may have another default.
     if not value and not given.is_needed:
         return given.default
     return given.word.collect(value) if given.word.collect else value
 
 
 def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described, words: Sequence[str]) -> None:
-    """Refuse a mistyped option before argparse says what else is missing; a beginning of one is left to argparse."""
+    """Refuse a mistyped option before argparse reports missing arguments; argparse resolves shortened options."""
     known = [
         *(each.typed for each in command.parameters if each.is_option),
         *(f"--{it}" for it in EVERYWHERE),
@@ -85,11 +85,11 @@ def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described,
     for word in words[: words.index("--") if "--" in words else None]:
         name = word.partition("=")[0]
         if name.startswith("--") and not any(each.startswith(name) for each in known):
-            parser.error(f"there is no option {name}{nearest(name, known)}")
+            parser.error(f"option {name} does not exist{nearest(name, known)}")
 
 
 def _joined(command: Described, words: Sequence[str]) -> list[str]:
-    """Return the words with `--sort -score`, which argparse takes for two options, as one."""
+    """Return the words with `--sort -score`, which argparse reads as two options, joined to one word."""
     dashed = [each.typed for each in command.parameters if each.word.is_dashed]
     joined: list[str] = []
     for word in words:

@@ -16,7 +16,7 @@ class Word:
 
     Attributes:
         metavar: the placeholder in `--help`; empty = the parameter's name.
-        says: the help text, if the docstring of the command has none.
+        description: the help text, if the docstring of the command has none.
         read: converts one word, or raises ConfigError.
         collect: converts all words of a parameter that takes several.
         option: the name of its option, such as `--as`; needed if it differs from the parameter's name, or if the
@@ -28,7 +28,7 @@ class Word:
     """
 
     metavar: str = ""
-    says: str = ""
+    description: str = ""
     read: Callable[[str], Any] | None = None
     collect: Callable[[Sequence[str]], Any] | None = None
     option: str = ""
@@ -96,16 +96,16 @@ DataPlaces = Annotated[
     Mapping[str, str], Word("KEY=PATH", "new path of moved data, such as data.path=there.csv", collect=data_places)
 ]
 Tags = Annotated[Mapping[str, str], Word("KEY=VALUE", collect=tag_values)]
-Trust = Annotated[bool, Word(says="run the code of a study from another machine, without a question")]
-Yes = Annotated[bool, Word(says="do not ask", is_shell_only=True)]
+Trust = Annotated[bool, Word(description="run the code of a study from another machine, without a question")]
+Yes = Annotated[bool, Word(description="do not ask", is_shell_only=True)]
 Progress = Annotated[
     Literal["auto", "json", "none"] | bool,
     Word(
-        says="auto = lines, with a panel below them on a terminal; json = only JSON lines, on standard error; none = "
-        "only the first and the last lines"
+        description="auto = lines, with a panel below them on a terminal; json = only JSON lines, on standard error; "
+        "none = only the first and the last lines"
     ),
 ]
-ConfigPrint = Annotated[Literal["job"], Word(says="check the configuration and print it; train nothing")]
+ConfigPrint = Annotated[Literal["job"], Word(description="check the configuration and print it; train nothing")]
 ConfigFolder = Annotated[str, Word("DIR", "a folder with configuration groups of your own")]
 ConfigFile = Annotated[str, Word("FILE", "start from this complete configuration instead of the groups")]
 

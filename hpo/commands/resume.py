@@ -250,10 +250,10 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
     """Ask before code of a copied study, which was not made on this machine, is imported or run."""
     config, now = folder.config(), reaches_of(changed)
     # Values that the user gives now, or has used before, need no question.
-    theirs = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]
-    packages = [line for line in theirs if line.startswith(ENVIRONMENT)]
-    commands = [line for line in theirs if line.startswith(COMMAND)]
-    places = [line for line in theirs if line not in (*packages, *commands) and line.partition("=")[2] != url]
+    foreign = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]
+    packages = [line for line in foreign if line.startswith(ENVIRONMENT)]
+    commands = [line for line in foreign if line.startswith(COMMAND)]
+    places = [line for line in foreign if line not in (*packages, *commands) and line.partition("=")[2] != url]
     pickled = folder.pickled_function(config)
     try:
         ask_for_trust(config, (), is_trusted, pickled, places=places, packages=packages, commands=commands)

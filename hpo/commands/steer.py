@@ -123,8 +123,8 @@ def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="-
     folder = find_study(str(study))
     if folder.holder() is not None:
         _refuse_past_search(folder, "retried")
-        says = request(folder, "retry", {} if trial is None else {"trial": trial})
-        return Answer(str(study), says, trial)
+        answer = request(folder, "retry", {} if trial is None else {"trial": trial})
+        return Answer(str(study), answer, trial)
     from hpo.study.additions import retried_text, retries
     from hpo.study.opening import add_while_idle
     from hpo.study.preparing.preparation import known_study
@@ -145,12 +145,12 @@ def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
     return f"`{command}` continues" if command == plain else f"its budget is used up: `{command}` continues"
 
 
-def _refuse_past_search(folder: StudyFolder, what: str) -> None:
+def _refuse_past_search(folder: StudyFolder, participle: str) -> None:
     if not is_searching(folder):
         name = folder.reference
         raise StudyError(
-            f"study: the search of {folder} is over and its last trainings are running, so nothing can be {what} now; "
-            f"wait for its end (`hpo watch {name}`), or stop it (`hpo stop {name} --now`)"
+            f"study: the search of {folder} is over and its last trainings are running, so nothing can be "
+            f"{participle} now; wait for its end (`hpo watch {name}`), or stop it (`hpo stop {name} --now`)"
         )
 
 

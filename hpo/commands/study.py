@@ -1,4 +1,4 @@
-"""A study as Python users see it: its trials, its best and its front, and what shows them."""
+"""`hpo.Study`: the commands of a study as methods, and its trials, winner, Pareto front and figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,29 +49,29 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """A handle on a study's folder, which is read anew at each question; its methods are the commands."""
+    """A handle on a study's folder. Each access reads the folder anew; the methods are the commands."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The study's name."""
         return self._folder.config().study.name
 
     @property
     def folder(self) -> Path:
-        """Where it is kept."""
+        """The study's folder."""
         return self._folder.path
 
     @property
     def notes(self) -> list[UserNote]:
-        """What was written beside it, the earliest first: each with `time`, `user`, `text` and `tags`."""
+        """The notes on the study, the earliest first, each with `time`, `user`, `text` and `tags`."""
         return read_notes(self._folder)
 
     @property
     def tags(self) -> dict[str, str]:
-        """Its tags, each with its last value."""
+        """The tags of the study, each with its last value."""
         return tags(self._folder)
 
     def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False, files: bool = False) -> Freed:
@@ -154,26 +154,26 @@ class Study:
         """
         synced = sync(self.folder, uri, overrides)
         if synced.there is None:
-            # Python has no exit code that says it.
+            # In Python no exit code reports it.
             raise TrackError(f"study '{synced.study}': {synced}")
         return synced
 
     @property
     def config(self) -> dict[str, Any]:
-        """Its whole configuration."""
+        """The complete configuration."""
         return self._folder.config().to_dict()
 
     @property
     def scales(self) -> list[dict[str, Any]] | None:
-        """What each of its scales changes of the configuration, by dotted key; None where it has none.
+        """The changes of the configuration at each scale, by dotted key; None = the study has no scales.
 
-        The smallest is first, the target last: a trial whose column `study.scale` has n was trained at `scales[n - 1]`.
+        The smallest scale is first, the target last. A trial with `study.scale` n was trained at `scales[n - 1]`.
         """
         return self._folder.config().study.scales
 
     @property
     def status(self) -> StudyView:
-        """All that can be known of it now: its state, who runs it, how far it is, the best so far, what can be done."""
+        """The view of the study now: state, process, progress, best trial so far, possible actions."""
         return StudyReader(self._folder, self._folder.reference).view()
 
     def show(self, trial: int | None = None) -> Details:
@@ -264,20 +264,20 @@ class Study:
 
     @property
     def test_result(self) -> ScoresOnTest:
-        """What `test` found: `metrics`, those of the `default`, and the `difference`; HpoError before it.
+        """The scores of `test`: `metrics`, those of the `default`, and the `difference`; StudyError before `test`.
 
-        Each has by metric a `value`, the ends `low` and `high` of its 95 % interval (None without one), `n`, the number
-        of test examples, and a `note` on what gave the interval, or would give one.
+        Each has for every metric a `value`, the ends `low` and `high` of its 95 % interval (None = no interval), `n`,
+        the number of test examples, and a `note` on the source of the interval, or on how to get one.
         """
         result = self._folder.test_result()
         if result is None:
-            raise StudyError(f"test_result: the test part of study '{self.name}' has not been opened; use study.test()")
+            raise StudyError(f"test_result: study '{self.name}' has no test scores yet; use study.test()")
         return ScoresOnTest.of(result)
 
     def test_front(
         self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
     ) -> "pd.DataFrame":
-        """Return the table `front` of `test`, which opens the test part with `front=True`; arguments as there."""
+        """Return the table `front` of `test` with `front=True`; the arguments are those of `test`."""
         return self.test(again, with_default, data, front=True).front
 
     @interrupted_in_one_line()
@@ -321,7 +321,7 @@ class Study:
             hpo.HpoError: the study cannot continue; the message says what to do.
             KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
         """
-        went_on = resume(
+        resumed = resume(
             self.folder,
             trials,
             overrides,
@@ -335,7 +335,7 @@ class Study:
             trust=trust,
             progress=progress,
         )
-        return type(self)(StudyFolder(went_on.folder))
+        return type(self)(StudyFolder(resumed.folder))
 
     @interrupted_in_one_line()
     def extend(
@@ -386,12 +386,12 @@ class Study:
         return type(self)(StudyFolder(extended.folder))
 
     def train(self, *, progress: Literal["auto", "json", "none"] | bool = "auto") -> dict[str, float]:
-        """Train the winner's configuration once more, to its end, on the first fold, and return its metrics.
+        """Train the winner's configuration once more, fully, on the first fold, and return its metrics.
 
-        It is what `hpo train --config best.yaml` does, also for a function that was given from Python.
+        It does the same as `hpo train --config best.yaml`, also for a function from Python.
 
         Args:
-            progress: how the learning curve is shown, as of `hpo.train`.
+            progress: how to print the learning curve, as in `hpo.train`.
 
         Raises:
             hpo.HpoError: no trial is complete, or the training failed.
@@ -526,7 +526,7 @@ class Study:
     def trials(self) -> "pd.DataFrame":
         """One row per trial: number, state, score, the searched values, folds, seconds, error; as in trials.csv.
 
-        At the end is what else the objective returned, and what it noted (`trial.note`).
+        The last columns have other numbers that the objective returned, and its notes (`trial.note`).
         """
         with self._read() as (study, run):
             table = trials_table(run.trials, study.space.keys, study.goal, study.layout)
@@ -534,47 +534,53 @@ class Study:
 
     @property
     def curves(self) -> "pd.DataFrame":
-        """One row per report of a training: trial, fold, and what was reported, such as epoch; as in curves.csv."""
+        """One row per report of a training: trial, fold and the reported numbers, such as epoch; as in curves.csv."""
         with self._read() as (study, run):
             return curves_table(run.trials, study.layout).infer_objects()
 
     @property
     def best(self) -> Best:
-        """The winner, with several metrics the chosen one; StudyError where no trial is complete within the limits."""
+        """The winner, with several metrics the chosen trial; StudyError if no trial is complete within the limits."""
         with self._read() as (study, run):
             return best_of(study, run)
 
     @property
     def front(self) -> "pd.DataFrame":
-        """One row per trial within the limits that no other dominates, the best in the leading metric first.
+        """The Pareto front: one row per trial within the limits that no other dominates.
 
-        Columns: number; `is_chosen`, whether it is the best; each metric and what has a limit, by name, and of several
-        folds or repeats its standard error over them, as `NAME_standard_error`, all in the search; of finalists each on
-        their fresh seeds, as `NAME_on_fresh_seeds`; the searched values; amount, under a strategy that trains by
-        amounts. Of two columns of the same name the second has `metric.` before it, or `space.` where it is of a
-        searched value. The best is there even if fresh seeds chose one that another dominates in the search. With one
-        metric it is the best alone.
+        The best trial in the leading metric is first. The winner is in the table even if another trial dominates it in
+        the search, because fresh seeds may choose it. With one metric the table has only the winner.
+
+        Columns:
+            number: the number of the trial.
+            is_chosen: whether it is the winner.
+            NAME: each metric and limited number, in the search.
+            NAME_standard_error: its standard error over folds and repeats, if there are several.
+            NAME_on_fresh_seeds: its value on fresh seeds, with `study.finalists`.
+            KEY: each searched value.
+            amount, reached: how far the trial was to be trained, and was, under a strategy that trains partially.
+
+        A second column of the same name gets the prefix `metric.`, or `space.` for a searched value.
         """
         with self._read() as (study, run):
             return front_table(study, run)
 
     def choose(self, how: str | Mapping[str, Any], *, save: bool = False) -> Best:
-        """Return which one of the front is the best by another choice.
+        """Return the winner by another rule of choice from the Pareto front.
 
-        With `study.finalists` the finalists are others by another choice: where not all of these were trained again on
-        fresh seeds, it goes by the search's scores. With `save`, `resume` trains them, and then their fresh scores
-        decide, perhaps for another one.
+        With `study.finalists` another rule has other finalists. Unless all of them have scores on fresh seeds, the
+        scores of the search decide. With `save`, `resume` trains the missing ones; their fresh scores then decide, and
+        the winner may change.
 
         Args:
-            how: as `choose` of `hpo.search`: `"knee"`, `"first_within_limits"`, weights such as
+            how: the rule, as `choose` of `hpo.search`: `"knee"`, `"first_within_limits"`, weights such as
                 `{"accuracy": 0.7, "latency": 0.3}`, or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
-            save: whether it becomes the study's own, as by `hpo resume STUDY study.choose=...`: `best` is chosen by it
-                from then on, `resume` trains what its winner lacks, such as its model, and that it was changed is kept
-                with the study.
+            save: whether the study uses this rule from now on, as after `hpo resume STUDY study.choose=...`. The study
+                records the change, `best` follows the rule, and `resume` trains the winner's model.
 
         Raises:
-            hpo.HpoError: there is no such choice, or it names what is no metric of the study; no trial is complete
-                within the limits; or, with `save`, the study runs just now.
+            hpo.HpoError: the rule is not allowed, or names a number that is no metric of the study; no trial is
+                complete within the limits; or, with `save`, the study is running.
         """
         config = changed_config(self._folder, {"study.choose": dict(how) if isinstance(how, Mapping) else how})
         with self._read(config) as (study, run):
@@ -608,23 +614,23 @@ class Study:
 
     @staticmethod
     def report_schema() -> dict[str, Any]:
-        """Return what report.json holds, as JSON Schema."""
+        """Return the JSON Schema of report.json."""
         return report_schema()
 
     def plot(self, figure: str = "best_so_far", file: str | Path | None = None) -> Any:
-        """Return a figure of the report, as one of plotly, which a notebook shows: `best_so_far`, `importance`, ...
+        """Return a figure of the report as a plotly figure: `best_so_far`, `importance`, ...
 
-        A notebook keeps it as a picture, too, for GitHub and exports; all but `contours`, which need a browser.
+        A notebook also saves a picture of it, for GitHub and exports, except of `contours`, which need a browser.
 
         Args:
-            figure: its name.
-            file: also write it for a paper, to a `.pdf`, `.png` or `.svg`; a file that exists is replaced. It is about
-                6.5 inches wide, and its text has 10 points. `contours` needs the package kaleido and Chrome.
+            figure: the name of the figure.
+            file: also write the figure for a paper, to a `.pdf`, `.png` or `.svg`, about 6.5 inches wide with text of
+                10 points; an existing file is replaced. `contours` needs the package kaleido and Chrome.
 
         Raises:
-            StudyError: there is no such figure, this study has nothing to show there, or the file cannot be written.
+            StudyError: the figure does not exist, has nothing to show for this study, or the file cannot be written.
         """
-        # Here, since it loads plotly.
+        # It loads plotly.
         from hpo.report.pages.picture import FILE_FORMATS, NotebookFigure, draw_for_paper
 
         path = None if file is None else Path(file).expanduser()
@@ -649,16 +655,15 @@ class Study:
         return drawn
 
     def watch(self, height: int = 800) -> LivePage:
-        """Serve its live page beside this process, and return it: a notebook shows it in the cell.
+        """Serve the live page of the study in a separate process, and return it; a notebook shows it in the cell.
 
-        It follows a search that runs, here in a thread or in any other process, and changes nothing.
+        The page follows a search in a thread of this process or in any other process. It changes nothing.
 
         Args:
-            height: of the page in the cell, in pixels.
+            height: the height of the page in the cell, in pixels.
 
         Returns:
-            The page, with its `address` for any browser of this machine; `close()`, or the end of this process, ends
-            it.
+            The page, with its `address` for a browser on this machine. It ends at `close()`, or with this process.
         """
         return open_page(str(self.folder), height)
 
@@ -666,45 +671,47 @@ class Study:
         return f"hpo.load({str(self._folder)!r})"
 
     def __str__(self) -> str:
-        """Return how many trials there are, the winner with its point, and where the report is."""
+        """Return the number of trials, the winner with its point, and the path of the report."""
         return "\n".join(summary_lines(self.status))
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the winner, and how many trials there are."""
+        """Return the winner and the number of trials, for a notebook."""
         return summary_html(self.status)
 
 
 class SteeredStudy(Study):
-    """A study as its callbacks get it: what they do to it takes effect at once, at its place on the clock."""
+    """A study as callbacks receive it: their actions take effect at once, at this place on the clock."""
 
     def __init__(self, steering: Steering) -> None:
         super().__init__(steering.study.folder)
         self._steering = steering
 
     def add(self, point: Mapping[str, Any]) -> Answer:
-        """Let the search try a point of your own next; as of `Study.add`."""
+        """Add a point of your own as the next trial; see `Study.add`."""
         return Answer(self.name, self._steering.add(point), point=point)
 
     def retry(self, trial: int | None = None) -> Answer:
-        """Let the search try its failed trials again, or one of them; as of `Study.retry`."""
+        """Retry the failed trials, or one of them; see `Study.retry`."""
         return Answer(self.name, self._steering.retry(trial), trial)
 
     def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
-        """End the search: no further trial begins, those that have begun are trained, and the report is written.
+        """End the search: start no new trial, finish the running ones, and write the report.
 
         Raises:
-            hpo.HpoError: it is to stop a trial, or at once: how far trainings are then differs from run to run.
+            hpo.HpoError: `trial` or `now` is given; the progress of trainings differs from run to run, so stopping
+                them could not be repeated.
         """
         if trial is not None or now:
             raise StudyError(
-                "stop: a callback ends the search alone, since how far a training is differs from run to run"
+                "stop: a callback can only end the whole search, without trial and now, because the progress of a "
+                "training differs from run to run"
             )
         self._steering.end()
-        return Answer(self.name, "it begins no further trial, and ends when those that run have ended")
+        return Answer(self.name, "no new trial starts; the search ends after the running ones")
 
 
 @interrupted_in_one_line()
 def run(study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Study:
-    """Run a prepared study to its budget, and return it as Python users see it; KeyboardInterrupt after a signal."""
+    """Run a prepared study to its budget, and return it; KeyboardInterrupt after a signal."""
     run_shown(study, progress)
     return Study(study.folder)

@@ -35,12 +35,24 @@ def ask_for_trust(
     packages: Sequence[str] = (),
     commands: Sequence[str] = (),
 ) -> None:
-    """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
+    """Return if a study was made on this machine, or runs only the toolkit's code; otherwise ask.
 
-    Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory.
-    `earlier` are other configurations with which some of its trials were trained; values of `own_keys` are this
-    user's own; it goes to `places`, its workers have `packages`, and it runs `commands`. ConfigError where nobody
-    can be asked, or the answer is no.
+    Also ask if a configuration for the toolkit's own objective contains code, or paths outside of the working
+    directory.
+
+    Args:
+        config: the study's configuration.
+        changes: the changes since the study was recorded, printed with the question.
+        is_given: whether the user trusts the study already (--trust).
+        pickled: the study's pickled function.
+        earlier: other configurations of its objective, with which some of its trials were trained.
+        own_keys: keys whose values this user has given.
+        places: addresses that the study connects to.
+        packages: packages that its workers install.
+        commands: commands that it runs on this machine.
+
+    Raises:
+        ConfigError: nobody can be asked, or the answer is no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # A trusted objective does not make new addresses, packages or commands trusted.
@@ -53,7 +65,7 @@ def ask_for_trust(
     if origin == "toolkit" and not (keys or code or files or places or packages or commands or config.has_own_strategy):
         return
     strategy = f" and the strategy {config.strategy['name']}" if config.has_own_strategy else ""
-    what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_ORIGINS[origin]}){strategy}"
+    summary = f"it runs {config.objective} ({_file(config.objective, origin)}, {_ORIGINS[origin]}){strategy}"
     parts = {
         "with it": code,
         "reads outside of the working directory:": files,
@@ -61,12 +73,12 @@ def ask_for_trust(
         "its workers have": packages,
         "runs here": commands,
     }
-    what += "".join(f", and {verb} {', '.join(part)}" for verb, part in parts.items() if part)
+    summary += "".join(f", and {verb} {', '.join(part)}" for verb, part in parts.items() if part)
     if keys:
         names = dict.fromkeys(name for tree in trees for name in redacted_names(tree))
-        what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
+        summary += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
     if not is_given:
-        _ask(printable(what), changes)
+        _ask(printable(summary), changes)
     for each in configs:
         remember(each, pickled, (*places, *packages, *commands))
 
@@ -93,10 +105,10 @@ def _leads_out(text: str) -> bool:
         return False
 
 
-def _ask(what: str, changes: Sequence[str]) -> None:
+def _ask(summary: str, changes: Sequence[str]) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError(f"study: was not made here: {what}; read it, then trust it (--trust, trust=True) to run it")
-    print(f"this study was not made here: {what}")
+        raise ConfigError(f"study: was not made here: {summary}; read it, then trust it (--trust, trust=True)")
+    print(f"this study was not made here: {summary}")
     for change in changes:
         print(f"what changed: {printable(change)}")
     if input("run it? (yes/no) ").strip().lower() not in ("y", "yes"):

@@ -1,4 +1,4 @@
-"""Which way a metric is better, for the few names that mean the same everywhere."""
+"""The directions of metrics whose names mean the same everywhere."""
 
 import re
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ _SPLIT = re.compile(r"^(val|eval|test|dev)[_/]")
 def known_direction(metric: str) -> Direction | None:
     """Return the direction of a known metric, with or without the prefix of a split such as `val_`; None for others.
 
-    A word within a name decides nothing: of `log_loss_gain` or `bits_saved` nobody can tell.
+    Only whole names count: `log_loss_gain` or `bits_saved` are not known, although they contain known words.
     """
     name = metric.lower()
     return _KNOWN.get(name) or _KNOWN.get(_SPLIT.sub("", name, count=1))
 
 
 def refuse_missing_direction(study: Mapping[str, Any]) -> None:
-    """Raise ConfigError where the section has one metric, and nothing says which way it is better."""
+    """Raise ConfigError if the section `study` has one metric without a direction."""
     metric = study.get("metric")
     if isinstance(metric, str) and study.get("direction") is None and study.get("metrics") is None:
         raise ConfigError(
-            f"study.direction: is missing, and study.metric {metric!r} does not say which way is better"
+            f"study.direction: is missing, and study.metric {metric!r} is not a known name"
             f"{nearest(metric, list(_KNOWN))}; add study.direction=minimize or study.direction=maximize"
         )

@@ -1,4 +1,4 @@
-"""Reads YAML and JSON of unknown origin: nothing in them is executed, and nothing exhausts the memory."""
+"""Safe readers of YAML and JSON: a file cannot execute code or exhaust the memory."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import yaml
 
 from hpo.errors import ConfigError, DocumentError
 
-# In C where available.
+# The C loader, if it is available.
 _SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 60  # the deepest shipped configuration has five levels
 _MAX_BYTES = 32 * 2**20
@@ -20,28 +20,31 @@ _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "
 
 
 def refuse_optimized_python() -> None:
-    """Raise ConfigError where Python was started to leave out assertions, on which Hydra's parser relies, and we do."""
+    """Raise ConfigError if Python runs without assertions, which Hydra's parser and this toolkit need."""
     if flags.optimize:
         raise ConfigError(
-            "Python: leaves out assertions, on which the reading of a configuration relies; run it without -O, and "
-            "with PYTHONOPTIMIZE unset"
+            "Python: runs without assertions, which are needed to read a configuration; leave -O out, and unset "
+            "PYTHONOPTIMIZE"
         )
 
 
 def read_yaml(path: Path, where: str = "") -> dict[str, Any]:
-    """Return the mapping that a YAML file holds; DocumentError, which names `where`, such as `--config`, before the
-    path, where it cannot be read, names a key twice or a type, is nested too deeply, or has an alias.
+    """Return the mapping in a YAML file.
+
+    Raises:
+        DocumentError: the file cannot be read, is nested too deeply, or has a duplicate key, a type tag or an alias.
+            The message begins with `where`, such as `--config`, and the path.
     """
     place = f"{where}: {path}" if where else str(path)
     content = parse_yaml(_text(path, place), place)
     if not isinstance(content, dict):
         kind = "nothing" if content is None else f"a {type(content).__name__}"
-        raise DocumentError(f"{place}: must hold a mapping at the top, given {kind}; write key: value")
+        raise DocumentError(f"{place}: must be a mapping, given {kind}; write key: value")
     return content
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Return what a YAML text holds, dates as text; raises DocumentError as `read_yaml` does, with line and column."""
+    """Return the value of a YAML text, dates as strings; DocumentError, with line and column, as `read_yaml`."""
     try:
         _refuse_what_explodes(text, place)
         return yaml.load(text, Loader=_Loader)  # A SafeLoader with more restrictions.
@@ -50,26 +53,26 @@ def parse_yaml(text: str, place: str) -> Any:
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise DocumentError(f"{place}{at}: is not valid YAML: {error.problem or error.context}; correct it") from error
     except (yaml.YAMLError, ValueError, LookupError, OverflowError) as error:
-        # A value that does not fit its tag, or a number that is too large or too long for Python.
+        # A value that does not fit its tag, or a number that Python cannot convert.
         raise DocumentError(f"{place}: is not valid YAML: {' '.join(str(error).split())}; correct it") from error
 
 
 def yaml_text(tree: Mapping[str, Any]) -> str:
-    """Return the YAML of a tree of plain values in the order of its keys; `parse_yaml` returns the same tree."""
+    """Return a tree of plain values as YAML, in the order of its keys; `parse_yaml` returns the same tree."""
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_json(path: Path, where: str = "") -> dict[str, Any]:
-    """Return the object that a JSON file holds; DocumentError where it cannot be read, or is not a JSON object."""
+    """Return the object in a JSON file; DocumentError if it cannot be read, or is not a JSON object."""
     place = f"{where}: {path}" if where else str(path)
     content = parse_json(_text(path, place), place)
     if not isinstance(content, dict):
-        raise DocumentError(f"{place}: must hold an object, given a {type(content).__name__}; restore the file")
+        raise DocumentError(f"{place}: must be a JSON object, given a {type(content).__name__}; restore the file")
     return content
 
 
 def json_line(values: Mapping[str, Any]) -> str:
-    """Return a JSON object on one line, in ASCII: NaN and infinities, which JSON lacks, as null, paths as text."""
+    """Return a JSON object on one line, in ASCII: NaN and infinities as null, paths as strings."""
     return json.dumps(_as_json(values), allow_nan=False)
 
 
@@ -84,7 +87,7 @@ def _as_json(value: Any) -> Any:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """Return what a JSON text holds; raises DocumentError as `read_json` does."""
+    """Return the value of a JSON text; DocumentError if it is not valid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -113,19 +116,19 @@ def _text(path: Path, place: str) -> str:
 
 
 def _refuse_what_explodes(text: str, place: str) -> None:
-    """Refuse deep nesting, aliases (which can multiply the content) and named types before anything is built."""
+    """Raise DocumentError for deep nesting, aliases (which can multiply the content) and type tags, before loading."""
     depth = 0
-    # The parser yields events without recursion, so that depth needs no stack.
+    # The parser yields events without recursion, so deep nesting cannot overflow the stack.
     event: Any
     for event in yaml.parse(text, Loader=_SAFE):
         at = f"{place}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
         if isinstance(event, yaml.AliasEvent):
-            raise DocumentError(f"{at}: '*{event.anchor}' is an alias, which is not read; write out what it stands for")
+            raise DocumentError(f"{at}: '*{event.anchor}' is an alias, which is not allowed; write the value itself")
         tag = getattr(event, "tag", None)
         if tag is not None and tag != "!" and tag not in _PLAIN_TAGS:
             raise DocumentError(
-                f"{at}: names the type '{tag.removeprefix('tag:yaml.org,2002:')}', and no objects are built from a "
-                f"file; write texts, numbers, lists and mappings"
+                f"{at}: the type '{tag.removeprefix('tag:yaml.org,2002:')}' is not allowed; write strings, numbers, "
+                f"lists and mappings only"
             )
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _MAX_DEPTH:
@@ -138,7 +141,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        # PyYAML writes these characters unquoted, and reads them as line breaks.
+        # PyYAML writes these characters without quotes, and reads them as line breaks.
         style = '"' if any(sign in text for sign in "\x85\u2028\u2029") else None
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -147,7 +150,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 class _Loader(_SAFE):  # type: ignore[misc]  # One of two classes.
-    """PyYAML's safe loader without dates and with unique keys: it makes texts, numbers, lists and mappings only."""
+    """PyYAML's safe loader with unique keys and without dates: it makes strings, numbers, lists and mappings only."""
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -157,14 +160,14 @@ class _Loader(_SAFE):  # type: ignore[misc]  # One of two classes.
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if not isinstance(node, yaml.MappingNode):
             raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, _ in node.value:
             name = str(key.value) if isinstance(key, yaml.ScalarNode) else "[...]"
-            fault = "is listed twice" if name in seen else None
+            fault = "is listed twice" if name in names else None
             if key.tag != "tag:yaml.org,2002:str":
-                fault = "is not text, put it in quotes"
+                fault = "is not a string, put it in quotes"
             if fault is not None:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {name[:40]!r} {fault}", key.start_mark)
-            seen.add(name)
+            names.add(name)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
         return mapping

@@ -1,4 +1,4 @@
-"""The values of `study.metrics`, `study.limits`, `study.choose`, `study.scales`: better, allowed, chosen, climbed."""
+"""The rules for values of `study.metrics`, `study.limits`, `study.choose` and `study.scales`."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -15,40 +15,44 @@ _EXAMPLES = (
     "knee, first_within_limits, weights such as {accuracy: 0.7, parameters: 0.3}, or {best: accuracy, within: "
     "{parameters: 5 %}}"
 )
-# Of 100 random trials 45 % are on the front of 5 metrics, 5 % on that of 2 (Ishibuchi et al. 2008, "Evolutionary many-
-# objective optimization: a short review"); and what each adds to the hypervolume of 5 takes seconds.
-_MOST_METRICS = 4
-_LONGEST_NAME = 200
+# Of 100 random trials, 45 % are on the Pareto front of 5 metrics, 5 % on that of 2 (Ishibuchi et al. 2008,
+# "Evolutionary many-objective optimization: a short review"). With 5 metrics, the hypervolume takes seconds per trial.
+_MAX_METRICS = 4
+_MAX_NAME_LENGTH = 200
 
 
-def _written(name: str) -> str:
-    if name != " ".join(name.split()) or len(name) > _LONGEST_NAME:
-        raise ValueError(f"must be up to {_LONGEST_NAME} characters, without a blank at an end, two, or a line's end")
+def _check_name(name: str) -> str:
+    if name != " ".join(name.split()) or len(name) > _MAX_NAME_LENGTH:
+        raise ValueError(
+            f"must have at most {_MAX_NAME_LENGTH} characters, no line breaks, and single blanks only between words"
+        )
     return name
 
 
-Name = Annotated[str, Field(min_length=1), AfterValidator(_written)]
-"""A metric's name, as an objective returns it."""
+Name = Annotated[str, Field(min_length=1), AfterValidator(_check_name)]
+"""The name of a metric, as an objective returns it."""
 
 
-def _named(given: Any) -> Any:
+def _check_metrics(given: Any) -> Any:
     if isinstance(given, str) and ":" in given:
-        # Of {a:maximize,b:minimize} a shell makes two words.
+        # A shell splits {a:maximize,b:minimize} into two words.
         raise ValueError("must be in quotes, such as 'study.metrics={accuracy: maximize, parameters: minimize}'")
     if not isinstance(given, dict) or not given:
-        raise ValueError("must have a direction by metric, such as {accuracy: maximize, parameters: minimize}")
-    if len(given) > _MOST_METRICS:
-        raise ValueError(f"must have {_MOST_METRICS} metrics at most: of more, half of all trials are on the front")
+        raise ValueError("must have a direction for each metric, such as {accuracy: maximize, parameters: minimize}")
+    if len(given) > _MAX_METRICS:
+        raise ValueError(
+            f"must have at most {_MAX_METRICS} metrics; with more, half of all trials are on the Pareto front"
+        )
     return given
 
 
-def _limited(given: Any) -> Any:
+def _check_limits(given: Any) -> Any:
     if not isinstance(given, dict) or not given:
-        raise ValueError("must have a bound by metric, such as {parameters: 1.0e6}, or be null")
+        raise ValueError("must have a bound for each metric, such as {parameters: 1.0e6}, or be null")
     return given
 
 
-def _bounded(given: Any) -> Any:
+def _check_bounds(given: Any) -> Any:
     bounds = [*given.values()] if isinstance(given, dict) else [given]
     is_named = not isinstance(given, dict) or (given and given.keys() <= {"min", "max"})
     if not is_named or any(isinstance(bound, bool) or not isinstance(bound, int | float) for bound in bounds):
@@ -58,69 +62,69 @@ def _bounded(given: Any) -> Any:
     return given
 
 
-Metrics = Annotated[dict[Name, Direction], BeforeValidator(_named)]
-"""Directions by metric; the first is the leading one."""
+Metrics = Annotated[dict[Name, Direction], BeforeValidator(_check_metrics)]
+"""Directions by metric; the first metric leads."""
 
-Bounds = dict[Name, Annotated[float | dict[str, float], BeforeValidator(_bounded)]]
-"""Limits by metric: a number is the most that it may be, or the least where it is maximized."""
+Bounds = dict[Name, Annotated[float | dict[str, float], BeforeValidator(_check_bounds)]]
+"""Limits by metric: a number is the maximum, or the minimum of a metric that is maximized."""
 
-Limits = Annotated[Bounds, BeforeValidator(_limited)]
-"""The same, of at least one metric."""
+Limits = Annotated[Bounds, BeforeValidator(_check_limits)]
+"""Limits of at least one metric."""
 
 
-def _distinct(given: list[str]) -> list[str]:
+def _check_measured(given: list[str]) -> list[str]:
     if not given:
-        raise ValueError("must have a name or more, such as [latency_ms], or be null")
+        raise ValueError("must have at least one name, such as [latency_ms], or be null")
     if twice := [name for name in given if given.count(name) > 1]:
-        raise ValueError(f"must name each once, and has {twice[0]} twice")
+        raise ValueError(f"must have each name once, given {twice[0]} twice")
     return given
 
 
-Measured = Annotated[list[Name], AfterValidator(_distinct)]
-"""Names of numbers that an objective returns besides what is searched by."""
+Measured = Annotated[list[Name], AfterValidator(_check_measured)]
+"""Names of numbers other than the metrics that an objective returns."""
 
 
-def _scored(given: Any) -> Any:
+def _check_target(given: Any) -> Any:
     scores = [*given.values()] if isinstance(given, dict) else [given]
     if not scores or any(isinstance(score, bool) or not isinstance(score, int | float) for score in scores):
         raise ValueError("must be a score, or with study.metrics one for each, such as {accuracy: 0.95, latency: 2}")
     return given
 
 
-TargetScores = Annotated[float | dict[Name, float], BeforeValidator(_scored)]
-"""The score that ends a search, or by metric the scores."""
+TargetScores = Annotated[float | dict[Name, float], BeforeValidator(_check_target)]
+"""The score that ends a search, or the scores by metric."""
 
 
 def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return `metric` and `direction` of several metrics: those of the first; nothing where these cannot be."""
+    """Return `metric` and `direction` of the first of several metrics; an empty dict if they are not valid."""
     name, direction = next(iter(metrics.items()), (None, None))
     is_sound = isinstance(name, str) and name and direction in get_args(Direction)
     return {"metric": name, "direction": direction} if is_sound else {}
 
 
 def refuse_beside_metrics(given: Collection[str]) -> None:
-    """Raise ConfigError where one of these keys says what `study.metrics`, which is there too, says already."""
+    """Raise ConfigError if one of these keys has no effect with `study.metrics`."""
     for key in ("study.metric", "study.direction"):
         if key in given:
-            raise ConfigError(f"{key}: has no effect beside the directions of study.metrics; leave it out")
+            raise ConfigError(f"{key}: has no effect with study.metrics, which has the directions; leave it out")
 
 
 def one_name(given: Any) -> Any:
-    """Return the name of a metric as it is given; ValueError for several."""
+    """Return the given name of a metric; ValueError for several."""
     if isinstance(given, Mapping | list):
-        raise ValueError("must be one name; several, each with its direction, are given by study.metrics")
+        raise ValueError("must be one name; use study.metrics for several metrics with their directions")
     return given
 
 
 def bounds_of(given: float | Mapping[str, float], direction: Direction | None) -> list[tuple[float, bool]]:
-    """Return the bounds of a limit, each with whether it is the least that is allowed (else the most)."""
+    """Return the bounds of a limit, each with whether it is a minimum (else a maximum)."""
     if isinstance(given, Mapping):
         return [(bound, side == "min") for side, bound in given.items()]
     return [(given, direction == "maximize")]
 
 
-def _choice(given: Any) -> Any:
-    """Check the form of a choice; its metrics are checked beside those of the study."""
+def _check_choice(given: Any) -> Any:
+    """Check the form of a choice; `StudySection` checks that its metrics are those of the study."""
     if given in _CHOICES:
         return given
     if not isinstance(given, dict):
@@ -135,18 +139,18 @@ def _choice(given: Any) -> Any:
     if not weights or given.keys() & {"best", "within"}:
         raise ValueError(f"must be one of {_EXAMPLES}")
     if any(isinstance(w, bool) or not isinstance(w, int | float) or not 0 <= w < 1e100 for w in weights):
-        raise ValueError("must have weights that are numbers, 0 or more")
+        raise ValueError("must have weights of 0 or more")
     if not any(weights):
         raise ValueError("must have a weight above 0")
     return given
 
 
-Choice = Annotated[str | dict[str, Any], BeforeValidator(_choice)]
-"""How one of the front is chosen."""
+Choice = Annotated[str | dict[str, Any], BeforeValidator(_check_choice)]
+"""The rule that chooses the winner from the Pareto front."""
 
 
 def share_of(given: Any) -> float:
-    """Return the share that `5 %`, `5%` or 0.05 means, 0 or more; ValueError for all else."""
+    """Return the share, 0 or more, of `5 %`, `5%` or 0.05; ValueError for other values."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", given) if isinstance(given, str) else None
     if match is not None:
         return float(match[1]) / 100
@@ -163,13 +167,13 @@ def metrics_of(choice: str | Mapping[str, Any]) -> list[str]:
 
 
 SCALE = "study.scale"
-"""The key of a point that says at which scale it is trained, from 1; the last is the target."""
+"""The key of a point's scale, a number from 1; the last scale is the target."""
 
 
-def _flat(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _check_scales(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     scales = [{own_key(key): value for key, value in flatten(changes).items()} for changes in given]
     if len(scales) < 2:
-        raise ValueError("must be two or more, the smallest first and the target last")
+        raise ValueError("must have at least two scales, the smallest first and the target last")
     for number, changes in enumerate(scales, start=1):
         if not changes:
             raise ValueError(f"scale {number} changes nothing; give keys and values, such as model.d_model: 64")
@@ -178,11 +182,11 @@ def _flat(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return scales
 
 
-Scales = Annotated[list[dict[str, Any]], AfterValidator(_flat)]
+Scales = Annotated[list[dict[str, Any]], AfterValidator(_check_scales)]
 
 
 def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """Return the values by key that a point stands for: its own, and those of its scale instead of the number."""
+    """Return the values of a point by key, with the changes of its scale in place of the scale's number."""
     if SCALE not in point or scales is None:
         return point
     own = {key: value for key, value in point.items() if key != SCALE}
@@ -190,5 +194,5 @@ def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | Non
 
 
 def changed_keys(scales: Sequence[Mapping[str, Any]] | None) -> list[str]:
-    """Return the keys that scales change, each once."""
+    """Return the keys that the scales change, each once."""
     return list(dict.fromkeys(key for changes in scales or () for key in changes))

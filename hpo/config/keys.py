@@ -1,4 +1,4 @@
-"""Dotted keys of nested mappings: `model.num_layers`; and where those of the trial's own tree stand."""
+"""Dotted keys of nested mappings, such as `model.num_layers`; and the keys of the objective's own tree."""
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -6,18 +6,18 @@ from typing import Any
 
 from hpo.errors import ConfigError, nearest
 
-# Belong to the search and are never sent to a worker; everything else is the trial's own tree.
+# The sections of the search, never sent to a worker; all other keys are the objective's own tree.
 SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
 
-# Where the trial's own tree stands as a whole in a plain tree, if one of its names is that of a section.
+# The key of the objective's own tree in a plain tree, if one of its names is also the name of a section.
 OWN = "objective_config"
 
-# The groups of conf/ besides the sections of the search: all that the toolkit's own trainer reads.
+# The groups of conf/ for the toolkit's own trainer.
 GROUPS = ("data", "model", "training")
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of the tree by dotted key, in their order; `{}` is a leaf."""
+    """Return the leaves of the tree by dotted key, in order; `{}` is a leaf."""
     flat: dict[str, Any] = {}
     for name, branch in tree.items():
         key = f"{prefix}{name}"
@@ -29,7 +29,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the tree with the values at these dotted keys replaced as wholes, or added, nested."""
+    """Return a copy of the tree with these values by dotted key: replaced as a whole, or added in nested mappings."""
     copy: dict[str, Any] = copy_plain(tree)
     for key, value in changes.items():
         *path, last = path_of(copy, key) or key.split(".")
@@ -43,19 +43,19 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def copy_plain(value: Any) -> Any:
-    """Return a list or mapping as a plain one, which whoever gets the tree may change."""
+    """Return a deep copy of plain lists and dicts, which the caller may change."""
     return map_leaves(value, lambda leaf: leaf)
 
 
 def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a plain tree of mappings and lists with what is neither changed."""
+    """Return the tree as plain dicts and lists, with every leaf changed."""
     if isinstance(tree, Mapping):
         return {name: map_leaves(inner, change) for name, inner in tree.items()}
     return [map_leaves(inner, change) for inner in tree] if isinstance(tree, list) else change(tree)
 
 
 def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    """Return the value at a dotted key of what `flatten` has made: a leaf, or the mapping that was there."""
+    """Return the value at a dotted key of a flattened tree: a leaf, or the mapping below the key."""
     if key in flat:
         return flat[key]
     inner = {name.removeprefix(f"{key}."): value for name, value in flat.items() if name.startswith(f"{key}.")}
@@ -63,7 +63,7 @@ def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:
 
 
 def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
-    """Return the names that lead to the leaf or branch at a dotted key; a name may have dots itself. None = nowhere."""
+    """Return the names on the path to a dotted key, or None if it does not exist; a name may contain dots."""
     if key in tree:
         return (key,)
     for name, branch in tree.items():
@@ -75,33 +75,34 @@ def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
 
 
 def at_path(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return the leaf or branch to which the names of `path_of` lead."""
+    """Return the leaf or branch at a path of `path_of`."""
     return functools.reduce(lambda branch, name: branch[name], path, tree)
 
 
 def refuse_inside_of_list(tree: Mapping[str, Any], key: str) -> None:
-    """Raise ConfigError for a searched key that the tree does not have, and that leads to a part of a list of it."""
+    """Raise ConfigError for a searched key that is not in the tree and points inside of one of its lists."""
     names = key.split(".")
     for place, name in enumerate(names):
         path = path_of(tree, ".".join(names[:place])) if name.isdigit() else None
         if path and isinstance(at_path(tree, path), list):
             whole = ".".join(path)
-            raise ConfigError(f"space.{key}: is inside of a list; search '{whole}' as a whole with choices")
+            raise ConfigError(f"space.{key}: is inside a list; search '{whole}' as a whole, with choices")
 
 
 def within(key: str, other: str) -> bool:
-    """Return whether a dotted key is another one, or below it."""
+    """Return whether a dotted key is equal to another key, or below it."""
     return key == other or key.startswith(f"{other}.")
 
 
 def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: str) -> None:
-    """Raise ConfigError for a dotted key that the tree does not have; `what` names the argument that it is in."""
+    """Raise ConfigError for a dotted key that is not in the tree; `what` is the name of the argument."""
     if not isinstance(changes, Mapping):
         raise ConfigError(f"{what}: must be a dict of values by dotted key, given {changes!r}")
     known = list(flatten(tree))
     for key in changes:
         if key not in known:
-            raise ConfigError(f"{what}: there is no '{key}'{nearest(key, known) or '; see `hpo search --cfg job`'}")
+            hint = nearest(key, known) or "; list the keys with `hpo search --cfg job`"
+            raise ConfigError(f"{what}: there is no '{key}'{hint}")
 
 
 def without(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def without(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, each with the old and the new value (None where absent)."""
+    """Return the dotted keys whose values differ, each with the old and the new value (None = absent)."""
     before, after = flatten(old), flatten(new)
     return {
         key: (before.get(key), after.get(key))
@@ -123,22 +124,22 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 
 
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the trial's own tree as it stands in a plain tree: at the top, or all of it below `objective_config`."""
+    """Return the objective's own tree for a plain tree: at the top level, or as a whole below `objective_config`."""
     is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
     return {OWN: dict(own)} if is_taken else dict(own)
 
 
 def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
-    """Return the trial's own tree of a plain one with these sections: see `plain_own`."""
+    """Return the objective's own tree from a plain tree with these sections; the inverse of `plain_own`."""
     own = {name: branch for name, branch in tree.items() if name not in sections}
     return dict(own[OWN]) if list(own) == [OWN] and isinstance(own[OWN], Mapping) else own
 
 
 def own_key(key: str) -> str:
-    """Return the key in the trial's own tree of a key of the plain tree: see `plain_own`."""
+    """Return the key in the objective's own tree for a key of the plain tree; see `plain_own`."""
     return key.removeprefix(f"{OWN}.")
 
 
 def typed_key(key: str) -> str:
-    """Return how a key of the trial's own tree is added on a command line, where the names of groups are taken."""
+    """Return the key with which a command line adds a key of the objective's own tree, without conflict with groups."""
     return f"{OWN}.{key}" if key in GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key

@@ -1,4 +1,4 @@
-"""`study.on_trial`: a command that runs when a trial ends, and the names that it may have in braces."""
+"""`study.on_trial`: a command that runs when a trial ends, with placeholders such as `{trial}`."""
 
 import shlex
 import string
@@ -10,10 +10,10 @@ from pydantic import AfterValidator
 from hpo.errors import nearest
 
 NAMES = ("trial", "state", "score", "study", "folder")
-"""The names for the command: a trial's number, state and score, and the name and folder of its study."""
+"""The placeholders: a trial's number, state and score, and the name and folder of its study."""
 
 
-def _checked(command: str) -> str:
+def _check_command(command: str) -> str:
     try:
         words = shlex.split(command)
         names = [name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None]
@@ -24,14 +24,15 @@ def _checked(command: str) -> str:
     for name in names:
         if name not in NAMES:
             hint = nearest(name, NAMES)
-            raise ValueError(f"has no {{{name}}}{hint}; it has {', '.join(f'{{{each}}}' for each in NAMES)}")
+            allowed = ", ".join(f"{{{each}}}" for each in NAMES)
+            raise ValueError(f"must use the placeholders {allowed} only, given {{{name}}}{hint}")
     return command
 
 
-OnTrial = Annotated[str, AfterValidator(_checked)]
+OnTrial = Annotated[str, AfterValidator(_check_command)]
 
 
 def filled(command: str, values: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command with these values by name; a value is never split, and no shell reads it."""
+    """Return the words of a command with these values. A value is never split, and no shell interprets it."""
     words = [string.Formatter().parse(word) for word in shlex.split(command)]
     return ["".join(text + ("" if name is None else str(values[name])) for text, name, _, _ in word) for word in words]

@@ -1,15 +1,15 @@
-"""Values that a study keeps by name: those from the environment, and those that look like a secret.
+"""Secrets: a study stores the names of secret values, not the values themselves.
 
-A configuration is frozen, reported, sent to MLflow and published, so it must not hold a value of the environment or a
-password. Such a value is *sealed* when the configuration is read: `${oc.env:NAME}`, the variable that holds it, takes
-its place in memory, in the record, in every file, and in error texts that quote it. It is *opened* where it is used:
-where the objective is called (`hpo.workers.training`) and where an address is connected to.
+A configuration is frozen, reported, sent to MLflow and published, so it must not contain passwords or values of the
+environment. Reading a configuration *redacts* such a value: its name, `${oc.env:NAME}`, replaces it in memory, in the
+record, in every file, and in error messages. The value is *revealed* where it is used: when the objective is called
+(`hpo.workers.training`), and when a connection to an address is made.
 
 - A value that the user writes as `${oc.env:NAME}` stays as written.
-- A value written out under a key that looks like a secret (`my.api_key=...`), or as a password in an address, gets a
-  name of ours (`HPO_MY_API_KEY`), and only this process holds the value.
-- To resume, test or reproduce opens it again from the environment. Whether the value is the same as before is not
-  checked: a hash of a password can be guessed at.
+- A value under a key that looks like a secret (`my.api_key=...`), or a password in an address, gets a name of ours
+  (`HPO_MY_API_KEY`). Only this process has the value.
+- Resume, test and reproduce read the value from the environment again. They cannot check that it is unchanged, because
+  a stored hash of a password could be guessed.
 """
 
 import os
@@ -22,20 +22,21 @@ from hpo.config.documents import parse_yaml
 from hpo.config.keys import map_leaves
 from hpo.errors import ConfigError
 
-# Values of sealed names that this process knows.
+# Secret values by name, as far as this process knows them.
 Secrets = Mapping[str, str]
 
-_SEALED = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
+_REFERENCE = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
-# user:password@ in an address, with any characters in the password; not a port before a path or query with an @.
+# user:password@ in an address, with any characters in the password; but not a port before a path or query with an @.
 _PASSWORD = re.compile(
     r"(?<=://)(?!\[)((?:\$\{oc\.env:\w+\}|[^/\s:$]){0,200}:)(?!\d+[/?#])(\$\{oc\.env:\w+\}|(?:(?!://)\S){1,300})(?=@)"
 )
 # name=value in the query of an address.
 _QUERY = re.compile(r"([?&]([\w.-]{1,100})=)([^&\s#]{1,2000})")
 
-# Words of a key: `api_key`, `apiKey` and `api-key` have two. These mark a secret anywhere in a key; those of _HARMLESS
-# only as its last word (so `key_width` is not secret), and not after a word that says of what: a text, or a column.
+# Words of a key: `api_key`, `apiKey` and `api-key` have two. These words mark a secret anywhere in a key. The words of
+# _HARMLESS mark one only as the last word (`key_width` is no secret), and not after one of the listed words, which say
+# that the key belongs to a text or a table.
 _SECRET_ANYWHERE = frozenset(
     (
         *("apikey", "authorization", "bearer", "credential", "credentials", "passphrase", "passwd", "password", "pwd"),
@@ -53,40 +54,42 @@ _HARMLESS = {
     ),
     "auth": re.compile("no"),
 }
-_SHORTEST = 4  # a shorter value cannot be distinguished from other text
-_SHORTEST_LINE = 8  # of one line of a multi-line value, such as a key in PEM
-# A number with fewer digits is not a secret, even under such a key: it may be the width of a key.
-_SHORTEST_NUMBER = 6
+_MIN_LENGTH = 4  # a shorter value cannot be distinguished from other text
+_MIN_LINE_LENGTH = 8  # for one line of a multi-line value, such as a key in PEM
+# A shorter number is no secret, even under such a key: it may be the width of a key.
+_MIN_NUMBER_LENGTH = 6
 
 
 def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the tree with names in place of written-out secrets, and those secrets by name."""
+    """Return the tree with names in place of secret values, and these values by name."""
     secrets: dict[str, str] = {}
 
-    def sealed(value: Any, key: str, is_secret: bool) -> Any:
+    def redacted(value: Any, key: str, is_secret: bool) -> Any:
         if isinstance(value, Mapping):
             keys = {name: f"{key}.{name}" if key else str(name) for name in value}
-            return {name: sealed(value[name], inner, is_secret or looks_secret(inner)) for name, inner in keys.items()}
+            return {
+                name: redacted(value[name], inner, is_secret or looks_secret(inner)) for name, inner in keys.items()
+            }
         if isinstance(value, list):
-            return [sealed(inner, f"{key}.{place}", is_secret) for place, inner in enumerate(value)]
-        if is_secret and type(value) in (int, float) and len(str(value)) >= _SHORTEST_NUMBER:
-            return f"${{oc.decode:{kept(str(value), _variable(key))}}}"
+            return [redacted(inner, f"{key}.{place}", is_secret) for place, inner in enumerate(value)]
+        if is_secret and type(value) in (int, float) and len(str(value)) >= _MIN_NUMBER_LENGTH:
+            return f"${{oc.decode:{add_secret(str(value), _variable(key))}}}"
         if not isinstance(value, str) or not value:
             return value
         if is_secret and not is_redacted(value):
-            return kept(value, _variable(key))
-        if is_secret and not (_SEALED.fullmatch(value) or _DECODED.fullmatch(value)):
-            raise half_from_there(key)
+            return add_secret(value, _variable(key))
+        if is_secret and not (_REFERENCE.fullmatch(value) or _DECODED.fullmatch(value)):
+            raise mixed_value(key)
         return _in_addresses(value, lambda secret: in_address(secret, key))
 
     def in_address(value: str, key: str) -> str:
-        if _SEALED.fullmatch(value):
+        if _REFERENCE.fullmatch(value):
             return value
         if is_redacted(value):
-            raise half_from_there(key)
-        return kept(value, _variable(f"{key}.password"))
+            raise mixed_value(key)
+        return add_secret(value, _variable(f"{key}.password"))
 
-    def kept(value: str, variable: str) -> str:
+    def add_secret(value: str, variable: str) -> str:
         # Keys that differ only in punctuation, and several secrets of one key, share a variable.
         number, name = 1, variable
         while secrets.get(name, value) != value:
@@ -94,49 +97,49 @@ def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], d
         secrets[name] = value
         return f"${{oc.env:{name}}}"
 
-    def half_from_there(key: str) -> ConfigError:
+    def mixed_value(key: str) -> ConfigError:
         return ConfigError(
             f"{key}: looks like a secret, and only a part of it comes from the environment; take all of it from there"
         )
 
-    return cast("dict[str, Any]", sealed(tree, prefix, looks_secret(prefix))), secrets
+    return cast("dict[str, Any]", redacted(tree, prefix, looks_secret(prefix))), secrets
 
 
 def is_redacted(value: Any) -> bool:
-    """Return whether a value is, or contains, a sealed one."""
-    return isinstance(value, str) and _SEALED.search(value) is not None
+    """Return whether a value is, or contains, the name of a secret."""
+    return isinstance(value, str) and _REFERENCE.search(value) is not None
 
 
 def redacted_keys(tree: Any) -> Iterator[str]:
-    """Yield the dotted keys of the sealed values."""
+    """Yield the dotted keys of the redacted values."""
     return (key for key, text in texts_of(tree) if is_redacted(text))
 
 
 def redacted_names(tree: Any) -> list[str]:
-    """Return the names of all variables that the tree refers to, each once, in their order."""
-    return list(dict.fromkeys(name for _, text in texts_of(tree) for name in _SEALED.findall(text)))
+    """Return the names of all variables that the tree refers to, each once, in order."""
+    return list(dict.fromkeys(name for _, text in texts_of(tree) for name in _REFERENCE.findall(text)))
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
-    """Return the values of everything sealed in a tree or a text, by name: this process's secrets, else the variables.
+    """Return the values of all secrets in a tree or a text, by name, from `secrets` or the environment.
 
-    ConfigError names a variable that is not set, and the key; `prefix` is the tree's own.
+    ConfigError if a variable is not set. `prefix` is the key of the tree.
     """
     values: dict[str, str] = {}
     for key, text in texts_of(tree, prefix):
-        for name in _SEALED.findall(text):
+        for name in _REFERENCE.findall(text):
             value = secrets.get(name, os.environ.get(name))
             if value is None:
                 raise ConfigError(
-                    f"{key}: the environment variable {name} is not set, and a study keeps only the names of such "
-                    f"values; set it, or give {key}=... again"
+                    f"{key}: the environment variable {name} is not set, and a study stores only the names of secrets; "
+                    f"set it, or give {key}=... again"
                 )
             values[name] = value
     return values
 
 
 def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted key and the value of every text in a tree; `prefix` is the tree's own key."""
+    """Yield the dotted key and the value of every string in a tree; `prefix` is the key of the tree."""
     if isinstance(tree, Mapping | list):
         for name, inner in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
             yield from texts_of(inner, f"{prefix}.{name}" if prefix else str(name))
@@ -145,51 +148,52 @@ def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def reveal_secrets(tree: Any, values: Secrets) -> Any:
-    """Return the tree, or the text, with values in place of their names; names without a value stay."""
+    """Return the tree, or the text, with values in place of names; a name without a value stays."""
 
-    def opened(leaf: Any) -> Any:
+    def revealed(leaf: Any) -> Any:
         if not isinstance(leaf, str) or "${oc." not in leaf:
             return leaf
         whole = _DECODED.fullmatch(leaf)
         if whole and whole[1] in values:
             return parse_yaml(values[whole[1]], f"the environment variable {whole[1]}")
-        return _SEALED.sub(lambda match: values.get(match[1], match[0]), leaf)
+        return _REFERENCE.sub(lambda match: values.get(match[1], match[0]), leaf)
 
-    return map_leaves(tree, opened)
+    return map_leaves(tree, revealed)
 
 
 def hide_secrets(text: str, values: Secrets) -> str:
-    """Return the text with names in place of these values, and of values of variables named like a secret.
+    """Return the text with names in place of these values, and of environment variables that are named like a secret.
 
-    A value is found as it is, and so is each long line of one: not where it was escaped, encoded or split.
+    It finds a value, and each long line of a value, but not an escaped, encoded or split value.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}
     forms = {form: name for name, value in named.items() for form in _forms(value)}
-    # The longest first: a value may contain another.
+    # The longest first, because a value may contain another.
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, f"${{oc.env:{forms[form]}}}")
-    return _in_addresses(text, lambda secret: secret if _SEALED.fullmatch(secret) else "***")
+    return _in_addresses(text, lambda secret: secret if _REFERENCE.fullmatch(secret) else "***")
 
 
 def _forms(value: str) -> list[str]:
-    """Return a value, and its lines, where they are long enough to be distinguished from other text."""
-    lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST_LINE]
-    return [value.strip(), *lines] if len(value.strip()) >= _SHORTEST else lines
+    """Return a value and its lines, as far as they are long enough to be distinguished from other text."""
+    lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE_LENGTH]
+    return [value.strip(), *lines] if len(value.strip()) >= _MIN_LENGTH else lines
 
 
 def excerpt(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
-    """Return a text of a user's code for display and storage: the secrets that it knows are hidden, then it is cut.
+    """Return an excerpt of a text from user code, without these secrets, for display and storage.
 
-    Of several lines (`has_lines`, else they are joined) the last characters are kept, of one the first.
+    With `has_lines` it keeps the line breaks and the last `most` characters; else it joins the lines and keeps the
+    first `most` characters.
     """
     return make_writable(hide_secrets(text, values), most, has_lines)
 
 
 def make_writable(text: str, most: int | None = None, has_lines: bool = False) -> str:
-    """Return a text of a user's code as files can hold it; see `excerpt`.
+    """Return a text from user code in a form that files can store, shortened as in `excerpt`, with its secrets.
 
-    A name, such as that of a metric, gets only this: hidden, it would be another name, by which nothing is found.
+    Use it alone for names, such as that of a metric: with a hidden part, the name could not be found again.
     """
     if not has_lines:
         text = " ".join(text.split())
@@ -201,7 +205,7 @@ def make_writable(text: str, most: int | None = None, has_lines: bool = False) -
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
-    """Return the text with every secret of an address replaced: passwords, and query values named like one."""
+    """Return the text with every secret of an address replaced: passwords, and query values named like a secret."""
 
     def in_query(match: re.Match[str]) -> str:
         is_secret = looks_secret(match[2]) or match[2].lower() in ("sig", "signature")
@@ -212,7 +216,7 @@ def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
 
 
 def hide_secrets_in(tree: Any, values: Secrets) -> Any:
-    """Return the tree with `hide_secrets` applied to every text; names, by which a text is found, stay."""
+    """Return the tree with `hide_secrets` applied to every string, except keys."""
     if isinstance(tree, Mapping):
         return {name: hide_secrets_in(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list | tuple):
@@ -223,7 +227,7 @@ def hide_secrets_in(tree: Any, values: Secrets) -> Any:
 def hide_in_argument(argument: str) -> str:
     """Return an argument of the command line without its secret: `my.api_key=***`."""
     key, equals, value = argument.partition("=")
-    if equals and value and looks_secret(key.lstrip("+~-")) and not _SEALED.fullmatch(value):
+    if equals and value and looks_secret(key.lstrip("+~-")) and not _REFERENCE.fullmatch(value):
         return f"{key}=***"
     return hide_secrets(argument, {})
 

@@ -1,4 +1,4 @@
-"""Where the configuration files lie that come with the toolkit."""
+"""The configuration files that come with the toolkit."""
 
 import os
 import re
@@ -11,19 +11,19 @@ from hpo.config.secrets import redact
 from hpo.package import PACKAGE, ROOT
 
 MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME"}
-"""The variables of the environment that MLflow itself reads, by the keys of the section `track`."""
+"""The environment variables that MLflow itself reads, by the keys of the section `track`."""
 
 WHOLE = "# @package _global_\n"
-"""Hydra's word in the head of a file whose keys are not those of its group."""
+"""Hydra's header of a file in a group that sets keys of the whole configuration."""
 
 _KEY = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): *(?P<value>.*?)(?: +# ?(?P<meaning>.*))?$")
 _OR_DEFAULT = re.compile(r"\$\{oc\.env:(\w+),(.*)\}")
 
 
 def shipped_dir() -> Path:
-    """Return the folder: `hpo/conf` where hpo is installed, `conf` beside hpo in the repository.
+    """Return the folder: `hpo/conf` of an installed hpo, `conf` next to hpo in the repository.
 
-    By its path, since a package called `conf` could as well be a user's.
+    It is found by path, because a package called `conf` could be a user's.
     """
     installed = PACKAGE / "conf"
     return installed if installed.is_dir() else ROOT / "conf"
@@ -35,7 +35,7 @@ def names_of(group: str) -> list[str]:
 
 
 def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted key, value and comment of each line that has a value, of a file of a group or of a whole one."""
+    """Yield the dotted key, the value and the comment of each line with a value; `group` is the group of the file."""
     text = path.read_text(encoding="utf-8")
     parents: list[tuple[int, str]] = [] if not group or WHOLE in text else [(-1, Path(group).name)]
     for line in text.splitlines():
@@ -50,7 +50,7 @@ def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str
 
 
 def shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the configuration of this name in a group; what it takes from other groups is None."""
+    """Return the configuration of this name in a group; values that refer to other groups are None."""
     values = read_yaml(shipped_dir() / group / f"{name}.yaml")
     return {key: _without_reference(value) for key, value in values.items()}
 
@@ -66,9 +66,9 @@ def _without_reference(value: Any) -> Any:
 
 
 def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section `track` with what MLflow's own variables say, except an address that holds a password.
+    """Return the section `track` with the values of MLflow's own variables, except an address with a password.
 
-    A study is shown where it was begun, also where the variables are others later.
+    So a study stays in the MLflow in which it began, even if the variables change later.
     """
     values = dict(track)
     for key, name in MLFLOWS_OWN.items():
@@ -79,14 +79,14 @@ def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_from(name: str, value: str) -> bool:
-    """Return whether this variable of the environment says this value, or is named by it."""
+    """Return whether a value is the value of this environment variable, or a reference to it."""
     return name in os.environ and value in (os.environ[name], f"${{oc.env:{name}}}")
 
 
 def strategy_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a strategy, from its name, one of conf/strategy, and differences from what that has.
+    """Return the settings of a strategy: the defaults of its name in conf/strategy with the given differences.
 
-    One of the user's own has its defaults in its class.
+    A strategy of the user has its defaults in its class.
     """
     name = given.get("name")
     if name not in names_of("strategy"):

@@ -1,4 +1,4 @@
-"""The whole configuration of a study, frozen, and errors that name the key."""
+"""The complete configuration of a study, frozen; its errors name the key."""
 
 import math
 import re
@@ -26,19 +26,19 @@ from hpo.config.sections import (
 )
 from hpo.errors import ConfigError, nearest
 
-# Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
-# study and are written down.
+# Only these keys of the search may refer to an environment variable, because addresses can contain passwords. The
+# others decide the study, so their values are written to files.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
-# Integers from here on are refused wherever they are read.
+# The smallest integer that every reader refuses.
 TOO_LARGE = 10**300
-_SHOWN = 40  # characters of a value in a message
+_NUM_CHARACTERS = 40  # of a value in a message
 
-# The keys of data files.
+# The keys with paths of data files.
 DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
 
-# Keys that may change when a study is resumed because no trial depends on them. The numbers of threads and of
-# processes are not among them: they change the order of additions and with it the last digits of a score.
+# Keys that may change when a study is resumed, because no trial depends on them. The numbers of threads and processes
+# are not among them: they change the order of additions, and so the last digits of a score.
 FREE_KEYS = (
     *("study.trials", "study.minutes", "study.stop_without_gain", "study.target", "study.stop_after_failures"),
     *("study.winner", "study.limits_after", "study.on_trial", "study.trial_files_bytes"),
@@ -51,10 +51,10 @@ FREE_KEYS = (
 
 
 class StudyConfig(Section):
-    """The whole configuration of a study.
+    """The complete configuration of a study.
 
-    `objective_config` is everything that is no section: the objective's tree, into which a trial's point is written.
-    `secrets` are values that were written out in the source, by name, stored nowhere else (`hpo.config.secrets`).
+    `objective_config` has all keys outside of the sections: the objective's own tree, which gets the values of a
+    trial's point. `secrets` has the secret values of the source, by name; no file stores them (`hpo.config.secrets`).
     """
 
     study: StudySection
@@ -69,14 +69,14 @@ class StudyConfig(Section):
     secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plain tree that `config_from_dict` reads; of the trial's own keys see `plain_own`."""
+        """Return the plain tree that `config_from_dict` reads; for the objective's own keys see `plain_own`."""
         tree = self.model_dump(mode="json")
         return {**plain_own(tree.pop(OWN)), **tree}
 
-    def with_report(self, said: Mapping[str, str | bool | None]) -> Self:
-        """Return the configuration with these values in its section `report`; ConfigError names the key at fault."""
+    def with_report(self, texts: Mapping[str, str | bool | None]) -> Self:
+        """Return the configuration with these values in the section `report`; ConfigError names the wrong key."""
         try:
-            report = ReportSection.model_validate({**self.report.model_dump(), **said})
+            report = ReportSection.model_validate({**self.report.model_dump(), **texts})
         except ValidationError as error:
             raise ConfigError(explain(error, "report.")) from error
         return self.model_copy(update={"report": report})
@@ -90,16 +90,16 @@ class StudyConfig(Section):
 
     @property
     def artifacts(self) -> str | None:
-        """The URL where this study's states and models are kept; None = in its folder."""
+        """The URL of this study's states and models; None = they are in its folder."""
         return None if self.study.artifacts is None else f"{self.study.artifacts.rstrip('/')}/{self.study.name}"
 
     @property
     def has_own_strategy(self) -> bool:
-        """Whether its strategy is a class named by its module, and none of the toolkit or an installed package."""
+        """Whether its strategy is a class named by its module, not one of the toolkit or of an installed package."""
         return ":" in str(self.strategy.get("name"))
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's tree with the point's values written into it, and what refers to them resolved."""
+        """Return the objective's own tree with the point's values, and with references to them resolved."""
         dumped = self.model_dump(mode="json", exclude={OWN}) if self.study.references else {}
         sections = {name: section for name, section in dumped.items() if name not in self.objective_config}
         values = at_scale(point, self.study.scales)
@@ -108,7 +108,7 @@ class StudyConfig(Section):
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The values of the objective's tree by dotted key; of one that refers to what is searched, its text."""
+        """The values of the objective's own tree by dotted key; a reference to a searched key stays a text."""
         return flatten(with_values(self.objective_config, self.study.references or {}))
 
 
@@ -118,55 +118,55 @@ def is_free(key: str) -> bool:
 
 
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
-    """Check a plain tree and return the study's configuration; ConfigError has one line with the full key."""
+    """Check a plain tree and return the study's configuration; ConfigError names the full key."""
     refuse_optimized_python()
     refuse_unwritable(tree)
     section = tree.get("study")
     references = section.get("references") if isinstance(section, Mapping) else None
-    # A text such as `${keys.mine}` holds no secret, though its key may look like one: see `refuse_secrets`.
+    # A reference such as `${keys.mine}` is no secret, even if its key looks like one; see `refuse_secrets`.
     tree, secrets = redact(tree if references is None else without(tree, "study.references"))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     refuse_redacted(sections)
     if references is not None:
         sections["study"] = {**sections["study"], "references": references}
-    with_explanation = sections | {OWN: own_part(tree), "secrets": secrets}
+    values = sections | {OWN: own_part(tree), "secrets": secrets}
     try:
-        return StudyConfig.model_validate(with_explanation)
+        return StudyConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
 
 
 def refuse_unwritable(tree: Any, key: str = "") -> None:
-    """Raise ConfigError for a value that would not survive being written to a file and read back.
+    """Raise ConfigError for a value that cannot be written to a file and read back unchanged.
 
-    JSON has no infinity, files cannot hold a lone surrogate, and Python does not read numbers of thousands of digits.
+    JSON has no infinity, files cannot store a lone surrogate, and Python does not read numbers of thousands of digits.
     """
     if isinstance(tree, Mapping | list):
         for name, branch in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
             refuse_unwritable(branch, f"{key}.{name}" if key else str(name))
     elif isinstance(tree, float) and not math.isfinite(tree):
         raise ConfigError(
-            f"{key}: must be a finite number, given {tree}, which JSON cannot hold; give null, or a text that the "
-            f"objective reads: {key}='\"{tree}\"'"
+            f"{key}: must be a finite number, because files are JSON, given {tree}; give null, or a text that the "
+            f"objective converts: {key}='\"{tree}\"'"
         )
     elif isinstance(tree, int) and abs(tree) >= TOO_LARGE:
         raise ConfigError(f"{key}: must be less than or equal to 1e300; give a smaller number")
     elif isinstance(tree, str) and any("\ud800" <= sign <= "\udfff" for sign in tree):
-        raise ConfigError(f"{key}: holds half a character, given {tree[:_SHOWN]!a}; give a text of whole ones")
+        raise ConfigError(f"{key}: must be valid Unicode, given {tree[:_NUM_CHARACTERS]!a} with a lone surrogate")
 
 
 def refuse_redacted(sections: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a section that decides the study takes a value from the environment."""
+    """Raise ConfigError if a section that decides the study takes a value from the environment."""
     for key in redacted_keys(sections):
         if key not in _ADDRESSES:
             raise ConfigError(
-                f"{key}: decides the study and is written down, so it cannot be taken from the environment, as only "
-                f"{', '.join(_ADDRESSES)} and the objective's own keys can; let the shell write it: {key}=$NAME"
+                f"{key}: must be a value, not a reference to the environment, which only {', '.join(_ADDRESSES)} and "
+                f"the objective's own keys may have; let the shell insert it: {key}=$NAME"
             )
 
 
 def study_name(given: str, option: str) -> str:
-    """Return a valid name of a study; raises ConfigError, which begins with the option, for any other text."""
+    """Return the name if it is valid for a study; else ConfigError, which begins with the option."""
     try:
         return str(TypeAdapter(StudyName).validate_python(given))
     except ValidationError as error:
@@ -174,7 +174,7 @@ def study_name(given: str, option: str) -> str:
 
 
 def explain(error: ValidationError, prefix: str = "") -> str:
-    """Return one line for the first fault of a validation: the full key, what is allowed, what was given."""
+    """Return one line about the first error of a validation: the full key, what is allowed, what was given."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "cross_field":
         return f"{', '.join(first['ctx']['keys'])}: {first['msg']}"
@@ -194,7 +194,7 @@ def explain(error: ValidationError, prefix: str = "") -> str:
 
 
 def keys_at_fault(error: BaseException) -> tuple[str, ...]:
-    """Return the keys that a cross-field rule names; empty for every other error."""
+    """Return the keys that a rule between keys names; empty for other errors."""
     if not isinstance(error, ValidationError):
         return ()
     return tuple(key for fault in error.errors() for key in fault.get("ctx", {}).get("keys", ()))

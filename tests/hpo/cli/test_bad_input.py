@@ -177,7 +177,7 @@ OF_A_STUDY = {
     "a command that is not there": (["serach"], ["did you mean 'search'?"], None),
     "a command in capitals": (["Search"], ["did you mean 'search'?"], None),
     "publish": (["publish", "x"], ["`hpo report --publish` does that"], None),
-    "delete": (["delete", "x"], ["`hpo remove` does that: delete studies"], None),
+    "delete": (["delete", "x"], ["use `hpo remove`: delete studies"], None),
     "status": (["status"], ["`hpo show` does that"], None),
     "plot": (["plot"], ["`hpo report` does that"], None),
 }

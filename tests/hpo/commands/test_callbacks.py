@@ -63,7 +63,7 @@ def test_it_ends_the_search_whose_report_is_written(how):
 
 def test_a_fault_is_reported_once_and_ends_nothing(caplog):
     def faulty(study, trial):
-        with pytest.raises(hpo.HpoError, match="a callback ends the search alone"):
+        with pytest.raises(hpo.HpoError, match="a callback can only end the whole search"):
             study.stop(trial.number)
         raise ValueError("no connection")
 

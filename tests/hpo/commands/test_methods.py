@@ -49,7 +49,7 @@ def test_a_method_has_the_signature_and_the_words_of_its_command(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_parameter_is_described_and_every_command_listed(name):
-    assert describe(function_of(name)).says
+    assert describe(function_of(name)).description
     assert name in COMMANDS
 
 

@@ -157,7 +157,7 @@ def test_scores_by_example_reach_the_test_result_and_are_not_kept(has_model, cap
     study = searched(
         by_example, **({"run_test": lambda config, trial: by_example(config["lr"], trial.test)} if has_model else {})
     )
-    with pytest.raises(hpo.HpoError, match="has not been opened"):
+    with pytest.raises(hpo.HpoError, match="has no test scores yet"):
         _ = study.test_result
     code, out, err = command(capsys, "test", "s")
     assert code == 0, err
