@@ -1,4 +1,4 @@
-"""The sections of a configuration that belong to the search, with the rules and bounds within each."""
+"""The sections of a configuration that belong to the search, with the rules of each."""
 
 import math
 import re
@@ -26,8 +26,8 @@ from hpo.config.goals import (
 from hpo.config.on_trial import OnTrial
 
 
-def _safe_name(name: str) -> str:
-    # ASCII alone: file systems, databases and URLs write other letters in several ways.
+def _check_study_name(name: str) -> str:
+    # ASCII only, because file systems, databases and URLs encode other letters in several ways.
     if ".." in name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         raise ValueError(
             "must be 1 to 100 letters (a-z, A-Z), digits, '.', '_' or '-', start with a letter or digit, without '..'"
@@ -36,58 +36,58 @@ def _safe_name(name: str) -> str:
 
 
 def conflict(text: str, *keys: str) -> PydanticCustomError:
-    """Return the error of a rule between keys, whose names `explain` puts before the text."""
+    """Return the error of a rule between keys; `explain` puts the keys before the text."""
     return PydanticCustomError("cross_field", "{text}", {"text": text, "keys": list(keys)})
 
 
-# Bounds of counts and seeds: larger values are mistakes, and would fill the memory or be refused by a library (seeds
-# of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them).
+# The largest count. Larger values are mistakes, and would fill the memory.
 MOST = 100_000_000
-# More than any machine has; numeric libraries end the process at some higher number.
+# More than any machine has; numeric libraries crash at some higher number.
 _MOST_THREADS = 4096
 FAILURES = 4
-"""How many first trials that all fail alike end a search, as in conf/study; fewer may be chance."""
+"""The default of `study.stop_after_failures`, as in conf/study; fewer failures may be chance."""
+# Seeds of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them.
 MOST_SEED = 2**31 - 1
 FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
-"""Of the own files of a training, as in conf/study, and what may be given."""
+"""The default of `study.trial_files_bytes`, as in conf/study, and its largest value."""
 
 
 def objective_text(text: str) -> str:
-    """Return the path of an objective; ValueError says what another text must be."""
+    """Return the text if it is the path of an objective; else ValueError."""
     if text.partition(":")[0].endswith(".py"):
-        raise ValueError(f"must name a module and no file, such as {text.replace('.py:', ':').replace('/', '.')}")
+        raise ValueError(f"must name a module, not a file, such as {text.replace('.py:', ':').replace('/', '.')}")
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?", text) is None:
         raise ValueError("must be package.module:function")
     return text
 
 
-def _studies(given: Any) -> Any:
+def _check_imports(given: Any) -> Any:
     names = given if isinstance(given, list) else [given]
     if given is not None and not (names and all(isinstance(name, str) for name in names)):
         raise ValueError("must be a study, or a list of studies, each by its name, its folder or a trials.csv")
     return given
 
 
-def _fill(given: Any) -> Any:
+def _check_imports_fill(given: Any) -> Any:
     if given is not None and not (isinstance(given, dict) and given):
-        raise ValueError("must have a value by key, such as {drop: 0.1}, or be null")
+        raise ValueError("must have values by key, such as {drop: 0.1}, or be null")
     return given
 
 
-StudyName = Annotated[str, AfterValidator(_safe_name)]
+StudyName = Annotated[str, AfterValidator(_check_study_name)]
 ObjectiveText = Annotated[str, AfterValidator(objective_text)]
 
 
 class Section(BaseModel):
-    """Base of the sections: frozen, strictly typed, no unknown keys. Values and comments are in conf/."""
+    """Base of the sections: frozen, strictly typed, no unknown keys. Defaults and descriptions are in conf/."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class ExtendedTrial(Section):
-    """A trial of another study that is trained further here, from its state there where it `continues`, or anew.
+    """A trial of another study to train further, from its state if it `continues`, else anew.
 
-    `amount`: how far it was trained there; None = to the end.
+    `amount`: how far the other study trained it; None = fully.
     """
 
     number: int
@@ -97,9 +97,9 @@ class ExtendedTrial(Section):
 
 
 class Extension(Section):
-    """What a study made by `hpo extend` goes on from, by name or folder; its first trials are those listed, in order.
+    """The origin of a study made by `hpo extend`: a study by name or folder, and its trials to train first, in order.
 
-    `changes` has the values there of the keys that are different here.
+    `changes` has the other study's values of the changed keys.
     """
 
     study: str
@@ -108,7 +108,7 @@ class Extension(Section):
 
 
 class StudySection(Section):
-    """What is searched for, and how long. See conf/study."""
+    """The goal of a search, and its budget. See conf/study."""
 
     name: StudyName
     seed: int = Field(ge=0, le=MOST_SEED)
@@ -118,7 +118,7 @@ class StudySection(Section):
     repeats: int = Field(ge=1, le=MOST)
     finalists: int = Field(ge=0, le=MOST)
     finalist_repeats: int = Field(ge=1, le=MOST)
-    imports: Annotated[str | list[str] | None, BeforeValidator(_studies)]
+    imports: Annotated[str | list[str] | None, BeforeValidator(_check_imports)]
     checkpoints: int = Field(ge=1, le=MOST)
     storage: str | None
     lanes: int = Field(ge=1, le=MOST)
@@ -126,7 +126,7 @@ class StudySection(Section):
     minutes: float | None = Field(gt=0, le=MOST)
     trial_minutes: float | None = Field(gt=0, le=MOST)
     stop_without_gain: int | None = Field(ge=1, le=MOST)
-    # These change no trial, so that a configuration may leave them out.
+    # They change no trial, so a configuration may leave them out.
     on_trial: OnTrial | None = None
     trial_files_bytes: int = Field(default=FILES_BYTES, ge=0, le=MOST_FILES_BYTES)
     target: TargetScores | None = None
@@ -142,52 +142,52 @@ class StudySection(Section):
     limits: Limits | None
     choose: Choice
     scales: Scales | None
-    # These are of new studies only, so that a configuration may leave them out.
+    # Only new studies have them, so a configuration may leave them out.
     measured: Measured | None = None
-    imports_fill: Annotated[dict[str, Any] | None, BeforeValidator(_fill)] = None
-    # Written by `hpo resume`: limits that are given after the search, {} = none; None = those of the search.
+    imports_fill: Annotated[dict[str, Any] | None, BeforeValidator(_check_imports_fill)] = None
+    # Written by `hpo resume`: limits given after the search, {} = none; None = the limits of the search.
     limits_after: Bounds | None = None
-    # Written by the toolkit: the own keys that refer to what is searched, each with its text; see `references`.
+    # Written by the toolkit: references of the objective's own keys to searched keys, as texts; see `references`.
     references: dict[str, str] | None = None
 
     @property
     def imported(self) -> list[str]:
-        """The studies whose trials are imported, in their order."""
+        """The studies with imported trials, in order."""
         return self.imports if isinstance(self.imports, list) else [self.imports] if self.imports else []
 
     @model_validator(mode="before")
     @classmethod
-    def _leads_with_the_first(cls, given: Any) -> Any:
-        """Let `metric` and `direction` be those of the first of several metrics; a single one is the same as these."""
+    def _set_leading_metric(cls, given: Any) -> Any:
+        """Set `metric` and `direction` to those of the first of several metrics; drop `metrics` if it has only one."""
         metrics = given.get("metrics") if isinstance(given, Mapping) else None
         if not isinstance(metrics, Mapping):
             return given
         first = leading(metrics)
         if not first:
-            # What is wrong with them is said of them alone.
+            # Valid values, so that the only error is that of `metrics`.
             return {**given, "metric": "score", "direction": "maximize"}
         return {**given, **first, "metrics": dict(metrics) if len(metrics) > 1 else None}
 
     @model_validator(mode="after")
-    def _chooses_by_its_metrics(self) -> Self:
+    def _check_choice(self) -> Self:
         metrics = self.metrics or {self.metric: self.direction}
         for name in metrics_of(self.choose):
             if name not in metrics:
-                raise conflict(f"must name metrics of the study, {', '.join(metrics)}, given {name}", "study.choose")
+                raise conflict(f"must name metrics of the study ({', '.join(metrics)}), given {name}", "study.choose")
         if self.metrics is not None and self.winner != "best":
-            text = "chooses by one metric; with study.metrics study.choose says which is chosen: leave it at best"
+            text = f"must be best with study.metrics, given {self.winner}; use study.choose to choose the winner"
             raise conflict(text, "study.winner")
         return self
 
     @model_validator(mode="after")
-    def _measures_what_is_no_metric(self) -> Self:
+    def _check_measured(self) -> Self:
         for name in self.measured or ():
             if name in (self.metrics or {self.metric: self.direction}):
-                raise conflict(f"must name other numbers than the study's metrics, given {name}", "study.measured")
+                raise conflict(f"must not name metrics of the study, given {name}; leave it out", "study.measured")
         return self
 
     @model_validator(mode="after")
-    def _has_a_target_for_each_metric(self) -> Self:
+    def _check_target(self) -> Self:
         names = [*(self.metrics or {self.metric: self.direction})]
         given = [self.metric] if isinstance(self.target, float) else self.target
         if given is not None and sorted(given) != sorted(names):
@@ -196,31 +196,31 @@ class StudySection(Section):
         return self
 
     @model_validator(mode="after")
-    def _stops_by_one_metric(self) -> Self:
+    def _check_stop_rule(self) -> Self:
         if self.metrics is not None and self.stop_rule != "none":
             text = (
-                f"must be none with study.metrics, given {self.stop_rule}: a training that is behind in "
-                f"{self.metric} may be among the best for another metric; split.race_after compares all of them"
+                f"must be none with study.metrics, given {self.stop_rule}, because a training with a low {self.metric} "
+                f"may be among the best for another metric; split.race_after compares all metrics"
             )
             raise conflict(text, "study.stop_rule")
         return self
 
     @model_validator(mode="after")
-    def _fills_imports(self) -> Self:
+    def _check_imports_fill(self) -> Self:
         if self.imports_fill is not None and self.imports is None:
             raise conflict("has no effect without study.imports; leave it out", "study.imports_fill")
         return self
 
     @model_validator(mode="after")
-    def _can_be_copied(self) -> Self:
+    def _check_mirror(self) -> Self:
         if self.mirror is not None and self.storage is not None:
-            text = "copies the study's folder, in which no record is with study.storage; leave one of them out"
+            text = "has no effect with study.storage, because the record is not in the folder then; leave one out"
             raise conflict(text, "study.mirror")
         return self
 
 
 class SplitSection(Section):
-    """How the data is divided. See conf/split."""
+    """The split of the data. See conf/split."""
 
     folds: int | None = Field(ge=1, le=MOST)
     seed: int = Field(ge=0, le=MOST_SEED)
@@ -231,10 +231,10 @@ class SplitSection(Section):
     race_level: float = Field(gt=0, lt=0.5)
 
     @model_validator(mode="after")
-    def _leaves_something(self) -> Self:
+    def _check_sizes(self) -> Self:
         if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
-            given = f"given {self.race_after} of {self.folds} folds; give more folds, or race_after=null"
-            raise conflict(f"must leave folds to save, {given}", "split.race_after", "split.folds")
+            given = f"given {self.race_after} of {self.folds}; give more folds, or race_after=null"
+            raise conflict(f"race_after must be below folds, {given}", "split.race_after", "split.folds")
         if (total := self.test_fraction + self.validation_fraction) >= 1:
             text = f"must add up to less than 1, given {total}; lower one of them"
             raise conflict(text, "split.test_fraction", "split.validation_fraction")
@@ -246,13 +246,13 @@ DispatcherName = Literal["local", "ray", "simulated"]
 
 @dataclass(frozen=True, kw_only=True)
 class DispatcherType:
-    """A dispatcher, whose class is imported only where it is used.
+    """The description of a dispatcher; its class is imported on use.
 
     Attributes:
         path: `package.module:Class`.
-        is_one_at_a_time: whether it runs one task at a time, whatever `dispatch.workers` says.
-        has_own_processes: whether its tasks' processes may be on other machines and have shares of GPUs.
-        has_own_time: whether its seconds are none that pass.
+        is_one_at_a_time: whether it runs one task at a time, for any `dispatch.workers`.
+        has_own_processes: whether it runs tasks in other processes, on any machine, with shares of GPUs.
+        has_own_time: whether its seconds are simulated.
     """
 
     path: str
@@ -267,12 +267,12 @@ DISPATCHERS: Mapping[DispatcherName, DispatcherType] = {
     "simulated": DispatcherType(path="hpo.workers.dispatch.simulated:SimulatedDispatcher", has_own_time=True),
 }
 
-# What of Ray's runtime environments a study may set; the code is sent by itself.
+# The fields of Ray's runtime environments that a study may set; the toolkit sends the code itself.
 _OF_RUNTIME_ENVIRONMENTS = ("pip", "uv", "conda", "env_vars")
 
 
 class DispatchSection(Section):
-    """Where tasks run. See conf/dispatch."""
+    """The dispatcher and its workers. See conf/dispatch."""
 
     name: DispatcherName
     workers: int | None = Field(ge=1, le=MOST)
@@ -294,16 +294,16 @@ class DispatchSection(Section):
 
     @property
     def type(self) -> DispatcherType:
-        """What there is to know of the dispatcher."""
+        """The description of the dispatcher."""
         return DISPATCHERS[self.name]
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether trainings use this machine: none run at an address, and time passes."""
+        """Whether trainings use this machine: not a cluster at an address, and no simulation."""
         return self.address is None and not self.type.has_own_time
 
     @model_validator(mode="after")
-    def _has_effect(self) -> Self:
+    def _check_combinations(self) -> Self:
         gpus, is_one = self.gpus_per_worker or 0, self.processes_per_task == 1
         must = f"must be 1 with dispatch={self.name},"
         if self.type.is_one_at_a_time and (self.workers or 1) > 1:
@@ -312,24 +312,24 @@ class DispatchSection(Section):
         if gpus > 1 and gpus != math.floor(gpus):
             raise conflict(f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2", "dispatch.gpus_per_worker")
         if not is_one and not self.type.has_own_processes:
-            text = f"{must} where a task is one process, given {self.processes_per_task}; use dispatch=ray"
+            text = f"{must} which runs a task in one process, given {self.processes_per_task}; use dispatch=ray"
             raise conflict(text, "dispatch.processes_per_task")
         if is_one and self.gpus_per_process is not None:
             text = "has an effect only with dispatch.processes_per_task; use dispatch.gpus_per_worker"
             raise conflict(text, "dispatch.gpus_per_process")
         if not is_one and self.gpus_per_worker is not None:
-            text = "is of a task of one process; with dispatch.processes_per_task use dispatch.gpus_per_process"
+            text = "has no effect with dispatch.processes_per_task above 1; use dispatch.gpus_per_process"
             raise conflict(text, "dispatch.gpus_per_worker")
         if self.environment and self.address is None:
             raise conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")
         if unknown := [name for name in self.environment if name not in _OF_RUNTIME_ENVIRONMENTS]:
-            text = f"has no '{unknown[0]}'; allowed are {', '.join(_OF_RUNTIME_ENVIRONMENTS)}"
+            text = f"must have only {', '.join(_OF_RUNTIME_ENVIRONMENTS)}, given {unknown[0]}"
             raise conflict(text, "dispatch.environment")
         return self
 
 
 class TrackSection(Section):
-    """Where runs are shown. See conf/track."""
+    """The tracker. See conf/track."""
 
     name: Literal["mlflow", "none"]
     uri: str = Field(min_length=1)

@@ -120,7 +120,7 @@ def test_a_searched_key_that_the_configuration_lacks_is_told_what_to_type(capsys
         ),
         (
             ["objective=typed_trainer.py:train"],
-            "objective: must name a module and no file, such as typed_trainer:train, given 'typed_trainer.py:train'",
+            "objective: must name a module, not a file, such as typed_trainer:train, given 'typed_trainer.py:train'",
         ),
         (
             ["data=text_classification", "data.path=x.csv", "data.header=maybe"],

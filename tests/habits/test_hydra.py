@@ -167,12 +167,12 @@ def test_a_tree_below_objective_config_keeps_its_references(capsys, own):
     [
         (
             ["+split=0.1"],
-            "split: is a group of the configuration; your own key of this name is +objective_config.split=...",
+            "split: is a group of the configuration; add your own key with +objective_config.split=...",
         ),
-        (["+data=3"], "data: is a group of the configuration; your own key of this name is +objective_config.data=..."),
+        (["+data=3"], "data: is a group of the configuration; add your own key with +objective_config.data=..."),
         (
             ["+objective_config.split=1", "+lr=1"],
-            "lr: stands beside objective_config, which holds all keys of the objective's own; write it as "
+            "lr: must be below objective_config, as all keys of the objective's own tree; write it as "
             "objective_config.lr",
         ),
         (
@@ -222,10 +222,10 @@ def test_what_hydras_sweepers_search_is_a_dimension(typed, read):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("space.training.lr=0.1,0.2", "space.training.lr: takes one value, given several; a list is written [a,b]"),
-        ("training.lr=choice(1,2)", "takes one value, given choice(1,2); what `hpo search` searches is below space"),
-        ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect here"),
-        ("space.training.lr=range(3,3)", "space.training.lr: has no value, given range(3,3)"),
+        ("space.training.lr=0.1,0.2", "space.training.lr: takes one value, given several; write a list as [a,b]"),
+        ("training.lr=choice(1,2)", "takes one value, given choice(1,2); to search this key, set space.training.lr"),
+        ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect"),
+        ("space.training.lr=range(3,3)", "space.training.lr: has no values, given range(3,3)"),
         ("space.training.lr=glob(*)", "space.training.lr: takes one value, given glob(*)"),
     ],
 )

@@ -43,7 +43,7 @@ HERE = {"direction": "minimize", "settings": {"dispatch": "local", "track": "non
 
 @pytest.mark.parametrize("space", [{"layers.0.w": [0.1, 0.2]}, {"layers": {"0": {"w": [0.1, 0.2]}}}])
 def test_a_part_of_a_list_is_not_searched_and_made_a_key_beside_it(space):
-    says = r"^space\.layers\.0\.w: is inside of a list; search 'layers' as a whole with choices$"
+    says = r"^space\.layers\.0\.w: is inside a list; search 'layers' as a whole, with choices$"
     with pytest.raises(hpo.HpoError, match=says):
         hpo.search(lambda c: 1.0, space, config={"layers": [{"w": 5}]}, trials=2, **HERE)
     assert not Path("runs").exists()
@@ -53,7 +53,7 @@ def test_the_command_line_says_the_same_of_a_part_of_a_list(capsys):
     Path("obj.py").write_text("def f(config):\n    return 1.0\n")
     arguments = ["objective=obj:f", "+layers=[{w: 5}]", "space.layers.0.w=[0.1,0.2]", "study.direction=minimize"]
     assert main(["search", *arguments, "dispatch=local", "track=none"]) == 2
-    assert "space.layers.0.w: is inside of a list; search 'layers' as a whole with choices" in capsys.readouterr().err
+    assert "space.layers.0.w: is inside a list; search 'layers' as a whole, with choices" in capsys.readouterr().err
     assert not Path("runs").exists()
 
 

@@ -79,9 +79,9 @@ def test_a_training_that_does_not_return_what_is_measured_has_failed():
 @pytest.mark.parametrize(
     ("measured", "says"),
     [
-        (["accuracy"], "measured: must name other numbers than the study's metrics, given accuracy"),
-        ([], r"measured: must have a name or more, such as \[latency_ms\], or be null"),
-        (["a", "a"], "measured: must name each once, and has a twice"),
+        (["accuracy"], "measured: must not name metrics of the study, given accuracy"),
+        ([], r"measured: must have at least one name, such as \[latency_ms\], or be null"),
+        (["a", "a"], "measured: must have each name once, given a twice"),
         ("latency_ms", "measured: must be a valid list, given 'latency_ms'"),
     ],
 )

@@ -219,7 +219,7 @@ def test_every_text_comes_back_from_yaml(text):
     [
         ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' is listed twice"),
         ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' is listed twice"),
-        ("a: &b {c: 1}\nd: *b", r"file:2:4: '\*b' is an alias.*write out what it stands for"),
+        ("a: &b {c: 1}\nd: *b", r"file:2:4: '\*b' is an alias.*write the value itself"),
         ("a: &b {c: 1}\nd: {<<: *b}", r"file:2:9: '\*b' is an alias"),
         ("a: !!binary aGk=", r"file:1:4.*binary"),
         (f"a: {':'.join(['59'] * 2000)}.0", "too large"),

@@ -1,4 +1,4 @@
-"""From overrides to a plain tree: Hydra composes once, here; no later step uses Hydra."""
+"""Composes overrides to a plain tree with Hydra; no later step uses Hydra."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -35,22 +35,22 @@ from hpo.errors import ConfigError, nearest
 
 
 class StrictFiles(ConfigSource):
-    """Refuses files with objects, duplicate keys or values that expand without bound."""
+    """Hydra's source of files; it refuses objects, duplicate keys and aliases."""
 
     @staticmethod
     def scheme() -> str:
-        """Return the scheme (before ://) in Hydra's search path."""
+        """Return the scheme of its paths in Hydra's search path, before ://."""
         return "strict"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Return one file's configuration; raises DocumentError, with line and column, if it is not valid."""
+        """Return the configuration of one file; DocumentError, with line and column, if it is not valid."""
         path = self._file(config_path)
         if not path.is_file():
             raise ConfigLoadError(f"{path} is not there")
         if path.stat().st_size > 0:
             read_yaml(path, "config_dir")
         text = path.read_text(encoding="utf-8-sig")
-        # The header names the part of the configuration that the file sets: `# @package _global_`.
+        # The header may name another package for the keys of the file: `# @package _global_`.
         return ConfigResult(self.provider, self.full_path(), OmegaConf.create(text), self._get_header_dict(text))
 
     def available(self) -> bool:
@@ -83,26 +83,28 @@ def searchpath(folder: Path) -> str:
     return f"hydra.searchpath=[{path}]"
 
 
-# Groups of `hpo search` that do not affect trials, so they may be chosen with a whole configuration; and their keys
-# that keep the file's value: threads and processes change last digits, and `hpo sync` sends to where the study was
-# shown before.
+# Groups of `hpo search` that may be chosen anew with a complete configuration, because they do not affect trials; and
+# their keys that keep the file's values: threads and processes change last digits, and a study stays in its MLflow.
 _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
     "dispatch": ("threads", "processes_per_task"),
     "track": ("uri", "experiment"),
     "report": (),
 }
 
-# Hydra fails with other exceptions than its own on some values where it expects another type.
+# Hydra raises other exceptions than its own for some values of the wrong type.
 _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
 
 
 def compose_config(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return the resolved configuration as a plain tree; ConfigError names a faulty override and the nearest name.
+    """Return the resolved configuration as a plain tree; ConfigError names a wrong override and the nearest name.
 
-    `name`: the primary configuration, `search` or `train`; `config_dir`: a folder with the user's groups, besides
-    those of `conf`; `config_file`: a whole configuration to start from instead, such as a frozen one.
+    Args:
+        name: the primary configuration, `search` or `train`.
+        overrides: as on the command line.
+        config_dir: a folder with the user's groups, in addition to those of `conf`.
+        config_file: a complete configuration to start from instead, such as a frozen one.
     """
     refuse_optimized_python()
     parsed = [parse_override(written_out(text)) for text in overrides]
@@ -110,7 +112,7 @@ def compose_config(
     others = [o for o in parsed if o not in of_user]
     for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):
         if (typed := typed_key(key)) != key:
-            raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed}=...")
+            raise ConfigError(f"{key}: is a group of the configuration; add your own key with +{typed}=...")
     refuse_twice(of_user)
     tree = _load(config_file, name, parsed) if config_file else _composed(name, config_dir, of_user, others)
     section = tree.get("study")
@@ -124,7 +126,7 @@ def compose_config(
 
 
 def _is_of_user(override: Override) -> bool:
-    """Return whether an override sets keys that the user chooses: one of `USERS_OWN`, or dimensions as one mapping."""
+    """Return whether the user chooses the keys that an override sets: those of `USERS_OWN`, or the whole space."""
     is_space = override.key_or_group == "space" and isinstance(override.value(), Mapping)
     return not override.is_delete() and (is_space or override.key_or_group.startswith(USERS_OWN))
 
@@ -139,7 +141,7 @@ def _composed(
         OmegaConf.update(config, key, value, merge=key == "space", force_add=True)
     tree = resolve(config)
     if name == "train" and tree.get("space") == {}:
-        # The group is there for the choices of data that override it.
+        # `hpo train` has this group only because configurations of data override it.
         del tree["space"]
     if name == "search" and (references := own_references(references_of(OmegaConf.to_container(config)), tree)):
         tree["study"]["references"] = references
@@ -150,7 +152,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     search_path = []
     if config_dir is not None:
         if not Path(config_dir).is_dir():
-            raise ConfigError(f"config_dir: there is no folder {config_dir}")
+            raise ConfigError(f"config_dir: folder '{config_dir}' does not exist; give an existing folder")
         search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     OmegaConf.register_new_resolver("direction_of", lambda metric: known_direction(str(metric)), replace=True)
@@ -159,7 +161,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     chosen = [o for o in overrides if o.key_or_group in groups and not o.is_add()]
     rest = [o for o in overrides if o not in chosen]
     for override in chosen:
-        _refuse_no_choice(override, name)
+        _refuse_bad_choice(override, name)
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
         fault = None
         try:
@@ -179,9 +181,9 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
 
 
 def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
-    """Return whether one of the keys that are set may not have been there before.
+    """Return whether an override may have set a key that did not exist before.
 
-    Hydra accepts a key inside of a list, and one below a value, which then is a mapping of such keys alone.
+    Hydra accepts a key inside a list, and a key below a value, which then becomes a mapping of only such keys.
     """
     leaves = flatten(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
     keys = [o.key_or_group for o in overrides if not (o.is_delete() or o.is_add() or o.is_force_add())]
@@ -190,7 +192,7 @@ def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
     return set_alone or not all(any(within(leaf, key) for leaf in leaves) for key in keys)
 
 
-def _refuse_no_choice(override: Override, command: str) -> None:
+def _refuse_bad_choice(override: Override, command: str) -> None:
     value = plain_value(override.value())
     if not override.is_delete() and not isinstance(value, str | Mapping):
         group = override.key_or_group
@@ -200,7 +202,7 @@ def _refuse_no_choice(override: Override, command: str) -> None:
 
 
 def _explained(error: BaseException, command: str) -> ConfigError:
-    """Return the user's error for one of Hydra; where OmegaConf was interrupted, raise that."""
+    """Return the message of an error of Hydra for users; raise a KeyboardInterrupt that caused the error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, KeyboardInterrupt):
@@ -213,10 +215,10 @@ def _explained(error: BaseException, command: str) -> ConfigError:
         return ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}")
     if isinstance(error, RecursionError):
         return ConfigError(
-            "config: is nested too deeply, or a group of --config-dir names itself in its defaults; write it flatter, "
-            "or remove that line"
+            "config: is nested too deeply, or a group of --config-dir has itself in its defaults; reduce the "
+            "nesting, or remove that line"
         )
-    return ConfigError(f"config: {one_line(error)}; see `hpo {command} --cfg job` for what goes where")
+    return ConfigError(f"config: {one_line(error)}; see `hpo {command} --cfg job` for all keys")
 
 
 def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[str, Any]) -> None:
@@ -231,15 +233,15 @@ def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[s
 
 
 def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return the configuration in the file with the overrides applied; only its `references` are interpolated.
+    """Return the configuration of a file with the overrides; only its `references` are resolved.
 
-    `hpo search` may choose groups anew.
+    `hpo search` may choose some groups anew.
     """
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
     _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, tree)
     choices = [o for o in overrides if _is_choice(o, tree)]
-    # Groups first, as when Hydra composes.
+    # Groups first, as in Hydra.
     for override in choices:
         tree |= _chosen(override, tree, anew)
     for override in overrides:
@@ -265,12 +267,12 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
     hint = f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"{group}.KEY=VALUE"
     others = f"only {', '.join(anew)} can be; " if anew else ""
     raise ConfigError(
-        f"{group}: cannot be chosen anew beside a whole configuration, given {value!r}; {others}change its keys, {hint}"
+        f"{group}: cannot be chosen anew with a complete configuration, given {value!r}; {others}set keys: {hint}"
     )
 
 
 def _metric_name(given: Any) -> str:
-    """Return the name of the metric in these columns: the column's, or the common prefix of several."""
+    """Return the name of the metric in one column, or in several: their common prefix."""
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

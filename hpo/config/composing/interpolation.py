@@ -1,4 +1,4 @@
-"""Resolves `${...}` in a composed configuration; references to the environment stay names."""
+"""Resolves `${...}` in a composed configuration, except references to the environment, which stay."""
 
 import os
 import re
@@ -13,51 +13,56 @@ from omegaconf.resolvers import oc
 from hpo.config.keys import map_leaves
 from hpo.errors import ConfigError
 
-# `oc.select` with its key in quotes, other resolvers that are given a key, and a key that is made of another.
+# References that are not followed: `oc.select` with a quoted key, other resolvers of a key, and a key with a reference.
 _UNFOLLOWED = re.compile(r"\$\{\s*(?:oc\.(?:select|deprecated|dict\.\w+)\s*:|[^:{}]*\})")
 _ENVIRONMENT = re.compile(r"(\$\{oc\.decode:\s*)?\$\{oc\.env:([A-Za-z_]\w*)\}(?(1)\s*\})")
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
-# Placeholders until everything is resolved, because OmegaConf would resolve the name itself again.
+# Placeholders of names during resolution, because OmegaConf would resolve `${oc.env:NAME}` again.
 _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
 _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:
-    """Return the whole configuration as a plain tree; ConfigError with the key where references form a cycle or refer
-    to nothing, an environment variable is not set, or a value is missing.
+    """Return the complete configuration as a plain tree.
+
+    Raises:
+        ConfigError: references form a cycle or have no target, an environment variable is not set, or a value is
+            missing. The message names the key.
     """
     with _environment_by_name():
         try:
             tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         except MissingMandatoryValue as error:
-            raise ConfigError(f"{error.full_key}: is ??? and has to be given; give it a value") from error
+            raise ConfigError(f"{error.full_key}: is ???, which means that you must give it a value") from error
         except OmegaConfBaseException as error:
             raise ConfigError(f"{error.full_key or 'config'}: {_reason(error)}") from error
         except (RecursionError, ValueError) as error:
-            raise ConfigError(f"config: cannot be resolved: {type(error).__name__}; write values out") from error
+            raise ConfigError(
+                f"config: references cannot be resolved: {type(error).__name__}; write values in their place"
+            ) from error
     return cast("dict[str, Any]", map_leaves(tree, lambda leaf: _with_names(leaf) if isinstance(leaf, str) else leaf))
 
 
 def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plain tree with its references resolved; raises as `resolve` does."""
+    """Return a plain tree with its references resolved; ConfigError as in `resolve`."""
     return resolve(OmegaConf.create(dict(tree), flags={"allow_objects": True}))
 
 
 def keep_names(text: str) -> str:
-    """Return a reference's text in which the environment's names stay, also of variables that are not set here."""
+    """Return the text of a reference with placeholders for `${oc.env:NAME}`, also if the variable is not set."""
 
-    def kept(match: re.Match[str]) -> str:
+    def placeholder(match: re.Match[str]) -> str:
         before = text[: match.start()]
         if before.count("{") > before.count("}"):
-            # What another resolver is given is OmegaConf's to read.
+            # OmegaConf resolves the arguments of another resolver.
             return match[0]
         return (_DECODED if match[1] else _NAME).format(match[2])
 
-    return _ENVIRONMENT.sub(kept, text)
+    return _ENVIRONMENT.sub(placeholder, text)
 
 
 def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the paths to which the text at a path refers; the root's, `()`, for one that cannot be told."""
+    """Return the paths to which the text at a path refers; `()`, the root, for a reference that cannot be followed."""
     found = [_target(reference, path) for reference in _REFERENCE.findall(text)]
     return [*found, *([()] if _UNFOLLOWED.search(_REFERENCE.sub("", text)) else [])]
 
@@ -65,14 +70,23 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Return a reference's text as it is written where a part of the tree `root` stands at a place of another tree.
+    """Return the text of a reference after a subtree of `root` was moved to `place` in another tree.
 
-    It stands at `path` in the part, and that at `prefix` in its own tree, from which what is outside of the part gets
-    its value. None where it refers to nothing inside of the part, or where that cannot be told.
+    References into the subtree get their new keys; references to other keys of `root` are replaced by their values.
+
+    Args:
+        text: the reference.
+        path: its path in the subtree.
+        prefix: the path of the subtree in `root`.
+        place: the path of the subtree in the other tree.
+        root: the tree from which the subtree was taken.
+
+    Returns:
+        The text; None if it does not refer into the subtree, or cannot be followed.
     """
     found = targets(text, (*prefix, *path))
     is_inside = [target[: len(prefix)] == prefix for target in found]
-    # The root, `()`, stands for what cannot be told, and `oc.select` may have a default behind its key.
+    # `()` is a reference that cannot be followed, and `oc.select` may have a default after its key.
     if not any(is_inside) or () in found or ("oc.select" in text and not all(is_inside)):
         return None
 
@@ -111,7 +125,7 @@ def _environment_by_name() -> Iterator[None]:
         return default
 
     def decode(text: Any, *, _parent_: Any, _node_: Any) -> Any:
-        text = text if text is None else str(text)  # The default of a variable that is not set may be a number.
+        text = text if text is None else str(text)  # The default may be a number.
         marked = _MARKED.fullmatch(text or "")
         return _DECODED.format(marked[2]) if marked else oc.decode(text, _parent_, _node_)
 
@@ -131,12 +145,12 @@ def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def names_of(key: str) -> tuple[str, ...]:
-    """Return the names of OmegaConf's key: of `runs[0].lr` runs, 0 and lr."""
+    """Return the names in a key of OmegaConf: runs, 0 and lr for `runs[0].lr`."""
     return tuple(part for part in re.split(r"[.\[\]]+", key) if part)
 
 
 def at(tree: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at a path; None where there is none."""
+    """Return the value at a path; None if it does not exist."""
     for name in path:
         if isinstance(tree, list) and name.isdigit() and int(name) < len(tree):
             tree = tree[int(name)]
@@ -152,5 +166,5 @@ def _reason(error: OmegaConfBaseException) -> str:
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     first = next(iter(lines), "cannot be resolved")
     reason = re.sub(r"^\w+ raised while resolving interpolation: ", "", first)[:300]
-    hint = "allowed are ${key} of a key that is there, ${oc.env:NAME} and ${oc.env:NAME,default}"
+    hint = "allowed are ${key} of an existing key, ${oc.env:NAME} and ${oc.env:NAME,default}"
     return reason if "environment variable" in reason else f"{reason}; {hint}"

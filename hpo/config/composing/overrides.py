@@ -1,4 +1,4 @@
-"""What a user types, one override each: `key=value`, `group=name`, `+key=value`, `~key`."""
+"""Overrides on a command line: `key=value`, `group=name`, `+key=value`, `~key`."""
 
 import math
 import re
@@ -12,55 +12,56 @@ from hydra.errors import HydraException
 from hpo.config.secrets import hide_in_argument
 from hpo.errors import ConfigError
 
-_SHOWN = 200
+# The number of characters of an override in a message.
+_NUM_CHARACTERS = 200
 
-# The beginning of a mapping, or what follows in it, with a key in quotes, which Hydra does not read.
+# A quoted key in a mapping, which Hydra cannot read.
 _QUOTED_KEY = re.compile(r"[{,]\s*(\"[^\"]*\"|'[^']*')\s*:")
 
-# Mappings whose keys the user chooses: they are set after composing and need no `+`.
+# Mappings whose keys the user chooses. They are set after composing, and need no `+`.
 _OF_METRICS = ("study.metrics", "study.limits", "study.choose")
 USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_METRICS)
 
 
 def parse_override(text: str) -> Override:
-    """Return an override as Hydra parses it; ConfigError where it cannot be read, or gives several values.
+    """Return an override, parsed by Hydra; ConfigError if it cannot be read, or has several values.
 
-    Hydra's `choice`, `range` and `interval` are a dimension of the space, as its sweepers read them.
+    Hydra's `choice`, `range` and `interval` define a dimension of the space, as in its sweepers.
     """
-    shown = hide_in_argument(text)[:_SHOWN]
+    excerpt = hide_in_argument(text)[:_NUM_CHARACTERS]
     try:
         override = OverridesParser.create().parse_override(text)
     except (HydraException, ValueError, RecursionError) as error:
         hint = (
-            "write key=value, group=name, +key=value or ~key, and quote values with blanks, braces or signs such as ö"
+            "write key=value, group=name, +key=value or ~key, and quote values with blanks, braces or letters such as ö"
         )
         if quoted := _QUOTED_KEY.search(text):
             hint = f"write keys without quotes: {quoted[1][1:-1]}, not {quoted[1]}"
         reason = f" ({one_line(error)})" if str(error.__cause__ or error) not in ("", "None") else ""
-        raise ConfigError(f"command line: '{shown}' cannot be read{reason}; {hint}") from error
+        raise ConfigError(f"command line: '{excerpt}' cannot be read{reason}; {hint}") from error
     if not override.key_or_group:
-        raise ConfigError(f"command line: '{shown}' names no key; write key=value, group=name, +key=value or ~key")
+        raise ConfigError(f"command line: '{excerpt}' has no key; write key=value, group=name, +key=value or ~key")
     if isinstance(sweep := override.value(), Sweep):
-        _refuse_no_dimension(override.key_or_group, sweep, shown.partition("=")[2])
+        _refuse_bad_sweep(override.key_or_group, sweep, excerpt.partition("=")[2])
     elif override.is_sweep_override():
-        raise ConfigError(f"{override.key_or_group}: takes one value, given {shown.partition('=')[2]}; write it out")
+        raise ConfigError(f"{override.key_or_group}: takes one value, given {excerpt.partition('=')[2]}; give one")
     return override
 
 
-def _refuse_no_dimension(key: str, sweep: Sweep, text: str) -> None:
+def _refuse_bad_sweep(key: str, sweep: Sweep, text: str) -> None:
     if isinstance(sweep, ChoiceSweep) and sweep.simple_form:
-        raise ConfigError(f"{key}: takes one value, given several; a list is written [a,b]")
+        raise ConfigError(f"{key}: takes one value, given several; write a list as [a,b]")
     if not key.startswith("space."):
-        raise ConfigError(f"{key}: takes one value, given {text}; what `hpo search` searches is below space: space.KEY")
+        raise ConfigError(f"{key}: takes one value, given {text}; to search this key, set space.{key}")
     known = {"log"} if isinstance(sweep, IntervalSweep) else set[str]()
     if unknown := sorted(sweep.tags - known):
-        raise ConfigError(f"{key}: the tag '{unknown[0]}' has no effect here, given {text}; log has, of an interval")
+        raise ConfigError(f"{key}: the tag '{unknown[0]}' has no effect, given {text}; only log has, with an interval")
     if isinstance(sweep, RangeSweep) and _num_steps(sweep) < 0:
-        raise ConfigError(f"{key}: has no value, given {text}; write range(start,stop,step), without the stop")
+        raise ConfigError(f"{key}: has no values, given {text}; write range(start,stop,step), with stop excluded")
 
 
 def _dimension_of(sweep: Sweep) -> dict[str, Any]:
-    """Return what Hydra's sweepers search as conf/space has it."""
+    """Return a sweep of Hydra as a dimension in the form of conf/space."""
     if isinstance(sweep, ChoiceSweep):
         return {"choices": plain_value(sweep.list)}
     if isinstance(sweep, IntervalSweep):
@@ -74,27 +75,28 @@ def _dimension_of(sweep: Sweep) -> dict[str, Any]:
 
 
 def _num_steps(sweep: RangeSweep) -> int:
-    """Return how many steps a range takes to its last value, which is before its stop; below 0 where it has none."""
+    """Return the number of steps from the first to the last value of a range (stop excluded); below 0 = no values."""
     assert sweep.start is not None
     assert sweep.stop is not None
     return math.ceil((sweep.stop - sweep.start) / sweep.step - 1e-9) - 1 if sweep.step else -1
 
 
 def read_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the values of `key=value`, as the command line reads them; ConfigError for anything else."""
+    """Return the values of words `key=value`, by key; ConfigError for other words."""
     values = {}
     for text in texts:
         override = parse_override(text)
         if "=" not in text or override.is_add() or override.is_delete():
-            raise ConfigError(f"command line: '{text[:_SHOWN]}' is no value of a key; write key=value")
+            raise ConfigError(f"command line: must be key=value, given '{text[:_NUM_CHARACTERS]}'")
         if override.key_or_group in values:
-            raise ConfigError(f"{override.key_or_group}: is given twice, {' and '.join(texts)[:_SHOWN]}; give it once")
+            given = " and ".join(texts)[:_NUM_CHARACTERS]
+            raise ConfigError(f"{override.key_or_group}: must be given once, given {given}")
         values[override.key_or_group] = plain_value(override.value())
     return values
 
 
 def written_out(text: str) -> str:
-    """Return an override as Hydra reads it: `command` and `outside` are groups, and a line and a call need quotes."""
+    """Return an override in Hydra's syntax: `command` and `outside` as groups, a command line and a call in quotes."""
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
         return text.replace("objective", "data")
@@ -108,9 +110,9 @@ def written_out(text: str) -> str:
 
 
 def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
-    """Return what leaves a function that the command line calls (`objective=spam:train(config)`) with its own keys.
+    """Return overrides that remove the keys of the toolkit's trainer for a function (`objective=spam:train(config)`).
 
-    Nothing where it chooses the data, too; its other choices stand.
+    None if the command line chooses the data, too. Other choices of the command line remain.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
     call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))
@@ -124,22 +126,22 @@ def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
 
 
 def refuse_twice(overrides: Sequence[Override]) -> None:
-    """Raise ConfigError where one of the mappings of metrics has a name twice, of which Hydra takes the last."""
+    """Raise ConfigError if a mapping of metrics has a name twice; Hydra would use the last one."""
     for override in overrides:
         if override.key_or_group in _OF_METRICS and isinstance(override.value(), Mapping):
             text = text_of(override).partition("=")[2].strip()[1:-1]
             names = re.findall(r"(?:^|,)\s*['\"]?([^,:{}'\"]+?)['\"]?\s*:", re.sub(r"\{[^{}]*\}", "", text))
             if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ConfigError(f"{override.key_or_group}: names '{twice}' twice; give it once")
+                raise ConfigError(f"{override.key_or_group}: must have each name once, given '{twice}' twice")
 
 
 def text_of(override: Override) -> str:
-    """Return an override as it was typed."""
+    """Return the text of an override, as the user typed it."""
     return str(override.input_line)
 
 
 def plain_value(value: Any) -> Any:
-    """Return Hydra's parsed value with its classes of text and key replaced by `str`, and of a sweep the dimension."""
+    """Return a value parsed by Hydra as plain Python: strings in place of Hydra's classes, a dimension for a sweep."""
     if isinstance(value, Sweep):
         return _dimension_of(value)
     if isinstance(value, Mapping):
@@ -150,6 +152,6 @@ def plain_value(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what a library says, or what caused it, in one line."""
+    """Return the message of a library's error, or of its cause, in one line."""
     cause = error.__cause__ or error
     return " ".join(str(cause).split())[:300]

@@ -1,4 +1,4 @@
-"""References to what is searched (`lr: ${base}`): kept as texts, and resolved in each trial with its point."""
+"""References to searched keys (`lr: ${base}`): stored as texts, and resolved in each trial with its point."""
 
 from collections.abc import Collection, Mapping
 from operator import eq
@@ -8,27 +8,27 @@ from hpo.config.keys import OWN, SEARCH_SECTIONS, map_leaves, own_key, replaced,
 from hpo.config.secrets import looks_secret, redact, texts_of
 from hpo.errors import ConfigError
 
-# Texts that are no references are kept from OmegaConf, which would interpret them.
-_HIDDEN = str.maketrans("$?", "\x04\x05")
-_SHOWN = str.maketrans("\x04\x05", "$?")
+# Escapes texts that are no references, because OmegaConf would interpret them.
+_ESCAPE = str.maketrans("$?", "\x04\x05")
+_UNESCAPE = str.maketrans("\x04\x05", "$?")
 
 
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
-    """Return a configuration with dicts in place of OmegaConf's, also inside of it, and their references by key."""
-    if _is_omegaconfs(config) and config._get_parent() is None:
-        # It may refer to sections of the search, too: what it refers to is known later.
+    """Return a configuration with plain dicts in place of OmegaConf's, and the references of these by key."""
+    if _is_omegaconf(config) and config._get_parent() is None:
+        # It may also refer to sections of the search, which are added later.
         tree = _container(config, (), resolve=False)
         return tree, references_of(tree)
     references: dict[str, str] = {}
     try:
         return _plain(config, (), references), references
     except RecursionError:
-        return config, {}  # What holds itself is refused where it is written down, by its key.
+        return config, {}  # The conversion to JSON refuses a cycle, with its key.
 
 
 def _plain(value: Any, place: tuple[str, ...], references: dict[str, str]) -> Any:
-    """Return a value, which stands at a place of the configuration, and add its references to the others."""
-    if _is_omegaconfs(value):
+    """Return the plain value at a path of the configuration, and add its references to `references`."""
+    if _is_omegaconf(value):
         tree = _container(value, place, resolve=True)
         if not any("." in name for name in place):
             references |= _placed_references(value, place)
@@ -40,12 +40,12 @@ def _plain(value: Any, place: tuple[str, ...], references: dict[str, str]) -> An
     return value
 
 
-def _is_omegaconfs(value: Any) -> bool:
+def _is_omegaconf(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "omegaconf"
 
 
 def _container(config: Any, place: tuple[str, ...], resolve: bool) -> Any:
-    """Return OmegaConf's DictConfig or ListConfig, which stands at a place, as a plain tree."""
+    """Return the DictConfig or ListConfig at a path of the configuration as a plain tree."""
     from omegaconf import OmegaConf
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -55,20 +55,20 @@ def _container(config: Any, place: tuple[str, ...], resolve: bool) -> Any:
         return OmegaConf.to_container(config, resolve=resolve, throw_on_missing=True)
     except OmegaConfBaseException as error:
         key = ".".join((*place, *names_of(error.full_key or "")[len(_prefix(config)) :]))
-        reason = f"{str(error).partition(chr(10))[0]}; give it a value, or what is in the same DictConfig"
+        reason = f"{str(error).partition(chr(10))[0]}; give it a value, or a reference inside the same DictConfig"
         if isinstance(error, MissingMandatoryValue):
-            reason = "is ??? and has to be given; give it a value"
+            reason = "is ???, which means that you must give it a value"
         raise ConfigError(f"config.{key}: {reason}") from error
 
 
 def _prefix(config: Any) -> tuple[str, ...]:
-    """Return the names that lead from the root of OmegaConf's tree to a node."""
+    """Return the path of a node in OmegaConf's tree."""
     parent = config._get_parent()
     return () if parent is None else (*_prefix(parent), str(config._key()))
 
 
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
-    """Return what refers to keys of OmegaConf's DictConfig, which stands at a place, as the configuration writes it."""
+    """Return the references into the DictConfig at a path of the configuration, by key and with keys of the latter."""
     from omegaconf import OmegaConf
 
     from hpo.config.composing.interpolation import at, move_reference
@@ -88,9 +88,9 @@ def references_of(tree: Any) -> dict[str, str]:
 
 
 def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
-    """Return those of a whole plain tree's references that are in the trial's own, by their keys there.
+    """Return the references of a complete plain tree that are in the objective's own tree, by their keys there.
 
-    ConfigError names an own key that stands at the top, though others are below `objective_config`.
+    ConfigError for an own key at the top level if other own keys are below `objective_config`.
     """
     own = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
     texts = {key: text for key, text in texts.items() if key.partition(".")[0] in own}
@@ -98,16 +98,15 @@ def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[st
         return texts
     if beside := [name for name in own if name != OWN]:
         raise ConfigError(
-            f"{beside[0]}: stands beside {OWN}, which holds all keys of the objective's own; write it as "
-            f"{OWN}.{beside[0]}"
+            f"{beside[0]}: must be below {OWN}, as all keys of the objective's own tree; write it as {OWN}.{beside[0]}"
         )
     return {own_key(key): text.replace(f"${{{OWN}.", "${") for key, text in texts.items()}
 
 
 def references_to(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:
-    """Return those of the references that lead to a searched key, also over others, and through mappings.
+    """Return the references that lead to a searched key, also through other references and mappings.
 
-    One that names its key by another (`${model.${name}.lr}`) may lead anywhere.
+    A nested reference (`${model.${name}.lr}`) counts as one that may lead anywhere.
     """
     if not references:
         return {}
@@ -115,7 +114,7 @@ def references_to(references: Mapping[str, str], searched: Collection[str]) -> d
 
     reached = [tuple(key.split(".")) for key in searched]
     left = {key: targets(text, tuple(key.split("."))) for key, text in references.items()}
-    # Two paths meet where one of them is the other, or below it: `map` ends with the shorter.
+    # Two paths meet if one of them contains the other: `map` ends with the shorter.
     while found := [
         key for key, paths in left.items() if any(all(map(eq, path, one)) for path in paths for one in reached)
     ]:
@@ -127,10 +126,10 @@ def references_to(references: Mapping[str, str], searched: Collection[str]) -> d
 def with_point(
     config: Mapping[str, Any], point: Mapping[str, Any], references: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Return a resolved configuration with a point's values written into it, and with what refers to them resolved.
+    """Return a resolved configuration with the values of a point, and with references to them resolved.
 
-    A key that refers to something, and is set itself, is what it is set to. ConfigError names the key of a reference
-    that cannot be resolved.
+    The point's value of a key replaces a reference at that key. ConfigError names the key of a reference that cannot be
+    resolved.
     """
     tree = replaced(config, point)
     texts = {key: text for key, text in (references or {}).items() if not any(within(key, one) for one in point)}
@@ -138,14 +137,15 @@ def with_point(
         return tree
     from hpo.config.composing.interpolation import at, keep_names, resolve_tree
 
-    found = resolve_tree(with_values(_translate(tree, _HIDDEN), {key: keep_names(text) for key, text in texts.items()}))
-    values = {key: _translate(at(found, tuple(key.split("."))), _SHOWN) for key in texts}
-    # A point may set a key inside of a mapping that is a reference.
+    placeholders = {key: keep_names(text) for key, text in texts.items()}
+    resolved = resolve_tree(with_values(_translate(tree, _ESCAPE), placeholders))
+    values = {key: _translate(at(resolved, tuple(key.split("."))), _UNESCAPE) for key in texts}
+    # A point may set a key inside a mapping that is a reference.
     return replaced(with_values(tree, values), point)
 
 
 def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
-    """Return the tree, which is at this key, with other values at these dotted keys, also inside of lists."""
+    """Return the tree with these values by dotted key, also inside lists; `key` is the key of the tree."""
     if key in values:
         return values[key]
     prefix = f"{key}." if key else ""
@@ -157,9 +157,9 @@ def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
 
 
 def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: Collection[str] = ()) -> dict[str, Any]:
-    """Return a whole configuration with these values, and with what refers to them resolved anew.
+    """Return a complete configuration with these values, and with references to them resolved anew.
 
-    A key that is set, or removed, is no reference any more.
+    A key that is changed or removed is no reference any more.
     """
     tree = replaced(tree, changes)
     section = tree.get("study")
@@ -171,15 +171,15 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: C
 
 
 def refuse_secrets(references: Mapping[str, str]) -> None:
-    """Raise ConfigError for a secret beside a reference to what is searched: such texts are kept as they are."""
+    """Raise ConfigError for a text with both a secret and a reference to a searched key, because it would be stored."""
     for key, text in references.items():
         if looks_secret(key) or redact({key: text})[1]:
             raise ConfigError(
-                f"{key}: is or holds a secret, and refers to what is searched, given {text!r}; separate the two, or "
-                f"take the secret from the environment: ${{oc.env:NAME}}"
+                f"{key}: is or contains a secret, and refers to a searched key, given {text!r}; use two keys, or take "
+                f"the secret from the environment: ${{oc.env:NAME}}"
             )
 
 
 def _translate(tree: Any, signs: Mapping[int, int]) -> Any:
-    """Return the tree with other signs in its texts."""
+    """Return the tree with characters of its strings replaced."""
     return map_leaves(tree, lambda leaf: leaf.translate(signs) if isinstance(leaf, str) else leaf)

@@ -53,7 +53,7 @@ COMMAND_LINE = {
     "unknown group": (["stratgy=grid"], ("stratgy", "did you mean 'strategy'?")),
     "unreadable override": (["model.d_model"], ("command line", "write key=value")),
     "an override of nothing": ([""], ("command line", "write key=value")),
-    "an override without a key": (["=3"], ("command line", "names no key")),
+    "an override without a key": (["=3"], ("command line", "has no key")),
     "several values": (["study.trials=1,2"], ("study.trials", "takes one value")),
     "a deep override": (["study.name=" + "[" * 300 + "]" * 300], ("config", "nested too deeply")),
     "a direction that is none": (
@@ -62,9 +62,9 @@ COMMAND_LINE = {
     ),
     "a metric twice": (
         ["study.metrics={accuracy:maximize,accuracy:minimize}"],
-        ("study.metrics: names 'accuracy' twice",),
+        ("study.metrics: must have each name once, given 'accuracy' twice",),
     ),
-    "no metrics": (["study.metrics={}"], ("study.metrics: must have a direction by metric",)),
+    "no metrics": (["study.metrics={}"], ("study.metrics: must have a direction for each metric",)),
     "metrics as a shell splits them": (["study.metrics=accuracy:maximize"], ("study.metrics: must be in quotes",)),
     "names of metrics in quotes": (['study.metrics={"accuracy":maximize}'], ("command line", "keys without quotes")),
     "a quoted key inside": (["study.limits={size:{'max':5}}"], ("command line", "keys without quotes")),
@@ -72,18 +72,18 @@ COMMAND_LINE = {
     "a metric beside metrics": (
         [*SEVERAL, "study.metric=loss"],
         (
-            "study.metric: has no effect beside",
+            "study.metric: has no effect with study.metrics",
             "study.metrics",
         ),
     ),
-    "a direction beside metrics": ([*SEVERAL, "study.direction=minimize"], ("study.direction: has no effect beside",)),
+    "a direction beside metrics": ([*SEVERAL, "study.direction=minimize"], ("study.direction: has no effect with",)),
     "a limit that is no number": (["study.limits={size:5GB}"], ("study.limits.size: must be a number", "5GB")),
     "a limit that is infinite": (["study.limits.size=inf"], ("study.limits.size: must be a finite number",)),
     "a limit with its ends exchanged": (
         ["study.limits={size:{min:5,max:1}}"],
         ("study.limits.size", "min above its max"),
     ),
-    "no limits": (["study.limits={}"], ("study.limits: must have a bound by metric", "null")),
+    "no limits": (["study.limits={}"], ("study.limits: must have a bound for each metric", "null")),
     "a choice of nothing": ([*SEVERAL, "study.choose=kne"], ("study.choose: must be one of knee",)),
     "a choice by another metric": ([*SEVERAL, "study.choose={speed:1}"], ("study.choose: must name metrics", "speed")),
     "a negative weight": ([*SEVERAL, "study.choose={accuracy:-1}"], ("study.choose: must have weights", "0 or more")),
@@ -112,8 +112,8 @@ YAML = {
     "Latin-1": whole("a: 1\nname: café\n".encode("latin-1"), "whole.yaml:2:10", "0xe9", "UTF-8"),
     "UTF-16": whole("a: 1\n".encode("utf-16"), "whole.yaml:1:1", "UTF-8"),
     "a NUL in a file": whole("a: \0\n", "whole.yaml", "control characters"),
-    "a list at the top": whole("- 1\n", "mapping at the top", "a list"),
-    "nothing in it": whole("", "mapping at the top", "nothing"),
+    "a list at the top": whole("- 1\n", "must be a mapping", "a list"),
+    "nothing in it": whole("", "must be a mapping", "nothing"),
     "two documents": whole("a: 1\n---\nb: 2\n", "whole.yaml:2:1", "another document"),
     "a key that is no text": whole("a: {1: x}\n", "whole.yaml:1:5", "put it in quotes"),
     "deep nesting": whole("a: " + "[" * 900, "nested more than 60 levels"),
@@ -124,7 +124,7 @@ YAML = {
     "a key twice in a group": own("study:\n  trials: 1\n  trials: 2\n", "own.yaml:6:3", "twice"),
     "a path object in a group": own("a: !!python/object/apply:pathlib.Path [x]\n", "own.yaml:4:4", "pathlib.Path"),
     "Latin-1 in a group": own("name: café\n".encode("latin-1"), "own.yaml:4:10", "UTF-8"),
-    "a group that names itself": (OWN, ("names itself",), {"my/study/own.yaml": "defaults:\n  - own\n"}),
+    "a group that names itself": (OWN, ("has itself",), {"my/study/own.yaml": "defaults:\n  - own\n"}),
     "a default that is not there": (OWN, ("study", "'nothing'"), {"my/study/own.yaml": "defaults:\n  - nothing\n"}),
     "a class path": (
         OWN,
@@ -145,7 +145,7 @@ INTERPOLATION = {
         ["study.storage=${oc.env:NOT_SET_HERE}"],
         ("study.storage", "NOT_SET_HERE is not set"),
     ),
-    "a value that is left open": (["study.name=???"], ("study.name", "has to be given")),
+    "a value that is left open": (["study.name=???"], ("study.name", "must give it a value")),
 }
 VALUES = {
     "wrong type": (["study.trials=many"], ("study.trials", "integer", "'many'")),
@@ -218,7 +218,7 @@ CROSS_FIELD = {
     "mirror of an unknown kind": (["study.mirror=nope://x"], ("study.mirror", "Protocol not known: nope")),
     "mirror of a record elsewhere": (
         ["study.mirror=file:///x", "study.storage=sqlite:///x.db"],
-        ("study.mirror", "leave one of them out"),
+        ("study.mirror", "leave one out"),
     ),
     "environment without a cluster": (
         ["dispatch=ray", "+dispatch.environment.pip=[x]"],

@@ -110,7 +110,7 @@ OF_A_STUDY = {
     "a resume with fewer trials": (["resume", "made", "study.trials=0"], ["study.trials", "given 0"], None),
     "a resume of a key that is not there": (["resume", "made", "model.width=8"], ["model.width", "no such key"], None),
     "a resume of broken YAML": (["resume", "made"], ["config.yaml:2:1", "YAML"], write("config.yaml", "a: [")),
-    "a resume of a list": (["resume", "made"], ["mapping at the top"], write("config.yaml", "- 1")),
+    "a resume of a list": (["resume", "made"], ["must be a mapping"], write("config.yaml", "- 1")),
     "a resume of half a study": (["resume", "made"], ["is missing"], write("config.yaml", "study: {name: x}")),
     "a study of no name": (["resume", ""], ["no ''"], None),
     "a study of 5,000 letters": (["resume", "x" * 5000], ["there are made"], None),
@@ -199,7 +199,7 @@ def test_the_other_commands_refuse_as_plainly(capsys, study, case):
 def test_a_python_that_leaves_out_assertions_is_refused(capsys, monkeypatch, study, arguments):
     monkeypatch.setattr(documents, "flags", SimpleNamespace(optimize=1))
     before = snapshot()
-    refused_with(capsys, ("Python: leaves out assertions", "PYTHONOPTIMIZE"), *arguments)
+    refused_with(capsys, ("Python: runs without assertions", "PYTHONOPTIMIZE"), *arguments)
     with pytest.raises(ConfigError, match="assertions"):
         search(lambda config: 1.0, {"x": [1, 2]}, direction="maximize", progress=False)
     assert snapshot() == before

@@ -106,7 +106,7 @@ def test_the_toolkits_transformer_passes_with_its_parametrization():
         ((), "--check, --table: give one of them, given neither"),
         (("--check", "--over", "length"), "--over"),
         (("--check", "--table", *own()), "given both"),
-        (("--check", *own(), "study.scales=[{width: 4}]"), "two or more"),
+        (("--check", *own(), "study.scales=[{width: 4}]"), "at least two"),
         (("--check", *own(), "study.scales=[{widht: 4}, {widht: 8}]"), "no key 'widht'"),
         (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must change a number that grows"),
         (("--check", *own()), "no function 'describe_scales' with the sizes"),

@@ -96,7 +96,7 @@ def test_a_command_runs_when_a_trial_ends_and_no_shell_reads_it(caplog):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("tell {trail}", "has no {trail}; did you mean 'trial'?"),
+        ("tell {trail}", "given {trail}; did you mean 'trial'?"),
         ("tell 'x", "must be a command that a shell can read"),
         ("no-such-program {trial}", "installed program, given 'no-such-program'"),
     ],

@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_named():
     with pytest.raises(DocumentError, match=r"params.json:1:2: is not JSON"):
         read_ray(Path("sweep"), "loss", None)
     Path("sweep/train_00000/params.json").write_text("[1]")
-    with pytest.raises(DocumentError, match="must hold an object, given a list"):
+    with pytest.raises(DocumentError, match="must be a JSON object, given a list"):
         read_ray(Path("sweep"), "loss", None)
 
 
