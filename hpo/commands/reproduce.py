@@ -183,7 +183,7 @@ def reproduce(
     if tolerance is not None and not 0 <= tolerance < 1:
         raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
     from hpo.report.reproduced import reported_numbers, unchecked
-    from hpo.study.reproduce.again import not_compared
+    from hpo.study.reproduce.again import measured_metrics
     from hpo.study.reproduce.again import reproduce as train_again
 
     with _find(str(study), str(trial), uri) as (folder, which):
@@ -198,7 +198,7 @@ def reproduce(
             trainings,
             len(numbers),
             [one for one in numbers if not one.holds],
-            not_compared(recorded.study),
+            measured_metrics(recorded.study),
             unchecked(recorded, numbers),
         )
         if is_own:
