@@ -1,1 +1,1 @@
-"""Who trains: dispatchers and their workers, the objective, one task from its payload to its outcome."""
+"""Training: dispatchers and their workers, the objective, and one task from its payload to its outcome."""

@@ -131,7 +131,7 @@ def test_where_the_server_cannot_be_reached_the_trainings_are_the_same_and_one_l
     # Without a run MLflow would draw a name from the training's random numbers.
     search(capsys, "reached")
     said = search(capsys, "away", f"track.uri=http://127.0.0.1:{free_port()}", "track.patience=1")
-    assert said.count("what the objective itself logs to MLflow is lost; the training goes on") == 1
+    assert said.count("the objective's own MLflow logs are lost; the training continues") == 1
     assert [*hpo.load("away").trials["score"].dropna()] == [*hpo.load("reached").trials["score"].dropna()]
     assert not [run for run in runs().values() if run.data.tags.get("hpo.study") == "away"]
 

@@ -1,1 +1,1 @@
-"""What is kept by the SHA-256 of its content, at three places: this machine's disk, a URL, Ray's object store."""
+"""Storage by the SHA-256 of the content: on this machine's disk, at a URL, and in Ray's object store."""

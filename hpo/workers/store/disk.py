@@ -1,4 +1,4 @@
-"""The store on a node's disk: what a search was sent, once for all of its workers there."""
+"""The store on a node's disk. All workers of a search on that node share the files that the driver sent."""
 
 import contextlib
 import fcntl
@@ -13,20 +13,23 @@ from hpo.workers.store.packing import unpack
 
 
 class DiskStore:
-    """Folders by the SHA-256 of their content, of one run of a search, whose id is `search`: no other finds them.
+    """Folders by the SHA-256 of their content. They belong to one run of a search, and no other run finds them.
 
-    A folder that no living worker uses is deleted when the next worker of any search begins here. The `root` of None is
-    a folder of this user's, readable for nobody else, among the temporary ones.
+    When a worker of any search starts on this machine, it deletes the folders that no living worker uses.
+
+    Args:
+        search: the id of the run.
+        root: the folder of all stores; None = a temporary folder that only this user can read.
     """
 
     def __init__(self, search: str, root: Path | None = None) -> None:
         self._root = root or Path(tempfile.gettempdir()) / f"hpo-store-{os.getuid()}"
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        known = self._root.lstat()
-        if self._root.is_symlink() or known.st_uid != os.getuid() or known.st_mode & 0o077:
+        status = self._root.lstat()
+        if self._root.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise MachineError(f"{self._root}: must be a folder that only this user can read; remove it")
         self._folder = self._root / search
-        # Folders are made and deleted under the lock of the root, so that none goes while a worker takes it into use.
+        # The lock prevents this worker from deleting a folder that another worker is about to use.
         with _locked(self._root):
             for folder in self._root.iterdir():
                 with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -36,7 +39,7 @@ class DiskStore:
             self._in_use.enter_context(_locked(self._folder, fcntl.LOCK_SH))
 
     def get(self, digest: str, fetch: Callable[[], Iterable[bytes]]) -> Path:
-        """Return the folder with this content; if it is not there, unpack it from what `fetch` returns."""
+        """Return the folder with this content. If it is missing, unpack it from the pieces that `fetch` returns."""
         folder = self._folder / digest
         with _locked(self._folder / "fetching"):
             if not folder.is_dir():
@@ -45,7 +48,7 @@ class DiskStore:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Give an empty folder until the end of the block."""
+        """Yield an empty folder and delete it at the end of the block."""
         with contextlib.ExitStack() as in_use:
             with _locked(self._root):
                 folder = Path(tempfile.mkdtemp(dir=self._root))
@@ -56,13 +59,13 @@ class DiskStore:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Say that nothing is used any more."""
+        """Release the folders, so that the next worker may delete them."""
         self._in_use.close()
 
 
 @contextlib.contextmanager
 def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Lock a folder, or a file that is made; the kernel releases the lock however the process ends."""
+    """Lock a folder or a file; create a missing file. The kernel releases the lock however the process ends."""
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, kind)

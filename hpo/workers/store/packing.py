@@ -1,4 +1,7 @@
-"""A folder, or a single file, as bytes in pieces: the same for the same content, also by way of Ray's object store."""
+"""Packs a folder or a file into pieces of bytes, and sends them through Ray's object store.
+
+Equal content gives equal bytes.
+"""
 
 import contextlib
 import hashlib
@@ -15,19 +18,19 @@ from hpo.errors import DispatchError, StudyError
 from hpo.files import Entry, entries
 
 PIECE_BYTES = 16 * 2**20
-"""Large enough that a piece's own cost is small beside it, small enough that a few are held without notice."""
+"""Large enough for a small overhead per piece; small enough to hold a few pieces in memory."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """What was packed: its SHA-256, its bytes, and the file that holds them until the end of `packed`."""
+    """A packed folder or file: its SHA-256, its size in bytes, and a temporary file that `packed` deletes."""
 
     digest: str
     size: int
     _file: IO[bytes]
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes, at most PIECE_BYTES at once."""
+        """Yield the bytes in pieces of at most PIECE_BYTES."""
         self._file.seek(0)
         while piece := self._file.read(PIECE_BYTES):
             yield piece
@@ -35,7 +38,7 @@ class Package:
 
 @contextlib.contextmanager
 def packed(place: Path) -> Iterator[Package]:
-    """Pack a folder, with all below it, or a file; StudyError where a link leads out of the folder."""
+    """Pack a folder with all subfolders, or a file. Raise StudyError if a link leads out of the folder."""
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for entry in entries(place) if place.is_dir() else (Entry(place.name, place, "file"),):
@@ -46,7 +49,11 @@ def packed(place: Path) -> Iterator[Package]:
 
 
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
-    """Write what was packed as this folder, in one step; tarfile.TarError where it is not that, or leads out of it."""
+    """Unpack the pieces into this folder, in one step.
+
+    Raises:
+        tarfile.TarError: the pieces are no package, or an entry leads out of the folder.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=folder.parent))
     try:
@@ -71,7 +78,7 @@ def digest_of(file: Path) -> str:
 
 
 def in_words(size: float) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes as text, such as `1.5 MiB`."""
     unit, name = next(
         (unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= unit or name == "KiB"
     )
@@ -80,36 +87,42 @@ def in_words(size: float) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """A folder or file on its way to another machine: its SHA-256, and the references to its pieces, in order."""
+    """A folder or file to send to another machine: its SHA-256 and references to its pieces, in order."""
 
     digest: str
     pieces: Sequence[Any]
 
 
 class ObjectStore:
-    """Puts folders and files, of at most `most_bytes` each, where other machines get them by references to bytes."""
+    """Puts folders and files into an object store, from which other machines get them by reference.
+
+    Args:
+        put: stores bytes and returns a reference to them.
+        get: returns the bytes of a reference.
+        most_bytes: the largest size of a packed folder or file.
+    """
 
     def __init__(self, put: Callable[[bytes], Any], get: Callable[[Any], bytes], most_bytes: int) -> None:
         self._put, self._get = put, get
         self._most_bytes = most_bytes
 
     def put(self, place: Path, what: str, hint: str = "") -> Content:
-        """Return the content of a folder or file; DispatchError, which names it by `what`, where it is too large."""
+        """Store a folder or file; return its content. DispatchError, which names `what`, if it is too large."""
         with packed(place) as package:
             if package.size > self._most_bytes:
                 raise DispatchError(
-                    f"dispatch.largest_message: {what} would be sent in {in_words(package.size)}, allowed are "
-                    f"{in_words(self._most_bytes)}; raise it (in MiB){hint}"
+                    f"dispatch.largest_message: {what} must be at most {in_words(self._most_bytes)} to be sent "
+                    f"(given {in_words(package.size)}); raise it (in MiB){hint}"
                 )
             return Content(package.digest, [self._put(piece) for piece in package.pieces()])
 
     def get(self, content: Content) -> Iterator[bytes]:
-        """Yield the pieces, for `unpack`."""
+        """Yield the pieces of a content, for `unpack`."""
         return map(self._get, content.pieces)
 
 
 def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
-    """Add an entry without what differs between machines: owner and times."""
+    """Add an entry without its owner and times, which differ between machines."""
     info = tarfile.TarInfo(entry.name)
     info.mode = 0o700
     if entry.kind == "file":
@@ -120,8 +133,8 @@ def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
         return
     if entry.kind == "link" and entry.target is None:
         raise StudyError(
-            f"{whole}/{entry.name}: is a link that leads out of the folder, to {entry.path.readlink()}, and would be "
-            f"lost on another machine; keep the file itself there"
+            f"{whole}/{entry.name}: must not be a link out of the folder (given a link to {entry.path.readlink()}), "
+            f"because other machines lack its target; store the file itself there"
         )
     info.type, info.linkname = (tarfile.DIRTYPE, "") if entry.target is None else (tarfile.SYMTYPE, entry.target)
     archive.addfile(info)

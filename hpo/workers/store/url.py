@@ -1,4 +1,4 @@
-"""The store at a URL: files by their content, and folders by a name, which a later one of that name replaces."""
+"""The store at a URL: files by their content, and folders by name. A new folder replaces one of the same name."""
 
 import hashlib
 import tarfile
@@ -12,21 +12,26 @@ _FILES = "files"
 
 
 class UrlStore:
-    """Keeps files below `files/` by their SHA-256, and folders as archives `NAME.tar`; `key` gave the URL."""
+    """Stores files below `files/` by their SHA-256, and folders as archives `NAME.tar`.
+
+    Args:
+        url: the address.
+        key: the configuration key that has the address, for error messages.
+    """
 
     def __init__(self, url: str, key: str) -> None:
         self.place = Place(url, key)
 
-    def put(self, content: bytes, there: set[str]) -> str:
-        """Send a file's content unless it is `there`, to which it is added; return its SHA-256."""
+    def put(self, content: bytes, stored: set[str]) -> str:
+        """Send a file's content unless `stored` has its SHA-256. Add the SHA-256 to `stored` and return it."""
         digest = hashlib.sha256(content).hexdigest()
-        if digest not in there:
+        if digest not in stored:
             self.place.write(f"{_FILES}/{digest}", [content])
-            there.add(digest)
+            stored.add(digest)
         return digest
 
     def get(self, digest: str, file: Path) -> bool:
-        """Write a content as a file; return whether it is whole."""
+        """Download a content into a file; return whether its SHA-256 is right."""
         self.place.get(f"{_FILES}/{digest}", file)
         return digest_of(file) == digest
 
@@ -39,12 +44,12 @@ class UrlStore:
         self.place.remove(f"{_FILES}/{digest}")
 
     def put_folder(self, name: str, folder: Path) -> None:
-        """Keep a folder under a name."""
+        """Store a folder under a name."""
         with packed(folder) as package:
             self.place.write(f"{name}.tar", package.pieces())
 
     def get_folder(self, name: str, folder: Path) -> bool:
-        """Write what is kept under a name as a folder; return whether it is there, and whole."""
+        """Download the folder with this name; return whether the store has it undamaged."""
         content = self.place.read(f"{name}.tar")
         if content is None:
             return False
@@ -55,23 +60,23 @@ class UrlStore:
         return True
 
     def remove_folder(self, name: str) -> None:
-        """Delete what is kept under a name, if it is there."""
+        """Delete the folder with this name, if the store has it."""
         self.place.remove(f"{name}.tar")
 
     def folders(self, below: str) -> list[str]:
-        """Return the last parts of the names `BELOW/...` under which folders are kept."""
+        """Return the names of the stored folders below `below`, without that prefix."""
         return [name.removesuffix(".tar") for name in self.place.names(below)]
 
 
 def refuse_used(store: UrlStore) -> None:
-    """Raise StudyError where a new study would find the states or models of another: it would go on from them."""
+    """Raise StudyError if the store has states or models of another study: a new study would continue from them."""
     if store.folders("states") or store.folders("checkpoints"):
         raise StudyError(
-            f"study.artifacts: {store.place.url} holds the states or models of another study of this name; delete "
+            f"study.artifacts: {store.place.url} has states or models of another study with this name; delete "
             f"them, or give another study.name or URL"
         )
 
 
 def name_of(folder: str | Path) -> str:
-    """Return the name of a state or a model, `states/...` or `checkpoints/...`: its path below the study's folder."""
+    """Return the name of a state or model in the store: its path in the study's folder, such as `states/...`."""
     return "/".join(Path(folder).parts[-2:])

@@ -1,1 +1,1 @@
-"""One task, from its payload to its outcome, and the parts of the data that it may see."""
+"""One task, from its payload to its outcome, and the splits of the data."""

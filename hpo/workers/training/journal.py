@@ -1,7 +1,7 @@
-"""What a training that keeps a state has reported, in a file beside the state, written before `report` returns.
+"""The journal of a training: a file next to its state that has every report, written before `report` returns.
 
-Whoever repeats the training after a crash goes on from the state, and reports only what follows: the journal has the
-rest.
+A training that is repeated after a crash continues from the state and makes only the later reports. The journal has
+the earlier ones.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ from typing import Any
 
 from hpo.trials.places import Point, place_of
 
-# In the folder of a training's state: what the objective keeps, and the journal.
+# Names in the folder of a training: the objective's own folder, and the journal.
 _STATE, _REPORTS = "state", "reports.jsonl"
-_MOST_FILES = 100  # of a state that are looked at with each report
-_SMALL = 1 << 16  # bytes of a file that is read for it
+_MOST_FILES = 100  # the most files of a state to hash at each report
+_SMALL = 1 << 16  # the largest file, in bytes, to hash by its content
 
 
 def state_of(folder: str) -> str:
-    """Return where the objective keeps its state, in the folder that a payload names."""
+    """Return the objective's own folder for its state, within the `resume_dir` of a payload."""
     return f"{folder}/{_STATE}"
 
 
@@ -32,10 +32,10 @@ class Entry:
     """A report.
 
     Attributes:
-        point: with its place.
-        units: how many units of training it took.
-        more: whether the training said that it goes on; None = it did not say.
-        state: what the state was then; see `Journal.state`.
+        point: the reported values, with their place on the learning curve.
+        units: units of training since the report before.
+        more: whether the training said that it continues; None = it did not say.
+        state: hash of the state at this report; see `Journal.state`.
     """
 
     point: Point
@@ -45,13 +45,13 @@ class Entry:
 
 
 class Journal:
-    """The reports of a training, and of those that it continues, which have the same state.
+    """The reports of a training, and of the trainings that it continues; all of them share one state.
 
-    Nothing is written before there is a state: without one a training starts again.
+    The journal writes nothing before a state exists, because a training without a state starts again.
 
     Attributes:
-        entries: in the order of their places.
-        is_whole: whether the last attempt came to its own end, so that the state is where the entries end.
+        entries: the reports, in the order of their places.
+        is_whole: whether the last attempt finished, so that the state belongs to the last entry.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,26 +62,23 @@ class Journal:
             try:
                 content = json.loads(line)
             except ValueError:
-                continue  # Its writing was cut off.
+                continue  # A crash cut the line off.
             if "point" in content:
                 self.entries.append(Entry(**content))
             self.is_whole = "ended" in content
 
     @property
     def has_state(self) -> bool:
-        """Whether the objective has kept anything."""
+        """Whether the objective has saved a state."""
         return self._state.is_dir() and any(self._state.iterdir())
 
     def state(self) -> str | None:
-        """Return a hash of what the objective has kept, which another state does not have; None where none is known.
-
-        That is so with many files, and while another thread writes.
-        """
+        """Return a hash of the state; None = unknown, because it has many files or another thread writes to it."""
         hashed, folder = hashlib.sha256(), str(self._state)
         try:
             paths = sorted(itertools.islice(_files(folder), _MOST_FILES + 1))
             for path in map(Path, paths):
-                # Of a file that takes a while to write its time is enough; a small one may be written twice in a tick.
+                # A small file may be written twice within one tick of the clock, so its time does not identify it.
                 status = path.stat()
                 content = path.read_bytes() if status.st_size <= _SMALL else str(status.st_mtime_ns).encode()
                 hashed.update(f"{path.relative_to(folder)}\0{status.st_size}\0".encode() + content)
@@ -90,11 +87,11 @@ class Journal:
         return hashed.hexdigest()[:16] if len(paths) <= _MOST_FILES else None
 
     def after(self, place: float) -> list[Entry]:
-        """Return the entries after a place."""
+        """Return the entries after a place on the learning curve."""
         return [entry for entry in self.entries if place_of(entry.point) > place]
 
     def begin(self) -> None:
-        """Begin to write, after these entries; what follows is another attempt."""
+        """Write the entries so far and open the file for another attempt."""
         lines = [*map(vars, self.entries), {"begun": True}]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._path.with_suffix(".new")
@@ -103,14 +100,14 @@ class Journal:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
 
     def begin_anew(self, place: float) -> None:
-        """Begin an attempt without a state, and without the entries after a place."""
+        """Drop the state and the entries after a place, for an attempt from the start."""
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]
         shutil.rmtree(self._state, ignore_errors=True)
         self._path.unlink(missing_ok=True)
 
     def add(self, entry: Entry) -> None:
-        """Write a report."""
+        """Add a report and write it."""
         self.entries.append(entry)
         if self._file is None and self.has_state:
             self.begin()
@@ -118,7 +115,7 @@ class Journal:
             self._write(vars(entry))
 
     def end(self) -> None:
-        """Write that the training has come to its own end."""
+        """Write that the training is finished."""
         if self._file is None and self.has_state:
             self.begin()
         self._write({"ended": True})

@@ -1,7 +1,7 @@
-"""The MLflow run that a training logs to by itself: its worker finds it by its tags, or creates it, as it begins.
+"""The MLflow run that a training logs to by itself. At the start its worker finds the run by its tags or creates it.
 
-The tracker never creates a run that a worker creates: a trial of one task has its run from the worker, which says so
-before the training reports; a trial of several tasks has its run from the tracker, and each task's from its worker.
+Each run has one creator. For a trial with one task the worker creates the run and names it before the first report.
+For a trial with several tasks the tracker creates the trial's run, and each worker creates the run of its task.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment
 
-# The tags by which the runs of a study are found.
+# Tags that identify the runs of a study.
 STUDY_ID, TRIAL, TASK, KIND, PARENT = "hpo.study_id", "hpo.trial", "hpo.task", "hpo.kind", "mlflow.parentRunId"
-# A trial's run has it once the tracker has closed it.
+# The tracker sets this tag when it closes a trial's run.
 STATUS = "hpo.status"
-# A user with a slow server may set these. By default MLflow's client waits for minutes.
+# MLflow's client waits for minutes by default. A user with a slow server may set these variables.
 IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 _NO_TELEMETRY = "MLFLOW_DISABLE_TELEMETRY"
-# What `mlflow.set_experiment` sets, and nothing public unsets; without it a training in a notebook's process whose
-# user has called that would fail.
+# `mlflow.set_experiment` sets this variable, and no public function unsets it. If a notebook has called
+# `set_experiment`, a training in its process would fail.
 _CHOSEN_EXPERIMENT = "_active_experiment_id"
-# Some stores cut longer names, others refuse them.
+# Some MLflow stores cut longer names, others refuse them.
 _MAX_RUN_NAME = 250
 
 
@@ -46,13 +46,13 @@ class OwnLines(TypedDict):
     """Where the run of a training is.
 
     Attributes:
-        uri: of the tracking store, sealed.
-        experiment: the name of its experiment.
-        artifacts: the folder for artifacts of a new experiment in a store on this machine.
-        study_id: of the study.
-        host: the name of the machine that can reach a store that is a file.
-        name: of the run.
-        task: the name of the training within its trial, whose run is below the trial's; None = it has the trial's.
+        uri: address of the tracking store, with secrets redacted.
+        experiment: name of the experiment.
+        artifacts: folder for artifacts of a new experiment in a store on this machine.
+        study_id: id of the study.
+        host: name of the machine that can reach a store that is a file.
+        name: name of the run.
+        task: name of the training within its trial; its run is a child of the trial's. None = it uses the trial's run.
     """
 
     uri: str
@@ -66,7 +66,7 @@ class OwnLines(TypedDict):
 
 @dataclass(frozen=True)
 class OwnRun:
-    """The run of a training: its id, None where there is none, and what people must know."""
+    """The run of a training: its id (None = no run), and a warning for the user."""
 
     id: str | None = None
     warning: str | None = None
@@ -78,12 +78,12 @@ def run_name(trial: Trial) -> str:
 
 
 def origin_tags() -> dict[str, str]:
-    """Return the tags that say who has made a run, and with what."""
+    """Return the tags for the user and the source of a run."""
     return {"mlflow.user": user_name(), "mlflow.source.name": "hpo", "mlflow.source.type": "LOCAL"}
 
 
 def client_of(uri: str) -> "MlflowClient":
-    """Return a client of a store. Of a file one process at a time makes the tables, which MLflow does not ensure."""
+    """Return a client of a store. A lock lets one process at a time create a file's tables; MLflow has no such lock."""
     from mlflow import MlflowClient
 
     folder = Path(uri.partition(":///")[2]).parent
@@ -91,7 +91,7 @@ def client_of(uri: str) -> "MlflowClient":
         return MlflowClient(uri)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        # Some file systems know no locks.
+        # Some file systems have no locks.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         return MlflowClient(uri)
@@ -100,17 +100,17 @@ def client_of(uri: str) -> "MlflowClient":
 
 
 def experiment_of(client: "MlflowClient", name: str, artifacts: Path) -> "Experiment":
-    """Return the experiment of this name, which is created where there is none."""
+    """Return the experiment with this name; create it if it is missing."""
     from mlflow.exceptions import MlflowException
 
     if (experiment := client.get_experiment_by_name(name)) is not None:
         return experiment
-    # Only a store on this machine takes our folder; a server has its own place for artifacts.
+    # A server has its own place for artifacts, so only a store on this machine gets our folder.
     location = artifacts.absolute().as_uri() if client.tracking_uri.startswith("sqlite") else None
     try:
         return client.get_experiment(client.create_experiment(name, artifact_location=location))
     except MlflowException:
-        # Another process may have created it meanwhile.
+        # Another process may have created the experiment since.
         if (experiment := client.get_experiment_by_name(name)) is None:
             raise
         return experiment
@@ -118,16 +118,21 @@ def experiment_of(client: "MlflowClient", name: str, artifacts: Path) -> "Experi
 
 @contextlib.contextmanager
 def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[OwnRun]:
-    """Yield the run of a training, which the variables of MLflow name while this is entered; then end what is active.
+    """Yield the run of a training, and end the active runs afterwards.
 
-    `secrets` open its address. Where the store cannot be reached, what the training logs goes to a temporary folder,
-    and is lost: its calls must not fail.
+    Within the block, MLflow's environment variables name the run. If the store cannot be reached, the training logs to
+    a temporary folder that is deleted at the end, so that its calls do not fail.
+
+    Args:
+        given: where the run is; None = the training has none.
+        trial: number of the trial.
+        secrets: values of the redacted secrets in the address.
     """
     if given is None:
         yield OwnRun()
         return
     with contextlib.ExitStack() as stack:
-        # Before MLflow is imported, which reads it.
+        # MLflow reads this variable at import.
         stack.enter_context(_environment({_NO_TELEMETRY: os.environ.get(_NO_TELEMETRY, "true")}))
         import mlflow
 
@@ -136,7 +141,7 @@ def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[Ow
         stack.enter_context(_environment(variables))
         stack.enter_context(_following(variables["MLFLOW_TRACKING_URI"]))
         if before is not None:
-            active = f"MLflow's run {before.info.run_id} is active in this process: what the objective logs goes there"
+            active = f"MLflow's run {before.info.run_id} is active in this process: the objective logs to that run"
             opened = OwnRun(opened.id, opened.warning or active)
         status = "FAILED"
         try:
@@ -158,12 +163,12 @@ def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[Ow
 def _opened(
     given: OwnLines, trial: int, secrets: Secrets, stack: contextlib.ExitStack
 ) -> tuple[OwnRun, dict[str, str], bool]:
-    """Return the run, the variables that name it, and whether its worker ends it, and not the tracker."""
+    """Return the run, the variables that name it, and whether the worker ends it (True) or the tracker (False)."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
     uri = reveal_secrets(given["uri"], values_of(given["uri"], secrets, "track.uri"))
-    here, lost = os.uname().nodename, "what the objective itself logs to MLflow is lost; the training goes on"
+    here, lost = os.uname().nodename, "the objective's own MLflow logs are lost; the training continues"
     if uri.startswith("sqlite") and here != given["host"]:
         warning = f"track.uri: {uri} is a file on {given['host']}, which {here} cannot reach: {lost}"
         return OwnRun(warning=f"{warning}; give the address of a server"), _in_scratch(given, stack), False
@@ -173,7 +178,7 @@ def _opened(
             experiment = experiment_of(client, given["experiment"], Path(given["artifacts"])).experiment_id
             run_id, ends = _found(client, experiment, trial, given)
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
-        # The address of an object would make each warning another.
+        # The address of an object would make every warning different.
         reason = re.sub(r" object at 0x[0-9a-f]+", "", first_line(error))
         warning = hide_secrets(f"MLflow at {uri} cannot be reached ({reason})", secrets)
         return OwnRun(warning=f"{warning}: {lost}"), _in_scratch(given, stack), False
@@ -181,7 +186,7 @@ def _opened(
 
 
 def _found(client: "MlflowClient", experiment: str, trial: int, given: OwnLines) -> tuple[str, bool]:
-    """Return the id of the run, found or created, and whether its worker ends it."""
+    """Find or create the run; return its id and whether the worker ends it."""
     of_study = {STUDY_ID: given["study_id"]}
     of_trial = {**of_study, TRIAL: str(trial), KIND: "trial"}
     tags, above = of_trial, {**of_study, KIND: "study"}
@@ -196,7 +201,7 @@ def _found(client: "MlflowClient", experiment: str, trial: int, given: OwnLines)
     for run_id, is_closed in search(tags):
         client.update_run(run_id, status="RUNNING")
         return run_id, is_closed or given["task"] is not None
-    # Where the tracker is behind, it says later what the run is below.
+    # The tracker may not have created the parent run yet. Then it sets the parent later.
     tags = {**tags, **origin_tags()}
     for run_id, _ in search(above):
         tags[PARENT] = run_id
@@ -205,7 +210,7 @@ def _found(client: "MlflowClient", experiment: str, trial: int, given: OwnLines)
 
 
 def _end_active(outer: str | None, status: str) -> None:
-    """End the runs that the training has left active, which the next training would log to."""
+    """End the runs that the training has left active; the next training would log to them."""
     import mlflow
 
     while (active := mlflow.active_run()) is not None and active.info.run_id != outer:
@@ -213,7 +218,7 @@ def _end_active(outer: str | None, status: str) -> None:
 
 
 def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[str, str]:
-    # Further runs that the training starts are below its own.
+    # More runs that the training starts become children of its own run.
     context = json.dumps({PARENT: run_id, STUDY_ID: given["study_id"]})
     return {
         "MLFLOW_TRACKING_URI": uri,
@@ -225,10 +230,10 @@ def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[
 
 
 def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Return the variables of a run in a temporary store.
+    """Create a run in a temporary store and return the variables that name it.
 
-    It is one of files, which is made at once. A run is there because MLflow would else draw its name from the random
-    numbers of the training, which would be another one than where the store is reached.
+    A store of plain files is created fastest. Without a run, MLflow would create one and draw its name from the
+    training's random numbers. Then the training would differ from one whose store is reached.
     """
     from mlflow import MlflowClient
 
@@ -247,7 +252,7 @@ def _impatient() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set these variables, or unset them where they are None; put back afterwards what was there."""
+    """Set these variables, unset those with the value None, and restore the old values afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:
@@ -266,7 +271,7 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 @contextlib.contextmanager
 def _following(uri: str) -> Iterator[None]:
-    """Let MLflow follow the variables although code of this process, such as a notebook's, has chosen a place."""
+    """Let MLflow use the environment variables, even if a notebook has chosen another store in this process."""
     import mlflow
 
     fluent, chosen = mlflow.tracking.fluent, mlflow.get_tracking_uri()
@@ -286,7 +291,7 @@ def _following(uri: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep MLflow from telling how it makes the tables of a new store."""
+    """Silence MLflow's messages about the tables of a new store."""
     before = logging.root.manager.disable
     logging.disable(max(before, logging.INFO))
     try:

@@ -1,4 +1,4 @@
-"""The reports of one training: what is known of it from before an interruption, and what it reports now."""
+"""The reports of one training: those from before an interruption, and the new ones."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,27 +10,28 @@ from hpo.workers.training.journal import Entry, Journal
 from hpo.workers.training.tasks import Payload
 
 
-class StateIsAhead(Exception):  # noqa: N818 -- no fault: the training starts again
-    """The state from which an attempt goes on may hold more than was reported: its writer died before the report."""
+class StateIsAhead(Exception):  # noqa: N818 -- not an error: the training starts again
+    """The state of an interrupted attempt may be newer than its last report, because it died between the two."""
 
 
 class Reports:
-    """Says of each report of a training whether it is new, and keeps those that count for the score.
+    """Decides whether each report of a training is new, and holds the points of its learning curve.
 
-    New is what lies beyond the amount that the trial continues from, and beyond what an attempt that was interrupted
-    had reported. All else is known: it was reported before, and is compared.
+    A report is new if its place is beyond the amount that the trial continues from, and beyond the reports of an
+    interrupted attempt. Any other report is known, and is compared with the earlier one.
 
-    An attempt that goes on from the state of an interrupted one may miss a report: that died after it had saved its
-    state and before it could report. Then the state is another one than at the last report, and the first report comes
-    later than the places before let expect, or there is none. Where reports name no places, nobody knows where a state
-    is. Then `StateIsAhead` is raised; not for an objective that `reports_again`, see `Objective`.
+    An attempt may die after it has saved its state and before it reports. The next attempt continues from that state,
+    so one report would be missing. Two signs show this: the state differs from the one at the last report, and the
+    first new report comes later than expected, or never. Without places in the reports, the position of a state is
+    unknown. In these cases the class raises `StateIsAhead`, except for an objective that `reports_again` (see
+    `Objective`).
 
     Attributes:
-        trained: the amount from which this attempt goes on; the objective gets it.
-        points: of the whole training, of the trials that it continues and of this one, in the order of their places.
-        metrics: those of the study.
-        named: what was reported, finite numbers or not.
-        differs: the first report that differs from what is known, in words; None where none does.
+        trained: the amount from which this attempt continues; the objective gets it.
+        points: the learning curve of this trial and of the trials that it continues, in the order of the places.
+        metrics: names of the study's metrics.
+        named: all names that were reported, with finite numbers or not.
+        differs: a text about the first report that differs from the known one; None = all are equal.
     """
 
     def __init__(self, payload: Payload, journal: Journal | None, reports_again: bool = False) -> None:
@@ -40,11 +41,11 @@ class Reports:
         self.metrics = (payload.metric, *payload.metrics[1:])
         self.named: set[str] = set()
         self._known_entries: Sequence[Entry] = ()
-        # The last place of what the trial continues; where that has reported nothing, it is taken at its word.
+        # The last place of the trials that this one continues. If they reported nothing, `trained` stands for it.
         self._before = place_of(payload.earlier[-1]) if payload.earlier else payload.trained or -1
         if journal is not None and journal.has_state:
             self._was_interrupted = not journal.is_whole and not reports_again
-            # One that is as it was at the last report is not ahead of it.
+            # A state that has not changed since the last report is not ahead of it.
             last = journal.entries[-1].state if journal.entries else None
             self._is_suspect = self._was_interrupted and (last is None or last != journal.state())
             self._known_entries = journal.after(self._before)
@@ -55,7 +56,7 @@ class Reports:
 
     @classmethod
     def of(cls, payload: Payload, reports_again: bool, is_first: bool) -> "Reports":
-        """Return those of a payload; of processes that train together the first writes the journal."""
+        """Return the reports of a payload. In a group of processes only the first one writes the journal."""
         has_journal = payload.resume_dir is not None and payload.test is None and is_first
         return cls(payload, Journal(Path(str(payload.resume_dir))) if has_journal else None, reports_again)
 
@@ -63,18 +64,18 @@ class Reports:
         self.points: list[Point] = [*self._payload.earlier, *(entry.point for entry in self._known_entries)]
         self._known = {place_of(point): point for point in self.points}
         self._last = max(self._known, default=self._before)
-        self._num_taken, self._unsaid = 0, self._known_entries
+        self._num_taken, self._unsent = 0, self._known_entries
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Begin a run of the objective, which may report again what one before has reported."""
+        """Begin a run of the objective, which may repeat the reports of an earlier run."""
         counted = max(self._payload.trained, self._before if self._reports_again else self._last)
-        # One that starts again makes the reports of the trials that it continues once more.
+        # A training that starts again repeats the reports of the trials that it continues.
         has_started_again = self.trained < self._payload.trained
         self._places = Places(counted, [place_of(p) for p in self._payload.earlier] if has_started_again else ())
 
     def start_again(self) -> None:
-        """Begin the training from its start: the state is dropped, and what was reported since it was continued."""
+        """Begin the training from its start: drop the state, and the reports since the trial was continued."""
         assert self._journal is not None
         self._journal.begin_anew(self._before)
         self._is_suspect = self._was_interrupted = False
@@ -82,11 +83,11 @@ class Reports:
         self._begin()
 
     def take(self, point: Point) -> dict[str, Any] | None:
-        """Return the next report with its place; None where it is known.
+        """Return the next report with its place; None = the report is known.
 
         Raises:
             ValueError: its place does not follow that of the report before.
-            StateIsAhead: see the class.
+            StateIsAhead: a report before this one may be missing.
         """
         point = self._places.take(point)
         place = place_of(point)
@@ -99,7 +100,7 @@ class Reports:
         return None
 
     def add(self, point: Point, units: float, more: bool | None) -> None:
-        """Keep a new report, which took so many units of training: in the journal, before anybody hears of it."""
+        """Add a new report that took `units` of training, and write it to the journal before anything is sent."""
         self.points.append(point)
         self._last = place_of(point)
         self._known[self._last] = point
@@ -107,7 +108,11 @@ class Reports:
             self._journal.add(Entry(point, units, more, self._journal.state()))
 
     def end(self, has_result: bool) -> None:
-        """Take the end of the training, and whether it returned anything; StateIsAhead as above."""
+        """End the reports; `has_result` is whether the training returned anything.
+
+        Raises:
+            StateIsAhead: the last report may be missing.
+        """
         was_last = bool(self._known_entries) and self._known_entries[-1].more is False
         if self._is_suspect and not self._num_taken and not was_last and (self._known_entries or not has_result):
             raise StateIsAhead
@@ -116,12 +121,12 @@ class Reports:
 
     @property
     def has_known(self) -> bool:
-        """Whether `take_known` returns any."""
-        return bool(self._unsaid)
+        """Whether `take_known` returns any entry."""
+        return bool(self._unsent)
 
     def take_known(self) -> Sequence[Entry]:
-        """Return the reports of this trial that an interrupted attempt had made, at the first call."""
-        entries, self._unsaid = self._unsaid, ()
+        """Return the reports of an interrupted attempt; only the first call returns any."""
+        entries, self._unsent = self._unsent, ()
         return entries
 
     def close(self) -> None:
@@ -130,11 +135,11 @@ class Reports:
             self._journal.close()
 
     def _refuse_gap(self, place: float) -> None:
-        """Raise StateIsAhead where a report between the last known one and this, the first, may be missing."""
+        """Raise StateIsAhead if a report may be missing between the last known one and the first new one."""
         if not self._was_interrupted or (not self._is_suspect and self._places.kind != "number"):
             return
         places = sorted(self._known)
-        # Where nothing is known the first one is at 0, or it may be missing.
+        # Without known reports, the first one is expected at 0.
         last = places[-1] if places else -1
         least = min((after - before for before, after in itertools.pairwise(places)), default=1)
         if self._places.kind == "number" or place > last + least:
@@ -144,4 +149,4 @@ class Reports:
         known = self._known.get(place, {})
         for name in self.metrics:
             if self.differs is None and name in known and name in point and known[name] != point[name]:
-                self.differs = f"{name} at {place:g} was {known[name]!r}, and is {point[name]!r} now"
+                self.differs = f"{name} at {place:g} was {known[name]!r} and is now {point[name]!r}"

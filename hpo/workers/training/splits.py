@@ -1,4 +1,4 @@
-"""Train, validation and test parts and k folds, as index lists with sizes and fingerprints."""
+"""Train, validation and test splits and k folds, as index lists with sizes and fingerprints."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from hpo.config.sections import SplitSection
 from hpo.errors import DataError
 from hpo.workers.objective.examples import Examples, Indices
 
-# Folds where the data has no validation part and the configuration does not give the number.
+# The number of folds if the data has no validation split and the configuration gives no number.
 DEFAULT_FOLDS = 3
 
 Kind = Literal["predefined", "random", "cross_validation"]
 
-_LONGEST_REASON = 300  # characters of an error of scikit-learn
+_LONGEST_REASON = 300  # the most characters of scikit-learn's error to show
 
 
 @dataclass(frozen=True)
@@ -29,29 +29,32 @@ class Fold:
 
 @dataclass(frozen=True)
 class Plan:
-    """The folds that a search may see, and figures about every part."""
+    """The folds for a search, and figures about every split."""
 
-    kind: Kind  # the origin of validation: the data's own parts, a random hold-out, or k folds
-    development: Indices  # all examples outside the test part, ascending
+    kind: Kind  # where validation comes from: the data's own splits, a random hold-out, or k folds
+    development: Indices  # all examples outside the test split, ascending
     folds: tuple[Fold, ...]  # the train/validation pairs; a hold-out is one fold
-    # For each part its size, share of all examples, fingerprint and label counts; of the test part only these figures
-    # are kept.
+    # The size, share of all examples, fingerprint and label counts of each split. The plan has no indices of the test
+    # split.
     parts: Mapping[str, Mapping[str, Any]]
-    duplicates: Mapping[str, int]  # number of identical examples in two parts, by pair of parts
+    duplicates: Mapping[str, int]  # number of identical examples in two splits, by pair of splits
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures, without the index lists, for the record and reports."""
+        """Return the figures for the record and reports, without the index lists."""
         folds = [{"train": len(fold.train), "validation": len(fold.validation)} for fold in self.folds]
         parts = {name: dict(figures) for name, figures in self.parts.items()}
         return {"kind": self.kind, "parts": parts, "folds": folds, "duplicates": dict(self.duplicates)}
 
 
 def make_plan(examples: Examples, settings: SplitSection) -> Plan:
-    """Divide the examples; the result is the same for the same settings.
+    """Split the examples; equal settings give equal splits.
 
-    Predefined parts are always used. Where the data has no test part, a seeded, stratified share of
-    `test_fraction` is set aside first. Validation is then the predefined part, `folds` stratified folds over
-    the rest, or, for `folds: 1`, a random share of `validation_fraction`. DataError where examples are too few.
+    A predefined test split is used as it is. Without one, a seeded, stratified share of `test_fraction` becomes the
+    test split. Validation is then the predefined split, `folds` stratified folds over the rest, or, for `folds: 1`, a
+    random share of `validation_fraction`.
+
+    Raises:
+        DataError: there are too few examples.
     """
     test = _test_indices(examples, settings)
     in_test = set(test)
@@ -73,10 +76,10 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
 
 def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
-    """Return the indices of the test part, or raise DataError. Only for `hpo test`, which counts every call."""
+    """Return the indices of the test split; raise DataError if there is none. Only `hpo test` may call it."""
     test = _test_indices(examples, settings)
     if not test:
-        raise DataError("data: there is no test part to open")
+        raise DataError("data: the test part is empty; give data with test examples")
     return test
 
 
@@ -84,7 +87,7 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
     if examples.parts is None or examples.parts.get("test") is None:
         everything = tuple(range(examples.size))
         if examples.parts and "validation" in examples.parts:
-            # The predefined validation part stays whole: test examples are taken from the train part.
+            # The predefined validation split stays whole: test examples come from the train split.
             everything = examples.part("train")
         return _held_out(examples, everything, settings.test_fraction, settings)[1]
     return examples.part("test")
@@ -93,11 +96,12 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
 def _held_out(
     examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
 ) -> tuple[Indices, Indices]:
-    """Divide the indices; the second part holds about this fraction of all examples (exactly, without groups)."""
+    """Split the indices in two. The second part has this fraction of all examples; with groups, approximately."""
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
-            f"data: {len(indices)} examples are too few to set {count} aside; give more examples or lower the fractions"
+            f"data: must have more than {count} examples to hold out {count} (given {len(indices)}); give more "
+            f"examples or lower the fractions"
         )
     seed = settings.seed + seed_shift
     if examples.groups is not None:
@@ -106,7 +110,7 @@ def _held_out(
 
         splitter = GroupShuffleSplit(n_splits=1, test_size=count / len(indices), random_state=seed)
         if len(set(groups)) < 2:
-            raise DataError("data: all examples are of one group, so no part can be set aside; give more groups")
+            raise DataError("data: must have at least 2 groups to be split (given 1); give more groups")
         rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
     else:
         from sklearn.model_selection import train_test_split  # A second to load: only where data is divided.
@@ -117,7 +121,7 @@ def _held_out(
                 np.arange(len(indices)), test_size=count, random_state=seed, stratify=labels
             )
         except ValueError as error:
-            # It may list every class.
+            # The error may list every class.
             reason = str(error) if len(str(error)) < _LONGEST_REASON else f"{str(error)[:_LONGEST_REASON]}..."
             raise DataError(
                 f"data: cannot be split by class: {reason} Give more examples, or set split.stratify=false"

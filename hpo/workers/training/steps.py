@@ -1,4 +1,4 @@
-"""What an objective yields and returns, step by step, and how many units of its training are done."""
+"""Runs an objective step by step, and counts the units of its training."""
 
 import contextlib
 import inspect
@@ -27,44 +27,49 @@ Steps = Generator[tuple[str, Any], None, Any]
 
 @dataclass
 class Units:
-    """How many units of its training a task has done, and what it last said of whether it goes on; None = nothing."""
+    """The units of training that a task has done."""
 
     done: float = 0.0
-    more: bool | None = None
-    # What an attempt that goes on in the middle does not count; None before its first report that does.
+    more: bool | None = None  # whether the last report said that the training continues; None = it did not say
+    # Units before the state from which an objective counts again from 0; None before its first report of units.
     _uncounted: float | None = None
 
     def step(self, given: Any, more: Any) -> float:
-        """Note a report after `given` units; None = one more than before. Return how many units it took.
+        """Count a report; return its units since the report before.
 
-        ValueError for less than one more, in an attempt from the start.
+        Args:
+            given: the units reported so far; None = one more than before.
+            more: whether the training said that it continues; None = it did not say.
+
+        Raises:
+            ValueError: the report adds less than one unit, in an attempt from the start.
         """
         before = self.done
         units = before + 1 if given is None else self._counted(given, before + 1)
         if units is None or units < before + 1:
             raise ValueError(
-                f"'units' must count what is done so far, at least 1 more with every report; given {given!r} after "
-                f"{before:g}"
+                f"'units' must be the units done so far, at least 1 more with every report (given {given!r} after "
+                f"{before:g})"
             )
         self.done, self.more = float(units), None if more is None else bool(more)
         return self.done - before
 
     def repeat(self, entry: Entry) -> None:
-        """Note a report of an attempt that was interrupted."""
+        """Count a report of an interrupted attempt."""
         self.done, self.more = self.done + entry.units, entry.more
 
     def end(self, given: Any) -> None:
-        """Note the end after `given` units; None = with the last report, or after one unit."""
+        """Count the end after `given` units; None = at the last report, or after one unit."""
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
         if units is None or units < least:
-            raise ValueError(f"'units' must count what was done in the end, {least:g} or more; given {given!r}")
+            raise ValueError(f"'units' must be the units done at the end, at least {least:g} (given {given!r})")
         self.done = float(units)
 
     def _counted(self, given: Any, least: float) -> float | None:
         number = reported_values.number(given)
         if number is not None and self._uncounted is None:
-            # From a state that does not count them, they begin at 0 again.
+            # An objective whose state does not store the units counts from 0 again.
             self._uncounted = self.done if number < least else 0.0
         return None if number is None else number + (self._uncounted or 0.0)
 
@@ -72,10 +77,17 @@ class Units:
 def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective; yield `point`, `note`, `warning`, `mlflow_run` or `differs`, and last `result`.
+    """Run the objective; yield `point`, `note`, `warning`, `mlflow_run` or `differs`, and finally `result`.
 
-    On the test part, `scores_by_example` comes before the result; elsewhere nothing needs them.
-    Points are those that are new on the learning curve, with their places; `units` are counted.
+    Only new points of the learning curve are yielded, with their places. For the test split, `scores_by_example` comes
+    before the result.
+
+    Args:
+        payload: the task.
+        values: the secrets of the configuration, by name.
+        import_from: the folder to import the objective from, in addition to installed packages.
+        units: counts the units of training.
+        must_score: whether the objective must return a score; False in the other processes of a group.
     """
     watch = code_watch(payload.code, import_from)
     try:
@@ -83,18 +95,18 @@ def steps_of(
         try:
             objective = resolve(payload.objective, import_from, pickled=pickled)
         except ConfigError as error:
-            # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
+            # The driver could import it. So this machine lacks the objective or one of its imports.
             raise MachineError(str(error)) from error
         watch.refuse_changed()
         made = Reports.of(payload, objective.reports_again, is_first=must_score)
-        # Of processes that train together the first has the run.
+        # In a group of processes only the first one has a run.
         lines = payload.own_lines if must_score else None
         with contextlib.closing(made) as reports, own_run(lines, payload.trial, payload.secrets) as own:
             if own.warning is not None:
                 yield "warning", own.warning
             if own.id is not None:
                 yield "mlflow_run", own.id
-            # Seeded after that: what MLflow draws must not change a training.
+            # Seed afterwards, because MLflow draws random numbers too.
             with isolated_state(payload.seed):
                 given = payload if own.id is None else replace(payload, mlflow_run_id=own.id)
                 yield from _trained(objective, given, values, units, reports, must_score)
@@ -117,7 +129,7 @@ def _trained(
         reports.start_again()
         if payload.processes > 1:
             raise MachineError(
-                "its state may be ahead of what it has reported, and was dropped; it starts again with `hpo resume`"
+                "its state may be ahead of its last report, and was dropped; start it again with `hpo resume`"
             ) from None
         returned = yield from _attempt(objective, payload, values, units, reports)
     if reports.differs is not None:
@@ -139,7 +151,7 @@ def _trained(
         units.end(None)
     try:
         names = (payload.metric, *payload.metrics[1:], *payload.limited)
-        # The final training has no validation part, and so no score; of a kept model some metrics may not be known.
+        # The final training has no validation split, so no score. On the test split a model may lack some metrics.
         num_needed = 0 if payload.validation == [] else 1 if payload.test is not None else None
         numbers = reported_values.result(returned, names, len(payload.metrics), num_needed)
     except ValueError:
@@ -151,16 +163,20 @@ def _trained(
     if texts := reported_values.texts(others):
         yield "note", texts
     if left_out := [f"'{name}'" for name in others if str(name) not in texts]:
-        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: no finite number, no text"
+        yield "warning", f"the objective returned {', '.join(left_out)}: ignored, neither a finite number nor a text"
     if "seconds" in numbers and reported_values.seconds(numbers["seconds"]) is None:
-        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
+        yield "warning", f"the objective's 'seconds' must be a duration (given {numbers['seconds']}): measured instead"
     yield "result", numbers
 
 
 def _attempt(
     objective: Objective, payload: Payload, values: Mapping[str, str], units: Units, reports: Reports
 ) -> Steps:
-    """Train, yield what is new as `steps_of` does, and return what the objective returns; StateIsAhead as it says."""
+    """Run the objective once; yield its new steps, as `steps_of` does, and return its result.
+
+    Raises:
+        StateIsAhead: the training must start again.
+    """
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
     counts = objective.describe_cost is not None
@@ -168,7 +184,7 @@ def _attempt(
         payload = replace(payload, trained=reports.trained)
     runs = [(run, payload, payload.config)]
     if payload.before is not None:
-        # An objective that finds its state at hand returns at once.
+        # An objective that finds the finished state of the earlier training returns at once.
         earlier = replace(payload, amount=payload.before["amount"], checkpoint_dir=None)
         runs.insert(0, (objective.run_fold, earlier, payload.before["config"]))
     for run, given, config in runs:
@@ -182,11 +198,12 @@ def _attempt(
 
 
 def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, reports: Reports) -> Steps:
-    """Yield the points that are new, and what the training warns of; return what the training returns.
+    """Yield the new points, notes and warnings of a training; return its result.
 
-    A metric of the study that is no number is a gap in the curve; of each the first is told, unless it is None.
+    A value of a study's metric that is no finite number is a gap in the curve. Each metric's first gap gives a warning,
+    except for None.
     """
-    told: set[str] = set()
+    warned: set[str] = set()
     with contextlib.closing(training):
         while True:
             try:
@@ -194,7 +211,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
             except StopIteration as stop:
                 return stop.value
             if not isinstance(step, Mapping):
-                raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
+                raise ValueError(f"the objective must yield dicts of numbers (given {step!r})")
             if set(step) == {"warning"}:
                 yield "warning", str(step["warning"])
                 continue
@@ -211,14 +228,14 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
             took = units.step(step.get("units") if counts else None, step.get("more"))
             reports.add(point, took, units.more)
             for name in reports.metrics:
-                if name not in told and name not in point and given.get(name) is not None:
-                    told.add(name)
-                    yield "warning", f"the objective reported a '{name}' that is a gap in its curve: no finite number"
+                if name not in warned and name not in point and given.get(name) is not None:
+                    warned.add(name)
+                    yield "warning", f"the objective reported a '{name}' that is no finite number: a gap in its curve"
             yield "point", point
 
 
 def _known(reports: Reports, units: Units) -> Steps:
-    """Yield the points of an attempt that was interrupted, once."""
+    """Yield the points of the interrupted attempt; only the first call yields any."""
     for entry in reports.take_known():
         units.repeat(entry)
         yield "point", dict(entry.point)

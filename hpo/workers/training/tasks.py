@@ -1,4 +1,4 @@
-"""The task: everything that a worker gets to train it, and how each is built: of trials, final training and test."""
+"""The tasks of trials, of the final training and of the test, each with the payload that its worker needs."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from hpo.workers.training.journal import state_of
 from hpo.workers.training.own_lines import OwnLines, run_name
 from hpo.workers.training.splits import Plan
 
-# What an objective is not told.
+# Fields of a payload that the objective does not get.
 _NOT_FOR_OBJECTIVE = {
     *("secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "function_file", "code"),
     *("most_file_bytes", "own_lines"),
@@ -27,100 +27,97 @@ _NOT_FOR_OBJECTIVE = {
 
 @dataclass(frozen=True)
 class Payload:
-    """What one task trains; JSON-able."""
+    """The input of one task; it can be written as JSON."""
 
     objective: str  # its path; see `ObjectivePath`
-    config: Mapping[str, Any]  # the objective's configuration with the trial's point written into it, sealed
-    metric: str  # the score's name; with several metrics that of the leading one
-    direction: Direction = "maximize"  # which way it is better
-    score: Literal["best", "last"] = "best"  # which reported value of it counts where the objective returns nothing
+    config: Mapping[str, Any]  # the objective's configuration with the trial's point, secrets redacted
+    metric: str  # the score's name; with several metrics the leading one
+    direction: Direction = "maximize"  # which way the score is better
+    score: Literal["best", "last"] = "best"  # which reported score counts if the objective returns nothing
     seed: int = 0
-    threads: int = 1
-    processes: int = 1  # that train it together, each with so many threads
+    threads: int = 1  # threads of each process
+    processes: int = 1  # processes that train the task together
     # These four identify the task in messages.
     study: str = ""
     trial: int = 0
     fold: int = 0
     repeat: int = 0
-    # Indices of examples; None where the objective brings its own data. `validation` is empty in the final training,
-    # which has no validation part.
+    # Indices of examples; None if the objective loads its own data. `validation` is empty in the final training.
     train: Sequence[int] | None = None
     validation: Sequence[int] | None = None
-    test: Sequence[int] | None = None  # indices of the test part, where a kept model is scored on it; else None
-    data_dir: str | None = None  # folder of the objective's `prepare_data`, or None
-    amount: int | None = None  # how far to train, counted from the start; None = to the end
-    max_amount: int | None = None  # how far the search trains at most; None where all trainings are full ones
-    trained: int = 0  # how far it is trained already
-    resume_dir: str | None = None  # folder of the training's state and its journal (see there), or None
-    # The points of the trainings that this one continues, as the record has them.
+    test: Sequence[int] | None = None  # indices of the test split, to score a stored model; None in a training
+    data_dir: str | None = None  # folder that the objective's `prepare_data` wrote, or None
+    amount: int | None = None  # amount of training, counted from the start; None = a full training
+    max_amount: int | None = None  # the search's largest amount; None if all trainings are full
+    trained: int = 0  # amount that is already trained
+    resume_dir: str | None = None  # folder of the training's state and journal, or None
+    # The recorded points of the trainings that this one continues.
     earlier: Sequence[Mapping[str, Any]] = ()
-    # `config` and `amount` of the training that this one continues, which is done first where its state is not there
-    # yet; None = none.
+    # `config` and `amount` of the training that this one continues; it runs first if its state is missing. None = none.
     before: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None  # folder of the best model, or None
     files_dir: str | None = None  # folder of the training's own files, or None
-    most_file_bytes: int | None = None  # that these may take; None = any
-    # Of the final training, the learning curves of the trial's trainings, so that it can repeat what their evaluations
-    # decided; None in all others.
+    most_file_bytes: int | None = None  # most bytes of these files; None = any
+    # Learning curves of the trial, from which the final training repeats decisions that need a validation split; None
+    # in all other trainings.
     curves: Sequence[Sequence[Mapping[str, float]]] | None = None
-    limit_minutes: float | None = None  # after how many the training has failed, at its next report; None = no limit
-    # By place on the curve, the score by which a rule stops the training, after so many points; see `Limits`.
+    limit_minutes: float | None = None  # the training fails at its next report after this time; None = no limit
+    # Scores that stop the training, by place on the curve, and the number of points before they count; see `Limits`.
     limits: Sequence[tuple[float, float]] = ()
     limits_after: int = 1
-    # With several metrics, or limits, the names in their order; and what else must be returned, because it has a limit
-    # or is measured.
+    # Names of the metrics in order, if there are several; and names of other results that have a limit or are measured.
     metrics: Sequence[str] = ()
     limited: Sequence[str] = ()
-    function_file: str | None = None  # the file of a function that was given from Python; None for one that is imported
-    # A hash of each source file of the user's as the search began, by its path: what a worker imports must be the same;
-    # None where nothing is compared.
+    function_file: str | None = None  # file of a pickled function; None if the objective is imported
+    # Hash of each of the user's source files at the start of the search, by path. A worker compares its imports with
+    # it. None = no comparison.
     code: Mapping[str, str] | None = None
-    own_lines: OwnLines | None = None  # where its run in MLflow is; None = it has none
-    mlflow_run_id: str | None = None  # of that run, once its worker has it
-    # Values by name that open the config (see `secrets.py`); objectives see them only there.
+    own_lines: OwnLines | None = None  # where its MLflow run is; None = it has none
+    mlflow_run_id: str | None = None  # id of that run, once the worker has it
+    # Values of the redacted secrets by name (see `secrets.py`). The objective gets them only within `config`.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's argument: what is for it, and the configuration opened."""
+        """Return the argument of the objective; `config` is the configuration with its secrets."""
         if_any = ("test", "curves", "metrics", "limited")
         absent = _NOT_FOR_OBJECTIVE | {name for name in if_any if getattr(self, name) in (None, ())}
         task = {name: value for name, value in vars(self).items() if name not in absent}
         return task | {"config": config, "resume_dir": None if self.resume_dir is None else state_of(self.resume_dir)}
 
     def known_secrets(self) -> Mapping[str, str]:
-        """Return the secrets by name, those of the environment included, as far as they are set."""
+        """Return the secrets by name, those of the environment included; unset variables are left out."""
         try:
             return values_of(self.config, self.secrets)
         except ConfigError:
-            return self.secrets  # That one of them is not set is the task's failure.
+            return self.secrets  # The task itself fails for the unset variable.
 
 
 @dataclass(frozen=True)
 class Task:
-    """The unit of work that is dispatched: one fold of one trial, with one seed."""
+    """The unit of work for a dispatcher: one fold of one trial, with one seed."""
 
     trial: int  # its number, from 0 in the order of proposal
     index: int  # within the trial, from 0; see `TaskLayout`
     payload: Payload
 
 
-# Stands for the fold of the final training on all development examples, in seeds and messages.
+# The fold number of the final training, on all development examples, in seeds and messages.
 FINAL_FOLD = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What all tasks of a study, or of a single training, share."""
+    """The settings that all tasks of a study, or of a single training, share."""
 
-    common: Payload  # of every task; its configuration, secrets and seed are filled in
-    # Returns the objective's configuration, sealed, with a trial's point written into it.
+    common: Payload  # template of every task; configuration, secrets and seed are filled in for each
+    # Returns the objective's configuration for a point, with secrets redacted.
     trial_config: Callable[[Mapping[str, Any]], dict[str, Any]]
-    seed: int  # the study's; each task's own seed is derived from it
-    secrets: Mapping[str, str]  # values by name that open the configuration; see `secrets.py`
-    limit_minutes: float | None = None  # after how many a trial's training has failed; None = no limit
-    max_amount: int | None = None  # of a strategy that trains by amounts, the largest
-    extends: Extension | None = None  # the trials of another study that its first trials continue; None = none
-    own_lines: OwnLines | None = None  # where the runs of its trainings in MLflow are; None = they have none
+    seed: int  # the study's seed, from which each task's seed is derived
+    secrets: Mapping[str, str]  # values of the redacted secrets by name; see `secrets.py`
+    limit_minutes: float | None = None  # a trial's training fails after this time; None = no limit
+    max_amount: int | None = None  # the largest amount, if the strategy trains by amounts
+    extends: Extension | None = None  # another study, whose trials the first trials continue; None = none
+    own_lines: OwnLines | None = None  # where the MLflow runs of its trainings are; None = they have none
 
     @classmethod
     def of(
@@ -130,7 +127,7 @@ class Training:
         code: Mapping[str, str] | None = None,
         own_lines: OwnLines | None = None,
     ) -> Self:
-        """Return what the tasks of a study share; `kept`, `code` and `own_lines` as in `Payload`."""
+        """Return the shared settings of a study's tasks; see `Payload` for the other arguments."""
         study, goal, names = config.study, searched_goal(config.study), goal_of(config.study).names
         common = Payload(
             objective=config.objective,
@@ -159,9 +156,9 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return the configuration of the training that a trial continues, and how far that went; None = nothing."""
+        """Return the configuration and the amount of the training that a trial continues; None = no such training."""
         extends = self.extends
-        # Without changes it goes on as it would have, and from which state makes no difference.
+        # Without changes the trial continues like any other, so it needs no earlier training.
         if extends is None or not extends.changes or trial.number >= len(extends.trials):
             return None
         earlier = extends.trials[trial.number]
@@ -170,21 +167,21 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskBuilder:
-    """Builds tasks: of trials, of the final training, and of the test."""
+    """Builds the tasks of trials, of the final training, and of the test."""
 
-    training: Training  # what they share
+    training: Training  # the shared settings
     plan: Plan | None  # the folds; None for an objective with its own data
-    layout: TaskLayout  # the tasks of a trial
-    # Folder of the development examples only; None where the objective has no `prepare_data`: then it gets indices in
-    # the numbering of its `describe_data`.
+    layout: TaskLayout  # folds and repeats of a trial
+    # Folder of the development examples. None = the objective has no `prepare_data`, and gets the indices of its
+    # `describe_data`.
     data_dir: Path | None
-    checkpoints_dir: Path | None  # folder of trained models; None where none is kept
-    has_given_data: bool = False  # whether the search was given its data, so that no key of the configuration has them
-    given_dir: Path | None = None  # folder of all rows that were given, the test part included; None = there are none
-    states_dir: Path | None = None  # folder of training states; None where there are none
-    files_dir: Path | None = None  # folder of the trainings' own files; None where none are kept
-    # Whether the objective can continue from a state: then a task does so after its worker or driver died. Without it
-    # only trainings that a later trial continues keep a state.
+    checkpoints_dir: Path | None  # folder of trained models; None = no model is stored
+    has_given_data: bool = False  # whether the data came from Python, not from keys of the configuration
+    given_dir: Path | None = None  # folder of all rows from Python, the test split included; None = no such rows
+    states_dir: Path | None = None  # folder of training states; None = no state is stored
+    files_dir: Path | None = None  # folder of the trainings' own files; None = no file is stored
+    # Whether the objective can continue from a state. Then every task does so after a crash; else only trainings that a
+    # later trial continues have a state.
     continues: bool = False
 
     def tasks_of(self, trial: Trial) -> list[Task]:
@@ -192,7 +189,7 @@ class TaskBuilder:
         return self._tasks(trial, range(self.layout.size))
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
-        """Return one task per fold to train a finished trial again, from the start, with the seeds of this repeat."""
+        """Return one task per fold that trains a finished trial again from the start, with the seeds of a repeat."""
         indices = range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds)
         return self._tasks(replace(trial, trained=0), indices)
 
@@ -213,7 +210,10 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, payload)
 
     def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
-        """Return the task that scores a kept model on the test part, or trains one; only it gets the data's sources."""
+        """Return the task that scores a stored model on the test split; without a model it trains one first.
+
+        No other task gets the sources of the data.
+        """
         assert self.plan is not None
         config = self.training.trial_config(trial.point)
         payload = replace(
@@ -239,7 +239,7 @@ class TaskBuilder:
         ]
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
-        """Return a task's payload; no other function creates one."""
+        """Return a task's payload. All payloads are made here."""
         training = self.training
         config = self._without_sources(training.trial_config(trial.point))
         train = validation = None
@@ -275,7 +275,7 @@ class TaskBuilder:
         )
 
     def _name(self, fold: int, repeat: int) -> str | None:
-        """Return the name of a training within its trial; None for the only one of the trial."""
+        """Return the name of a training within its trial; None = the trial has only one."""
         if fold == FINAL_FOLD:
             return "final"
         if self.layout.size == 1 and repeat == 0:
@@ -283,13 +283,13 @@ class TaskBuilder:
         return f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
 
     def _own_lines(self, trial: Trial, name: str | None) -> OwnLines | None:
-        """Return where the training's run is: the only training of a trial has the trial's, others one below it."""
+        """Return where the training's MLflow run is: the trial's run, or a child of it if a trial has several."""
         if self.training.own_lines is None:
             return None
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return where the model is kept: only with a hold-out, that of the first repeat."""
+        """Return the folder of the model; None = the model is not stored (cross-validation, or a later repeat)."""
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
@@ -303,15 +303,15 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the trial's tree without the source of the test part, and without any source when data is copied."""
-        # Without data to divide, and beside data that were given, such keys are the objective's own.
+        """Return the configuration without the source of the test split; if the data is copied, without any source."""
+        # If the search does not split data of the configuration, such keys belong to the objective.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES
         present = flatten(config)
         return replaced(config, {key: None for key in hidden if key in present})
 
     def state_names(self, trials: Iterable[Trial]) -> set[str]:
-        """Return the names of the state folders of these trials' trainings."""
+        """Return the names of the state folders of these trials."""
         indices = range(self.layout.size)
         return {_state_name(trial, self.layout.fold(i), self.layout.repeat(i)) for trial in trials for i in indices}
 
@@ -319,7 +319,7 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Return the examples' positions in the development copy, or their own numbers without a copy."""
+        """Return the positions of examples in the development copy; without a copy, the indices themselves."""
         assert self.plan is not None
         if self.data_dir is None:
             return list(indices)
@@ -328,7 +328,7 @@ class TaskBuilder:
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:
-    """Return the name of a training's state folder: the same for all trials of a point, which continue from it."""
+    """Return the name of a training's state folder. All trials of a point share it, to continue from the state."""
     return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 

@@ -121,10 +121,10 @@ def test_what_a_repeated_training_reports_otherwise_is_said_and_does_not_count(t
     state.write_text("0")
     *said, last = run_task(payload)
     outcome = last["outcome"]
-    assert outcome.differs == "score at 1 was 0.5, and is 6.5 now"
+    assert outcome.differs == "score at 1 was 0.5 and is now 6.5"
     assert outcome.metrics == {"score": 0.5}
     assert [point["score"] for point in outcome.curve] == [0.5, 5.0, 4.5]
-    assert any("not the same" in message.get("warning", "") for message in said)
+    assert any("differs" in message.get("warning", "") for message in said)
 
 
 def test_without_a_state_a_training_starts_again(tmp_path):

@@ -100,7 +100,7 @@ def test_a_fingerprint_follows_the_content_and_not_the_order():
 @pytest.mark.parametrize(
     ("data", "settings", "words"),
     [
-        (examples(3, 1), section(folds=1, test_fraction=0.9, validation_fraction=0.05), "too few"),
+        (examples(3, 1), section(folds=1, test_fraction=0.9, validation_fraction=0.05), "must have more than"),
         (examples(labels=["rare"] + ["often"] * 199), section(folds=1), "stratify=false"),
         (examples(labels=None, size=5, digests=None), section(folds=9), "number of examples"),
     ],

@@ -193,10 +193,10 @@ def test_the_workers_of_a_search_share_what_they_keep_beside_the_data(study, tmp
 
 
 def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
-    with pytest.raises(DispatchError, match=r"largest_message: the development data .* allowed are .* raise it"):
+    with pytest.raises(DispatchError, match=r"largest_message: the development data .* at most .* raise it"):
         FileTransfer(objects(100)).pack(study)
     (message,) = trained(study, tmp_path, FakeChild(), most_bytes_back=100)
-    assert "the model would be sent in" in message["machine_fault"]
+    assert "the model must be at most" in message["machine_fault"]
     assert "(node n1)" in message["machine_fault"]
 
 
@@ -220,7 +220,7 @@ def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_wer
     write(tmp_path / "f", b"")
     for name in ("states/a", "states/b", "checkpoints/c"):
         artifacts.put_folder(name, tmp_path / "f")
-    with pytest.raises(StudyError, match="holds the states or models of another study"):
+    with pytest.raises(StudyError, match="has states or models of another study"):
         refuse_used(artifacts)
     assert sorted(artifacts.folders("states")) == ["a", "b"]
     for name in ("a", "never"):

@@ -62,7 +62,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused_by_name(tmp_path):
     written(tmp_path / "state", {("step", "f"): b""})
     (tmp_path / "state" / "dstep" / "data").symlink_to("/etc")
     with (
-        pytest.raises(StudyError, match=r"state/dstep/data: is a link that leads out of the folder"),
+        pytest.raises(StudyError, match=r"state/dstep/data: must not be a link out of the folder"),
         packed(tmp_path / "state"),
     ):
         pass
