@@ -30,7 +30,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial, loss_sign
 from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher, use_of
-from hpo.workers.dispatch.other_searches import other_searches, shown_to_others, total_use
+from hpo.workers.dispatch.other_searches import announce_use, other_searches, total_use
 
 
 class Compared(NamedTuple):
@@ -139,7 +139,7 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
     dispatcher = make_dispatcher(config.dispatch, config.secrets, code, None, total_use(others))
     stack.callback(dispatcher.close)
     if (use := use_of(dispatcher, config.dispatch)) is not None:
-        stack.enter_context(shown_to_others(use))
+        stack.enter_context(announce_use(use))
     return dispatcher
 
 

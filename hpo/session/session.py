@@ -35,7 +35,7 @@ from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher, use_of
 from hpo.workers.dispatch.local import LocalDispatcher
-from hpo.workers.dispatch.other_searches import other_searches, shown_to_others, total_use
+from hpo.workers.dispatch.other_searches import announce_use, other_searches, total_use
 
 # After an interruption, the tracker leaves the rest to `hpo sync` when it makes no progress for so long.
 _HURRY_SECONDS = 8.0
@@ -78,7 +78,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         dispatcher = _start_dispatcher(study, display) if has_work else LocalDispatcher()
         stack.callback(dispatcher.close)
         if has_work and (use := use_of(dispatcher, config.dispatch)) is not None:
-            stack.enter_context(shown_to_others(use))
+            stack.enter_context(announce_use(use))
         stopping.check()
         if has_work:
             display.show_workers(study, dispatcher.slots, dispatcher.gpus)

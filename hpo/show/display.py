@@ -210,8 +210,8 @@ class Display:
 def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
     """Return the line of what the workers have of the GPUs; None where there are none."""
     kinds = ", ".join((*gpus.kinds, *([f"driver {driver}"] if (driver := gpu_driver()) else [])))
-    there = f"{gpus.there:g} GPU{'' if gpus.there == 1 else 's'}{f' ({kinds})' if kinds else ''}"
-    if not gpus.there:
+    there = f"{gpus.count:g} GPU{'' if gpus.count == 1 else 's'}{f' ({kinds})' if kinds else ''}"
+    if not gpus.count:
         return None
     if not gpus.share:
         return f"{there}, and the workers see none: dispatch.gpus_per_worker=null gives each a share"
@@ -221,7 +221,7 @@ def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
     each = f"{there}: {gpus.share:g} for each worker"
     if dispatch.gpus_per_worker is not None:
         return each
-    return f"{each}; dispatch.workers={2 * gpus.there:g} would train two on each, which small networks leave room for"
+    return f"{each}; dispatch.workers={2 * gpus.count:g} would train two on each, which small networks leave room for"
 
 
 def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) -> str:

@@ -26,7 +26,7 @@ def test_a_worker_that_was_given_up_is_not_listened_to():
     pool._ray = SimpleNamespace(get=lambda message: message, exceptions=SimpleNamespace(RayError=RuntimeError))
     run = _Run(Task(0, 0, {}), attempt=2, call="the second", stream=iter([late, now]))
     pool._group = SimpleNamespace(idle=deque())
-    pool._runs, pool._freight = {run.stream: run}, FileTransfer(None)
+    pool._runs, pool._transfer = {run.stream: run}, FileTransfer(None)
     assert pool._read(run) == []
     assert run.stream in pool._runs
     (report,) = pool._read(run)

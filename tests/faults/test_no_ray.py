@@ -31,7 +31,7 @@ def listener():
 
 def test_nothing_at_the_address_is_refused_at_once(monkeypatch):
     """Ray, which takes seconds to answer, is not asked."""
-    monkeypatch.delattr(ray_address, "_ask")
+    monkeypatch.delattr(ray_address, "_call_cluster")
     with pytest.raises(DispatchError, match=r"dispatch\.address: no Ray cluster is at .*refused; give the address"):
         refuse_dead_address(f"127.0.0.1:{free_port()}")
 

@@ -163,7 +163,7 @@ def test_a_process_that_is_not_the_largest_is_spared():
     # The second look shows that the guard watches on after the first.
     assert all(looks.acquire(timeout=10) for _ in range(2))
     guard.stop()
-    assert guard.verdict is None
+    assert guard.kill_reason is None
 
 
 @pytest.mark.quick("ends1")

@@ -21,7 +21,7 @@ from hpo.workers.dispatch.ray.cluster import RayCluster
 from hpo.cli.main import main
 
 ray_private.look_up = lambda module, name: (None, None)
-ray_address.ASK = ray_private.ASK.replace("import GcsClient", "import no_such_name")
+ray_address.CALL_CLUSTER = ray_private.CALL_CLUSTER.replace("import GcsClient", "import no_such_name")
 ask_once = RayCluster.close
 
 def close(self):

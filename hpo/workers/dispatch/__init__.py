@@ -1,1 +1,1 @@
-"""Dispatchers: this process, Ray, and without waiting; what goes to other machines and comes back from them."""
+"""Dispatchers: in this process, on Ray, and simulated; and the transfer of code and files between machines."""

@@ -1,4 +1,4 @@
-"""The code on the nodes of a cluster: the user's own travels there, all other must be the same as here."""
+"""The code on the nodes of a cluster. The user's own code is sent; all other code must have the same version."""
 
 import contextlib
 import hashlib
@@ -20,52 +20,60 @@ from hpo.workers.objective.path import ObjectivePath, origin_of
 from hpo.workers.objective.source_files import files_with_imports
 from hpo.workers.store.packing import in_words
 
-# Ray refuses more than 500 MiB; code alone never has so much.
+# Ray refuses more than 500 MiB. Code alone is never that large.
 MOST_BYTES = 100 * 2**20
-# Made by tools, and no file of the package.
-_NEVER = ("__pycache__", ".git")
+# Folders that tools create; they are no part of a package.
+_IGNORED = ("__pycache__", ".git")
 _PROJECT = "pyproject.toml"
-_SHOWN = 3
-# With other versions of these the results would be others, too.
+_MOST_NAMES = 3  # file names in a message
+# Other versions of these libraries give other results.
 _LIBRARIES = ("torch", "numpy")
 _DIGITS = 12
 
 
 @dataclass(frozen=True)
 class Code:
-    """What of an objective is not the toolkit's."""
+    """The code of an objective, without the toolkit's.
 
-    # Those that travel, by their paths below the folder that they are imported from.
+    Attributes:
+        files: the files to send, by their paths in the folder that they are imported from.
+        package: the installed package that has the objective; every node must have the same. None = no package.
+        others: names of other files in the objective's packages, which are not sent.
+        links: names of links out of the packages or the working directory, which are not sent.
+    """
+
     files: Mapping[str, Path] = field(default_factory=dict)
-    package: str | None = None  # the installed package that has it, which must be the same on every node; None for none
-    others: Sequence[str] = ()  # the names of other files of its packages, which do not travel
-    # The names of links out of its packages, or out of the working directory, which do not either.
+    package: str | None = None
+    others: Sequence[str] = ()
     links: Sequence[str] = ()
 
     @property
     def size(self) -> int:
-        """The bytes that travel."""
+        """The size of the files to send, in bytes."""
         return sum(path.stat().st_size for path in self.files.values())
 
     def in_words(self) -> str:
-        """Return one line on what travels, and what does not."""
+        """Return one line about the files that are sent, and those that are not."""
         line = f"your code goes to the nodes: {_count(self.files, 'file')}, {math.ceil(self.size / 1024):,} KiB"
-        line += f" ({', '.join([*self.files][:_SHOWN])}{', ...' if len(self.files) > _SHOWN else ''})"
+        line += f" ({', '.join([*self.files][:_MOST_NAMES])}{', ...' if len(self.files) > _MOST_NAMES else ''})"
         if self.others:
             line += (
                 f"; not sent: {_count(self.others, 'other file')} of the package, such as {self.others[0]}: declare "
-                f"what it needs in {_PROJECT}, [tool.setuptools.package-data]"
+                f"needed files in {_PROJECT}, [tool.setuptools.package-data]"
             )
         if self.links:
-            line += f"; not sent: {_count(self.links, 'link')} to what lies elsewhere, such as {self.links[0]}"
+            line += f"; not sent: {_count(self.links, 'link')} to another folder, such as {self.links[0]}"
         return line
 
 
 def code_of(objective: Objective, import_from: str) -> Code:
-    """Return the code of an objective; DispatchError where the declaration of its data cannot be read.
+    """Return the code of an objective.
 
-    Of a working directory these are the Python files of its package, those that it imports from there, and what their
-    packages declare as their data.
+    From a working directory these are the Python files of its package, the files that they import from there, and the
+    package data that these packages declare.
+
+    Raises:
+        DispatchError: the declaration of package data cannot be read.
     """
     given = ObjectivePath.of(objective.path)
     origin = origin_of(objective.path, import_from)
@@ -82,24 +90,24 @@ def code_of(objective: Objective, import_from: str) -> Code:
     packages = [here / top for top in sorted(tops) if (here / top / "__init__.py").is_file()]
     found |= {path.relative_to(here).as_posix(): path for path in _declared(here, packages)}
     found = {name: path for name, path in sorted(found.items()) if not _is_hidden(name)}
-    beside = {path.relative_to(here).as_posix() for package in packages for path in _files(package)}
-    files = {name: path for name, path in found.items() if _stays(path, name, here)}
-    # Hidden files last: they are not what a package would declare.
-    others = sorted(beside - found.keys(), key=lambda name: (_is_hidden(name), name))
+    in_packages = {path.relative_to(here).as_posix() for package in packages for path in _files(package)}
+    files = {name: path for name, path in found.items() if _is_inside(path, name, here)}
+    # Hidden files come last, because a package would hardly declare them.
+    others = sorted(in_packages - found.keys(), key=lambda name: (_is_hidden(name), name))
     return Code(files, None, others, sorted(found.keys() - files.keys()))
 
 
 @contextlib.contextmanager
 def staged(code: Code) -> Iterator[Path | None]:
-    """Give a folder with the files that travel, None without any; DispatchError where they are too large for code."""
+    """Yield a folder with the files to send; None = no files. Raise DispatchError if they are too large."""
     if not code.files:
         yield None
         return
     if code.size > MOST_BYTES:
         largest = max(code.files, key=lambda name: code.files[name].stat().st_size)
         raise DispatchError(
-            f"dispatch.address: the objective's package would be sent to the nodes in {in_words(code.size)}, allowed "
-            f"are {in_words(MOST_BYTES)}; the largest file is {largest}: move it out, or do not declare it as data"
+            f"dispatch.address: the objective's package must be at most {in_words(MOST_BYTES)} to be sent to the "
+            f"nodes (given {in_words(code.size)}); move out its largest file, {largest}, or do not declare it as data"
         )
     with tempfile.TemporaryDirectory(prefix="hpo-code-") as name:
         for place, path in code.files.items():
@@ -110,7 +118,7 @@ def staged(code: Code) -> Iterator[Path | None]:
 
 
 def _declared(here: Path, packages: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files that these packages declare as their data, as setuptools reads it."""
+    """Yield the files that these packages declare as package data, by the rules of setuptools."""
     for name, patterns in _package_data(here / _PROJECT).items():
         inside = (Path(package, *name.split(".")[1:]) for package in packages if package.name == name.partition(".")[0])
         everywhere = (path.parent for package in packages for path in package.rglob("__init__.py"))
@@ -129,27 +137,29 @@ def _package_data(project: Path) -> dict[str, list[str]]:
         patterns = [pattern for given in read.values() for pattern in given]
         refused = [str(pattern) for pattern in patterns if pattern.is_absolute() or ".." in pattern.parts]
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DispatchError(f"{project.name}: cannot be read for what travels to the nodes: {error}") from error
+        raise DispatchError(
+            f"{project.name}: cannot be read for the package data to send to the nodes: {error}; correct the file"
+        ) from error
     if refused or any(isinstance(patterns, str) for patterns in data.values()):
         given = f"{refused[0]!r}" if refused else "a text"
         raise DispatchError(
-            f"{project.name}: tool.setuptools.package-data must be lists of patterns that lie in their packages, such "
-            f'as my_package = ["*.txt"], given {given}'
+            f"{project.name}: tool.setuptools.package-data must have lists of patterns within the packages, such as "
+            f'my_package = ["*.txt"] (given {given})'
         )
     return {name: [str(pattern) for pattern in patterns] for name, patterns in read.items()}
 
 
 def _files(package: Path) -> Iterator[Path]:
     """Yield all files of a package."""
-    return (path for path in package.rglob("*") if path.is_file() and not set(_NEVER) & set(path.parts))
+    return (path for path in package.rglob("*") if path.is_file() and not set(_IGNORED) & set(path.parts))
 
 
 def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in name.split("/"))
 
 
-def _stays(path: Path, name: str, here: Path) -> bool:
-    """Return whether a file, as it is after all links, lies in its package, or in the working directory without one."""
+def _is_inside(path: Path, name: str, here: Path) -> bool:
+    """Return whether the target of a file is in its package; without a package, in the working directory."""
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 
@@ -159,10 +169,10 @@ def _count(things: Collection[object], noun: str) -> str:
 
 
 def describe(package: str | None) -> dict[str, str]:
-    """Return the versions here: of Python, libraries, the toolkit and its code, and of an installed package."""
+    """Return this machine's versions of Python, the libraries, the toolkit and its code, and an installed package."""
     versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for library in _LIBRARIES:
-        # Builds for CPU and for GPUs, 2.13.0+cpu and 2.13.0+cu130, belong together.
+        # Builds for CPU and for GPUs, 2.13.0+cpu and 2.13.0+cu130, are the same version.
         versions[library] = _version(library).partition("+")[0]
     versions["hpo"] = f"{_version('hpo-transformer')} (code {_digest((PACKAGE, ROOT / 'model'))})"
     if package is not None:
@@ -172,15 +182,21 @@ def describe(package: str | None) -> dict[str, str]:
     return versions
 
 
-def refuse_unlike(here: Mapping[str, str], there: Mapping[str, str]) -> None:
-    """Raise DispatchError where a node, of which `look` has told, has other versions than this machine."""
-    node = there["node"]
-    if "error" in there:
-        raise DispatchError(f"dispatch.address: node {node} cannot import hpo: {there['error']}; install it")
-    for name, version in here.items():
-        if (other := there.get(name, "none")) != version:
+def refuse_unlike(own: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Raise DispatchError if a node has other versions than this machine.
+
+    Args:
+        own: the versions of this machine; see `describe`.
+        found: the versions of the node; see `hpo.workers.dispatch.ray.worker.describe_node`.
+    """
+    node = found["node"]
+    if "error" in found:
+        raise DispatchError(f"dispatch.address: node {node} cannot import hpo: {found['error']}; install it there")
+    for name, version in own.items():
+        if (other := found.get(name, "none")) != version:
             raise DispatchError(
-                f"dispatch.address: node {node} has {name} {other}, this machine {version}; install the same on both"
+                f"dispatch.address: node {node} must have the same {name} as this machine, {version} (given {other}); "
+                f"install the same version on both"
             )
 
 
@@ -192,7 +208,7 @@ def _version(package: str) -> str:
 
 
 def _digest(places: Iterable[Path]) -> str:
-    """Return a hash of the Python files in these folders, by their names below them."""
+    """Return a hash of the Python files in these folders: of their names and contents."""
     digest = hashlib.sha256()
     for place in places:
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place]

@@ -1,4 +1,4 @@
-"""The protocol of every dispatcher, which takes tasks and returns what their workers report; and how one is made."""
+"""The protocol of a dispatcher, which takes tasks and returns their reports; and a function that makes one."""
 
 import importlib
 from collections import deque
@@ -18,9 +18,9 @@ from hpo.workers.objective.objective import Objective
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import Message
 
-# Of what a task printed, that go into the details of its failure.
+# The most lines and characters of a task's output in the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
-# What a message and a `TaskReport` call alike.
+# Fields that a message and a `TaskReport` share.
 _REPORTED = {
     *("point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "host"),
     *("lacks_metric", "mlflow_run"),
@@ -29,49 +29,49 @@ _REPORTED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a dispatcher is made from."""
+    """The arguments to make a dispatcher."""
 
     settings: DispatchSection
-    import_from: str  # the folder to import the objective from besides the installed packages
-    code: Code | None = None  # what is sent to a cluster at an address; None = every node has it
-    artifacts: str | None = None  # the URL where workers keep states and models; None = in the study's folder
-    in_use: Use = NOTHING  # what other searches on this machine use of it
+    import_from: str  # the folder to import the objective from, in addition to installed packages
+    code: Code | None = None  # the code to send to a cluster at an address; None = every node has it
+    artifacts: str | None = None  # the URL where workers store states and models; None = in the study's folder
+    in_use: Use = NOTHING  # the CPUs and GPUs of this machine that other searches use
 
 
 @dataclass(frozen=True)
 class Gpus:
     """The GPUs of the machines that a dispatcher uses."""
 
-    there: float = 0.0  # how many
-    share: float = 0.0  # of them for each worker: a fraction of one, or a whole number
-    kinds: tuple[str, ...] = ()  # their names, such as `H100`, as far as they are known
-    numbers: tuple[int, ...] = ()  # of those on this machine that the workers have, as far as they are known
+    count: float = 0.0
+    share: float = 0.0  # GPUs of each worker: a fraction of one, or a whole number
+    kinds: tuple[str, ...] = ()  # the known product names, such as `H100`
+    numbers: tuple[int, ...] = ()  # the known numbers of the workers' GPUs on this machine
 
 
 @dataclass(frozen=True)
 class TaskReport:
-    """One message from a worker: where it trains a task, a point of its learning curve, a warning, or how it ended."""
+    """One message from a worker about a task: its host, a point of its learning curve, a warning, or its outcome."""
 
     task: Task
-    point: Mapping[str, Any] | None = None  # a step of its learning curve
-    warning: str | None = None  # a line for people; the task continues
+    point: Mapping[str, Any] | None = None  # a point of the learning curve
+    warning: str | None = None  # a line for the user; the task continues
     outcome: Outcome | None = None
-    # Why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
+    # Why the machine could not run the task, such as a full disk. The task is not at fault and has no outcome.
     machine_fault: str | None = None
-    # With a failure, whether the training reported by name and did not name what it is scored by.
+    # With a failure: whether the training reported values by name, but not its metric.
     lacks_metric: bool = False
     is_lost: bool = False  # whether the dispatcher made the outcome, because the worker died or stopped reporting
-    units: float | None = None  # how many units of its training are done at this point; None for other messages
-    goes_on: bool = False  # whether it has said that it does not end with this point
-    printed: str | None = None  # with an outcome, what the task printed, where it ran in a process of its own
-    # With an outcome, the most bytes of its GPU that it held, and how many that has; None without one.
+    units: float | None = None  # the units of training done at this point; None for other messages
+    goes_on: bool = False  # whether the training said that it continues after this point
+    printed: str | None = None  # with an outcome: the output of a task that ran in its own process
+    # With an outcome: the most bytes of GPU memory that the task held, and the GPU's bytes; None without a GPU.
     gpu_memory: tuple[int, int] | None = None
-    # First of all, where it is another process than that of the dispatcher.
+    # In the first report: where the task runs, unless it runs in the dispatcher's process.
     host: Host | None = None
-    mlflow_run: str | None = None  # the id of its run in MLflow, where it has one, before it trains
+    mlflow_run: str | None = None  # before the training: the id of its MLflow run, if it has one
 
     def settled(self) -> Outcome | None:
-        """Return the outcome; None while the task runs. MachineError where the machine could not run it."""
+        """Return the outcome; None while the task runs. Raise MachineError if the machine could not run it."""
         if self.machine_fault is not None:
             raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
         return self.outcome
@@ -88,7 +88,7 @@ def report_of(task: Task, message: Message) -> TaskReport:
 
 
 def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
-    """Return the outcome; that of a failure with the last lines that its task printed in the details."""
+    """Return the outcome; add the last lines of the task's output to the details of a failure."""
     if outcome.error is None or not printed or not printed.strip():
         return outcome
     last = "\n".join(printed.strip().splitlines()[-_LAST_LINES:])[-_LAST_CHARACTERS:]
@@ -98,7 +98,7 @@ def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
 class Dispatcher(Protocol):
     """Runs tasks. A failure is an outcome, never an exception.
 
-    A class that `hpo.config.sections` names has `of(setup)` besides, which returns one with its workers started.
+    A class that `hpo.config.sections` names also has `of(setup)`, which returns a dispatcher with started workers.
     """
 
     @property
@@ -107,51 +107,57 @@ class Dispatcher(Protocol):
 
     @property
     def gpus(self) -> Gpus:
-        """The GPUs that it shares out among its workers; none where it does not choose."""
+        """The GPUs that the dispatcher assigns to its workers; none if it assigns none."""
 
     @property
     def now(self) -> float:
-        """Seconds on the workers' clock, from any moment."""
+        """Seconds on the workers' clock, since an arbitrary moment."""
 
     @property
     def runs_here(self) -> bool:
         """Whether tasks run in this process, within `submit` and `wait`."""
 
     def submit(self, task: Task) -> None:
-        """Take a task; it starts as soon as a slot is free."""
+        """Queue a task; it starts as soon as a slot is free."""
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Block until a worker reports; return all available reports in the order in which they were made.
+        """Wait until a worker reports; return all available reports, in the order in which they were made.
 
-        Returns an empty sequence if nothing was reported within `timeout` seconds or nothing runs; a dispatcher may
-        also do so while it replaces a worker.
+        The result is empty if no worker reports within `timeout` seconds, or if nothing runs. It may also be empty
+        while the dispatcher replaces a worker.
         """
 
     def drop(self, task: Task) -> None:
-        """End a task that was submitted and has not ended; nothing more is reported of it."""
+        """End a submitted task; it makes no more reports."""
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Let running trainings save their states and end, within these seconds, and start no other.
+        """Let running trainings save their states and end within these seconds; start no other.
 
-        Returns the outcomes of those that came to their own end meanwhile. The others, when they are submitted again,
-        go on from where they were told, if their objective saves its state on SIGTERM.
+        Return the outcomes of the trainings that finished in this time. The others continue when they are submitted
+        again, if their objective saves its state on SIGTERM.
         """
 
     def close(self) -> None:
-        """Stop the workers; running tasks are dropped."""
+        """Stop the workers and drop running tasks."""
 
 
 def outcomes(
-    dispatcher: Dispatcher, tasks: Iterable[Task], tell: Callable[[int, int], None] = lambda *_: None
+    dispatcher: Dispatcher, tasks: Iterable[Task], show_progress: Callable[[int, int], None] = lambda *_: None
 ) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each of a few tasks with its outcome as it arrives, with one task per slot at a time; see `settled`.
+    """Run tasks, one per slot at a time; yield each task with its outcome as it arrives.
 
-    `tell` gets how many have ended, of how many.
+    Args:
+        dispatcher: runs the tasks.
+        tasks: a few tasks.
+        show_progress: called with the number of finished tasks and the number of all.
+
+    Raises:
+        MachineError: the machine could not run a task.
     """
     waiting, in_flight = deque(tasks), 0
     total, ended = len(waiting), 0
     if total:
-        tell(ended, total)
+        show_progress(ended, total)
     while waiting or in_flight:
         while waiting and in_flight < dispatcher.slots:
             dispatcher.submit(waiting.popleft())
@@ -160,7 +166,7 @@ def outcomes(
             if (outcome := report.settled()) is not None:
                 in_flight, ended = in_flight - 1, ended + 1
                 yield report.task, outcome
-                tell(ended, total)
+                show_progress(ended, total)
 
 
 def make_dispatcher(
@@ -170,9 +176,17 @@ def make_dispatcher(
     artifacts: str | None = None,
     in_use: Use = NOTHING,
 ) -> Dispatcher:
-    """Return the dispatcher that `settings.name` names, its workers started; DispatchError where they cannot be.
+    """Return the dispatcher that `settings.name` names, with started workers.
 
-    `secrets` are values for the address, besides the environment; for the others see `Setup`.
+    Args:
+        settings: the section `dispatch` of the configuration.
+        secrets: values for the address, in addition to the environment.
+        code: see `Setup`.
+        artifacts: see `Setup`.
+        in_use: see `Setup`.
+
+    Raises:
+        DispatchError: the workers cannot be started.
     """
     if settings.address is not None:
         address = reveal_secrets(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
@@ -184,7 +198,7 @@ def make_dispatcher(
 
 
 def use_of(dispatcher: Dispatcher, settings: DispatchSection) -> Use | None:
-    """Return what a dispatcher uses of this machine; None for another machine's, and where no time passes."""
+    """Return the CPUs and GPUs of this machine that a dispatcher uses; None = it is simulated or runs elsewhere."""
     if not settings.is_on_this_machine:
         return None
     if not settings.type.has_own_processes:
@@ -194,5 +208,5 @@ def use_of(dispatcher: Dispatcher, settings: DispatchSection) -> Use | None:
 
 
 def code_to_send(settings: DispatchSection, objective: Objective) -> Code | None:
-    """Return what of an objective's code the nodes of a cluster need; None where no cluster is joined."""
+    """Return the objective's code for the nodes of a cluster; None = no cluster is joined."""
     return None if settings.address is None else code_of(objective, str(Path.cwd()))

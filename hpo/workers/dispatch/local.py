@@ -13,11 +13,11 @@ from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
-MOST_CHARACTERS = 1 << 18  # of what a task prints; the last
+MOST_CHARACTERS = 1 << 18  # the most characters of a task's output to keep, from the end
 
 
 class LocalDispatcher:
-    """One slot. `wait` runs the oldest task up to its next report."""
+    """A dispatcher with one slot. `wait` runs the oldest task up to its next report."""
 
     slots = 1
     runs_here = True
@@ -36,7 +36,7 @@ class LocalDispatcher:
 
     @property
     def now(self) -> float:
-        """Seconds, from any moment."""
+        """Seconds, since an arbitrary moment."""
         return time.monotonic()
 
     def submit(self, task: Task) -> None:
@@ -44,7 +44,7 @@ class LocalDispatcher:
         self._waiting.append(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return the next report of the oldest task; blocks while it trains."""
+        """Return the next report of the oldest task; block while it trains."""
         if self._running is None:
             if not self._waiting:
                 return ()
@@ -61,9 +61,9 @@ class LocalDispatcher:
         return (report_of(task, message),)
 
     def drop(self, task: Task) -> None:
-        """Close its training, or forget it."""
+        """Close a running task, or remove a waiting one."""
         if self._running is not None and self._running[0] is task:
-            # Its generator is closed.
+            # Without a reference Python closes its generator.
             self._running = None
         else:
             self._waiting.remove(task)
@@ -79,7 +79,7 @@ class LocalDispatcher:
 
 
 class Echo:
-    """Keeps what Python code writes to standard output and standard error, which is shown all the same."""
+    """Keeps a copy of what Python code writes to standard output and standard error."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -87,7 +87,7 @@ class Echo:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Keep what is printed inside."""
+        """Copy the output within the block."""
         with (
             contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
             contextlib.redirect_stderr(_Echoed(sys.stderr, self)),
@@ -95,7 +95,7 @@ class Echo:
             yield
 
     def keep(self, text: str) -> None:
-        """Add a piece of text; of a long output the end is kept."""
+        """Add a piece of text; only the end of a long output is kept."""
         self._parts.append(text)
         self._size += len(text)
         if self._size > 2 * MOST_CHARACTERS:
@@ -103,12 +103,12 @@ class Echo:
             self._size = len(self._parts[0])
 
     def text(self) -> str:
-        """Return what was printed, of a long output the end."""
+        """Return the output, or the end of a long one."""
         return "".join(self._parts)[-MOST_CHARACTERS:]
 
 
 class _Echoed:
-    """A stream that is written through, and its echo."""
+    """A stream that passes its text on and copies it to an echo."""
 
     def __init__(self, stream: TextIO, echo: Echo) -> None:
         self._stream = stream

@@ -1,4 +1,7 @@
-"""What the searches on this machine use of it: each says so in the name of an empty file that all users can see."""
+"""The CPUs and GPUs that the searches on this machine use.
+
+Each search announces its use in the name of an empty file that all users can see.
+"""
 
 import os
 import re
@@ -13,21 +16,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import psutil
 
-# The folder of the files, for users who have temporary folders of their own.
+# This variable names the folder of the files, for machines where each user has a separate temporary folder.
 FOLDER = "HPO_SEARCHES_DIR"
 _NUMBER = r"(\d{1,7}\.\d{4})"
-# A file is younger than its process; both times are rounded.
+# A file is younger than its process, but both times are rounded.
 _ROUNDED_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Use:
-    """What a search uses of this machine.
+    """The CPUs and GPUs of this machine that a search uses.
 
     Attributes:
-        cpus: how many cores.
-        gpus: how many GPUs; a share of one is a fraction.
-        gpu_numbers: which of them; empty where that is not known.
+        cpus: number of cores.
+        gpus: number of GPUs; a share of one is a fraction.
+        gpu_numbers: numbers of these GPUs; empty if they are unknown.
     """
 
     cpus: float
@@ -35,7 +38,7 @@ class Use:
     gpu_numbers: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """As people read it: `8 cores and 2 GPUs`."""
+        """Return a text such as `8 cores and 2 GPUs`."""
         cores = "1 core" if self.cpus == 1 else f"{self.cpus:g} cores"
         gpus = "1 GPU" if self.gpus == 1 else f"{self.gpus:g} GPUs"
         return f"{cores} and {gpus}" if self.gpus else cores
@@ -46,7 +49,7 @@ NOTHING = Use(0.0)
 
 @dataclass(frozen=True)
 class OtherSearch:
-    """Another search on this machine: its process, who runs that, and what it uses."""
+    """Another search on this machine: its process, that process's user, and what the search uses."""
 
     process: int
     user: str
@@ -54,15 +57,15 @@ class OtherSearch:
 
 
 @contextmanager
-def shown_to_others(use: Use) -> Iterator[None]:
-    """Let other searches on this machine see what this process uses, until the end of the block.
+def announce_use(use: Use) -> Iterator[None]:
+    """Announce to other searches on this machine what this process uses, until the end of the block.
 
-    Where no file can be made, they do not see it, and nothing else changes.
+    If the file cannot be created, the other searches do not see it, and nothing else changes.
     """
     numbers = "+".join(map(str, use.gpu_numbers))
     path = _folder() / f"{_prefix()}{os.getpid()}_{use.cpus:.4f}_{use.gpus:.4f}_{numbers}"
     with suppress(OSError):
-        # Nothing is written, and no link is followed.
+        # O_NOFOLLOW and O_EXCL: another user may have put a link there.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444))
     try:
         yield
@@ -72,12 +75,12 @@ def shown_to_others(use: Use) -> Iterator[None]:
 
 
 def other_searches() -> list[OtherSearch]:
-    """Return the other searches that use cores that this process may use, the earliest process first.
+    """Return the other searches on cores that this process may use, the earliest process first.
 
-    A name counts where its file and the process in it have the same owner, so nobody can speak for another user's
-    process. What killed searches of this user left is removed.
+    A file counts only if it and its process have the same owner, so no user can announce for another user's process.
+    Files of this user's killed searches are deleted.
     """
-    import psutil  # 30 ms to load, and a list of studies imports this module, too.
+    import psutil  # Loading takes 30 ms, and `hpo list` imports this module too.
 
     form = re.compile(rf"{re.escape(_prefix())}(\d{{1,10}})_{_NUMBER}_{_NUMBER}_((?:\d{{1,4}}(?:\+\d{{1,4}})*)?)")
     found = list[tuple[float, OtherSearch]]()
@@ -98,7 +101,7 @@ def other_searches() -> list[OtherSearch]:
 
 
 def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
-    """Return the process that has made a file; None where it has ended, or is another user's."""
+    """Return the process that has created a file; None = it has ended, or belongs to another user."""
     import psutil
 
     if not stat.S_ISREG(file.st_mode) or not psutil.pid_exists(number):
@@ -109,14 +112,14 @@ def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
 
 
 def _share_cores(process: "psutil.Process") -> bool:
-    """Return whether a process may use cores of this one; jobs of a cluster's scheduler have cores of their own."""
+    """Return whether a process may use cores of this one. Jobs of a cluster's scheduler have separate cores."""
     if not hasattr(process, "cpu_affinity"):
-        return True  # This system cannot tell.
+        return True  # This system has no affinities.
     return not {*process.cpu_affinity()}.isdisjoint(os.sched_getaffinity(0))
 
 
 def total_use(others: Sequence[OtherSearch]) -> Use:
-    """Return what they use together."""
+    """Return what the searches use together."""
     numbers = {number for other in others for number in other.use.gpu_numbers}
     cpus, gpus = (sum(getattr(other.use, name) for other in others) for name in ("cpus", "gpus"))
     return Use(cpus, gpus, tuple(sorted(numbers)))
@@ -127,5 +130,5 @@ def _folder() -> Path:
 
 
 def _prefix() -> str:
-    """Return how names begin: with the machine, since several may share a folder."""
+    """Return the prefix of the file names. It has the machine's name, because several machines may share a folder."""
     return f"hpo-search_{re.sub('[^A-Za-z0-9.-]', '-', os.uname().nodename)}_"

@@ -1,4 +1,4 @@
-"""A simulated cluster: any number of workers on a simulated time, without waiting."""
+"""A simulated cluster: any number of workers in simulated time, without waiting."""
 
 import heapq
 import itertools
@@ -13,11 +13,11 @@ from hpo.workers.training.tasks import Task
 
 
 class SimulatedDispatcher:
-    """Runs every task at once, in this process, and reports it when it would have reported on `workers` workers.
+    """Runs every task immediately in this process, and returns the reports in the order of `workers` workers.
 
     A task takes the `seconds` that its objective returns (its wall time if it returns none), and makes its reports at
-    equal distances. Tasks start in the order of `submit`, each on the worker that is free first; ties go to the lower
-    number. The time begins at 0 and stands still while the search itself computes.
+    equal intervals. Tasks start in the order of `submit`, each on the worker that is free first; ties go to the lower
+    number. The time starts at 0 and does not advance while the search itself computes.
     """
 
     runs_here = True
@@ -28,7 +28,7 @@ class SimulatedDispatcher:
         self._import_from = import_from
         self._waiting: deque[Task] = deque()
         self._free = [(0.0, worker) for worker in range(1, workers + 1)]
-        # The count keeps reports that are due at the same time in their order.
+        # The count orders reports that are due at the same time.
         self._due: list[tuple[float, int, int, TaskReport]] = []
         self._count = itertools.count()
         self.now = 0.0
@@ -44,7 +44,7 @@ class SimulatedDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Move the time to the next report, and return it."""
+        """Advance the time to the next report and return it."""
         if not self._due:
             return ()
         self.now, _, worker, report = heapq.heappop(self._due)
@@ -54,7 +54,7 @@ class SimulatedDispatcher:
         return (report,)
 
     def drop(self, task: Task) -> None:
-        """Free its worker now, or forget it."""
+        """Remove a waiting task, or free the worker of a running one."""
         if task in self._waiting:
             self._waiting.remove(task)
             return

@@ -1,4 +1,4 @@
-"""What travels with a task: what it needs of the study's folder, and what it leaves at its node."""
+"""The transfer of a task's files: to its node from the study's folder, and back."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import Message
 
 Kind = Literal["data_dir", "function_file", "resume_dir", "checkpoint_dir", "files_dir"]
-"""The names of the payload that lead to files."""
+"""The fields of a payload that name files."""
 
 _IN_WORDS: Mapping[Kind, str] = {
     "data_dir": "the development data",
@@ -26,44 +26,52 @@ _IN_WORDS: Mapping[Kind, str] = {
     "checkpoint_dir": "the model",
     "files_dir": "the training's own files",
 }
-# The same for all tasks of a study.
+# Fields that are equal in all tasks of a study.
 _COMMON: tuple[Kind, ...] = ("data_dir", "function_file")
 
 Shipment = Mapping[Kind, Content]
 
 
 class FileTransfer:
-    """The driver's side; what all tasks need is sent once."""
+    """The driver's side of the transfer. Files that all tasks need are sent once."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._common: dict[str, Content] = {}
 
     def pack_common(self, payload: Payload) -> Shipment:
-        """Return what all tasks of the study need, packed before one of them has written beside it."""
-        there = {kind: place for kind in _COMMON if (place := getattr(payload, kind)) is not None}
-        for kind, place in there.items():
+        """Return the files that all tasks of the study need. Call it before a task writes next to them."""
+        places = {kind: place for kind in _COMMON if (place := getattr(payload, kind)) is not None}
+        for kind, place in places.items():
             if place not in self._common:
                 self._common[place] = _put(self._store, kind, Path(place))
-        return {kind: self._common[place] for kind, place in there.items()}
+        return {kind: self._common[place] for kind, place in places.items()}
 
     def pack(self, payload: Payload) -> Shipment:
-        """Return everything that the task needs; DispatchError where it is larger than is allowed."""
+        """Return all files that the task needs; raise DispatchError if they are too large."""
         shipment = dict(self.pack_common(payload))
         state = None if payload.resume_dir is None else Path(payload.resume_dir)
-        # A training that died here may have left a link that leads out: it begins anew, and is refused at that link.
+        # A training that died here may have left a link out of its state. It starts again, and fails at that link.
         if state is not None and state.is_dir() and not links_out(state):
             shipment["resume_dir"] = _put(self._store, "resume_dir", state)
         return shipment
 
     def take(self, payload: Payload, message: Mapping[str, Any]) -> None:
-        """Write what a task left where it would have left it."""
+        """Write the files of a message to the folder that the payload names."""
         unpack(self._store.get(message["content"]), Path(getattr(payload, message["kind"])))
 
 
 @dataclass(frozen=True)
 class Node:
-    """Runs tasks of a driver whose disk it does not see, or does not use for states and models: see `artifacts`."""
+    """Runs tasks without access to the driver's disk, or with states and models at a URL.
+
+    Attributes:
+        child: the process that trains.
+        disk: the store on this node's disk.
+        objects: the store through which files are sent.
+        name: name of the node.
+        artifacts: the store of states and models; None = they are sent to the driver.
+    """
 
     child: Child
     disk: DiskStore
@@ -74,30 +82,30 @@ class Node:
     def run(
         self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Yield the messages of `Child.run`, with what the task leaves before those that say that it did.
+        """Yield the messages of `Child.run`, and before them the files that they announce.
 
-        That is `{"kind": ..., "content": ...}`. A state is sent about once a minute, so that little is lost with the
-        node, and at the end where another training goes on from it, the next try of one that died included. Of several
-        processes that train together, as the `variables` say, only the first gives back what it leaves.
+        Files are sent as `{"kind": ..., "content": ...}`. A state is sent about once a minute, so that little is lost
+        with a node, and at the end if another training or attempt may continue from it. In a group of processes only
+        the first one sends files.
         """
         is_first = (variables or {}).get("RANK", "0") == "0"
         try:
             with self.disk.scratch() as scratch:
-                here = self._placed(payload, shipment, scratch)
-                snapshots = scratch / "snapshots" if here.resume_dir and is_first else None
-                for message in self.child.run(here, call, snapshots, variables):
-                    yield from self._with_files(payload, here, call, message) if is_first else (message,)
+                own = self._place(payload, shipment, scratch)
+                snapshots = scratch / "snapshots" if own.resume_dir and is_first else None
+                for message in self.child.run(own, call, snapshots, variables):
+                    yield from self._with_files(payload, own, call, message) if is_first else (message,)
         except (OSError, HpoError) as error:
             yield {"call": call, "machine_fault": f"{error} (node {self.name})", "printed": ""}
 
-    def _placed(self, payload: Payload, shipment: Shipment, scratch: Path) -> Payload:
-        """Return the payload with the places that it has here."""
+    def _place(self, payload: Payload, shipment: Shipment, scratch: Path) -> Payload:
+        """Write the files to this machine; return the payload with their paths here."""
         places: dict[str, Any] = {}
         if "data_dir" in shipment:
-            places["data_dir"] = str(self._of_all(shipment["data_dir"]))
+            places["data_dir"] = str(self._shared(shipment["data_dir"]))
         if "function_file" in shipment:
             places["function_file"] = str(
-                self._of_all(shipment["function_file"]) / Path(str(payload.function_file)).name
+                self._shared(shipment["function_file"]) / Path(str(payload.function_file)).name
             )
         if payload.resume_dir is not None:
             places["resume_dir"] = str(scratch / "state")
@@ -111,31 +119,31 @@ class Node:
             places["files_dir"] = str(scratch / "files")
         return replace(payload, **places)
 
-    def _of_all(self, content: Content) -> Path:
-        """Return the folder that all workers of the search have here."""
+    def _shared(self, content: Content) -> Path:
+        """Return the folder with this content, which all workers of the search share on this machine."""
         return self.disk.get(content.digest, partial(self.objects.get, content))
 
-    def _with_files(self, payload: Payload, here: Payload, call: str, message: Message) -> Iterator[Message]:
-        """Yield a message after what it says is there; `here` is the payload with the places on this machine."""
+    def _with_files(self, payload: Payload, own: Payload, call: str, message: Message) -> Iterator[Message]:
+        """Yield the files that a message announces, then the message; `own` has the paths on this machine."""
         if (snapshot := message.pop("snapshot", None)) is not None:
-            yield from self._handed_over(payload, "resume_dir", Path(snapshot), call)
+            yield from self._deliver(payload, "resume_dir", Path(snapshot), call)
             shutil.rmtree(snapshot)
         outcome = message.get("outcome")
-        goes_on = "died" in message or (outcome and (here.amount is not None or outcome.stopped is not None))
-        if here.resume_dir is not None and goes_on:
-            yield from self._handed_over(payload, "resume_dir", Path(here.resume_dir), call)
+        may_continue = "died" in message or (outcome and (own.amount is not None or outcome.stopped is not None))
+        if own.resume_dir is not None and may_continue:
+            yield from self._deliver(payload, "resume_dir", Path(own.resume_dir), call)
         if outcome is not None:
-            if here.checkpoint_dir is not None and outcome.error is None:
-                yield from self._handed_over(payload, "checkpoint_dir", Path(here.checkpoint_dir), call)
-            if here.files_dir is not None:
-                yield from self._handed_over(payload, "files_dir", Path(here.files_dir), call)
+            if own.checkpoint_dir is not None and outcome.error is None:
+                yield from self._deliver(payload, "checkpoint_dir", Path(own.checkpoint_dir), call)
+            if own.files_dir is not None:
+                yield from self._deliver(payload, "files_dir", Path(own.files_dir), call)
         elif "machine_fault" in message:
             message = {**message, "machine_fault": f"{message['machine_fault']} (node {self.name})"}
         yield message
 
-    def _handed_over(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Keep a folder among the artifacts, or yield its content, as that of a training's own files."""
-        # A link out of it is refused at the next report: who died before goes on from the state before.
+    def _deliver(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
+        """Store a folder at `artifacts`, or yield its content; a training's own files are always sent."""
+        # The next report refuses a link out of the folder. An attempt that dies earlier continues from the last state.
         if not folder.is_dir() or links_out(folder):
             return
         if self.artifacts is not None and kind != "files_dir":
@@ -145,6 +153,6 @@ class Node:
 
 
 def _put(store: ObjectStore, kind: Kind, place: Path) -> Content:
-    """Return what a name of the payload leads to; DispatchError where it is larger than is allowed."""
-    hint = "" if kind in _COMMON else ", or let workers keep states and models at study.artifacts"
+    """Store the files of a payload's field and return their content; raise DispatchError if they are too large."""
+    hint = "" if kind in _COMMON else ", or let workers store states and models at study.artifacts"
     return store.put(place, _IN_WORDS[kind], hint)

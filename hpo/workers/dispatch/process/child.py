@@ -1,4 +1,4 @@
-"""A worker's child process, which trains; only its parent learns how it ended."""
+"""A worker's child process, which trains. The parent finds out how it ended."""
 
 import contextlib
 import fcntl
@@ -21,18 +21,24 @@ from hpo.workers.objective.path import PYTHONPATH, path_variable, python, whole_
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
-# Interval at which to check that the process lives, where the system has no pidfd.
-_SECONDS_BETWEEN_LOOKS = 0.2
+# Interval of the checks that the process lives, on systems without pidfd.
+_SECONDS_BETWEEN_CHECKS = 0.2
 _CHUNK_BYTES = 1 << 16
-_MOST_PRINTED = 1 << 18  # bytes that are kept of what a task prints; the last
+_MOST_PRINTED = 1 << 18  # the most bytes of a task's output to keep, from the end
 
 
 class Child:
     """Runs tasks one after another in a separate process, so that libraries and data are loaded once.
 
-    A segmentation fault or the kernel's want of memory ends this process with its group, not the worker, which starts
-    another; with `is_fresh` each task has one of its own. To one that no longer answers it leaves `seconds_to_die`: a
-    core dump of a large process takes a while.
+    A segmentation fault or the kernel's out-of-memory killer ends this process and its group, but not the worker. The
+    worker then starts another process.
+
+    Args:
+        import_from: the folder to import the objective from, in addition to installed packages.
+        is_fresh: whether each task gets a new process.
+        arguments: the command line of the search; None = this process's.
+        path: what the objective can import; None = what this process can.
+        seconds_to_die: how long to wait for a process that no longer answers; a large core dump takes a while.
     """
 
     def __init__(
@@ -44,9 +50,9 @@ class Child:
         seconds_to_die: float = 10.0,
     ) -> None:
         self._import_from, self._seconds_to_die = import_from, seconds_to_die
-        # What the search's process can import, so that a function finds the modules that it found there.
+        # A function needs the same modules here as in the search's process.
         self._path = list(whole_path(import_from or str(Path.cwd())) if path is None else path)
-        self._arguments = list(sys.argv if arguments is None else arguments)  # of the search's command line
+        self._arguments = list(sys.argv if arguments is None else arguments)
         self._is_fresh, self._has_run = is_fresh, False
         self._process: subprocess.Popen[bytes] | None = None
         self._tasks = self._messages = self._life = -1
@@ -54,7 +60,7 @@ class Child:
         self._received = b""
         self._guard: MemoryGuard
         self._printed = _Printed()
-        # Other threads may end the process, but not one that has its number later.
+        # Other threads may kill the process, but not a later process with the same number.
         self._reaping = threading.Lock()
 
     def start(self) -> None:
@@ -67,8 +73,8 @@ class Child:
         theirs = (their_tasks, their_messages, their_life)
         given = {"import_from": self._import_from, "path": self._path, "variable": os.environ.get(PYTHONPATH)}
         # The child can import whatever this process can: Ray adds the driver's folders to the path of its workers.
-        # The working directory is added when the objective is resolved, if the objective lies there.
-        # All have one hash of a text, on which the order of a set depends.
+        # If the objective is in the working directory, resolving it adds that folder.
+        # The order of a set depends on the hash seed, so all processes share one.
         environment = os.environ | path_variable(self._import_from or str(Path.cwd())) | {"PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
             python(TASK_PROCESS, *map(str, theirs), json.dumps(given)),
@@ -77,7 +83,7 @@ class Child:
             stderr=subprocess.STDOUT,
             pass_fds=theirs,
             env=environment,
-            start_new_session=True,  # A separate process group, which `_end` kills as a whole.
+            start_new_session=True,  # `_end` kills the whole process group.
         )
         self._received, self._has_run = b"", False
         self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
@@ -86,7 +92,7 @@ class Child:
             os.close(pipe)
 
     def begin(self) -> int:
-        """Return the number of the process that runs the next task, which is started unless it runs."""
+        """Start the process for the next task unless it runs; return its number."""
         if self._is_fresh and self._has_run:
             self.renew()
         self.start()
@@ -96,12 +102,17 @@ class Child:
     def run(
         self, payload: Payload, call: str, snapshots: Path | None = None, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Yield the messages of `run_task`; if the process dies, the last is `{"died": {...}}`.
+        """Yield the messages of `run_task`; if the process dies, the last one is `{"died": {...}}`.
 
-        It holds `signal` (its number, or None), `exit_code` (or None), `memory` (the figures if it was killed because
-        memory ran out; else None) and `out_of_step` (whether it was ended because it answered another call).
-        With the last message comes `printed`, what the task printed, with its secrets hidden. Every message carries the
-        unique name of this `call`. For `snapshots` see there; `variables` are those of torch.distributed.
+        `died` has `signal` (a number, or None), `exit_code` (or None), `memory` (the figures if the process was killed
+        because memory ran out; else None) and `out_of_step` (whether it was killed because it answered another call).
+        The last message also has `printed`, the task's output with its secrets redacted.
+
+        Args:
+            payload: the task.
+            call: the unique name of this call, which every message carries.
+            snapshots: the folder for copies of the state; see `Snapshots`.
+            variables: the variables of torch.distributed.
         """
         self.begin()
         self._has_run = True
@@ -148,13 +159,13 @@ class Child:
                 self._process.terminate()
 
     def kill(self) -> None:
-        """Kill the process, from any thread; `run` then tells that it died."""
+        """Kill the process, from any thread; `run` then yields `died`."""
         with self._reaping, contextlib.suppress(ProcessLookupError, PermissionError):
             if self._process is not None:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def renew(self) -> None:
-        """End the process, if it runs, and its group; the next task has another."""
+        """End the process, if it runs, and its group; the next task gets a new one."""
         if self._process is not None:
             self._end()
 
@@ -169,22 +180,25 @@ class Child:
             left = left[os.write(self._tasks, left) :]
 
     def _next_line(self) -> bytes | None:
-        """Return the next whole line; None if the process is dead or has closed its end of the pipe."""
+        """Return the next complete line; None if the process is dead or has closed its end of the pipe."""
         while b"\n" not in self._received:
             chunk = os.read(self._messages, _CHUNK_BYTES) if self._has_message() else b""
             if not chunk:
-                return None  # An incomplete line was cut off when its writer died.
+                return None  # The process died while it wrote a line.
             self._received += chunk
         line, _, self._received = self._received.partition(b"\n")
         return line
 
     def _has_message(self) -> bool:
-        """Wait for data or the end of the pipe, which others may hold open; False if the process died without any."""
+        """Wait for data or the end of the pipe; return False if the process died without data.
+
+        Other processes may hold the pipe open after its death.
+        """
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
         if self._pidfd is not None:
             poll.register(self._pidfd, select.POLLIN)
-        patience = None if self._pidfd is not None else _SECONDS_BETWEEN_LOOKS * 1000
+        patience = None if self._pidfd is not None else _SECONDS_BETWEEN_CHECKS * 1000
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(patience)}
             if self._messages in ready:
@@ -197,21 +211,21 @@ class Child:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _died(self, call: str, out_of_step: bool = False) -> Message:
-        """Return how the process ended, after waiting for its end, and drop it."""
+        """Wait for the end of the process; return the message about its death."""
         deadline = time.monotonic() + self._seconds_to_die
-        # Its end of the pipe is closed: it is dying, or its task closed all open files and it has become useless.
+        # The pipe is closed: either the process is dying, or its task has closed all open files.
         while not out_of_step and not self._is_dead() and time.monotonic() < deadline:
             time.sleep(0.005)
         code = self._end()
         signal_number, exit_code = (-code, None) if code < 0 else (None, code)
-        death = {"signal": signal_number, "exit_code": exit_code, "memory": self._guard.verdict}
+        death = {"signal": signal_number, "exit_code": exit_code, "memory": self._guard.kill_reason}
         return {"call": call, "died": {**death, "out_of_step": out_of_step}}
 
     def _end(self) -> int:
-        """Kill what is left of the group; return the exit code of the process."""
+        """Kill the rest of the group; return the exit code of the process."""
         assert self._process is not None
         self._guard.stop()
-        # Before the process is reaped: afterwards its number, which is also the group's, may be reused.
+        # Kill before reaping. After it, the number of the process and its group may be reused.
         with self._reaping:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -223,7 +237,7 @@ class Child:
 
 
 def _message(line: bytes) -> Message:
-    """Return the message in a line; an empty one if the line is not a message."""
+    """Return the message in a line; empty if the line is no message."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -232,12 +246,12 @@ def _message(line: bytes) -> Message:
 
 
 class _Printed:
-    """What a process and its children print: kept in a file without a name while a task runs, and read at its end."""
+    """The output of a process and its children, in a file without a name. It is read at the end of a task."""
 
     def __init__(self) -> None:
         self._descriptor, path = tempfile.mkstemp(prefix="hpo-printed-")
         Path(path).unlink()
-        # Several processes share the file's end, and it is emptied between tasks.
+        # Several processes append to the file, and it is emptied between tasks.
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
         fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
 
@@ -246,15 +260,15 @@ class _Printed:
         return self._descriptor
 
     def empty(self) -> None:
-        """Forget what was printed so far."""
+        """Delete the output so far."""
         os.ftruncate(self._descriptor, 0)
 
     def text(self) -> str:
-        """Return what was printed, of a long output the end, which begins with a line that says so."""
+        """Return the output. For a long one, return a line with the number of omitted bytes, and the end."""
         size = os.fstat(self._descriptor).st_size
         left_out = max(0, size - _MOST_PRINTED)
         text = os.pread(self._descriptor, size - left_out, left_out).decode(errors="replace")
-        return f"[{left_out:,} bytes before are left out]\n{text}" if left_out else text
+        return f"[{left_out:,} earlier bytes are left out]\n{text}" if left_out else text
 
     def close(self) -> None:
         """Delete the file."""

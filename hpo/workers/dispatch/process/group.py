@@ -1,4 +1,4 @@
-"""The processes that train one task together: the first reports, and one that ends early ends them all."""
+"""A group of processes that train one task. The first one reports, and one that ends early ends them all."""
 
 import os
 import socket
@@ -18,28 +18,28 @@ from hpo.workers.training.worker import LAST_MESSAGES, Message, run_task
 
 _PLACE = ("MASTER_ADDR", "MASTER_PORT")
 _OF_EACH = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-# By these, too, torch, Lightning and Accelerate take a process for one of several.
+# From these variables, too, torch, Lightning and Accelerate conclude that a process is one of several.
 _OF_LAUNCHERS = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
     *("SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"),
 )
 VARIABLES = (*_PLACE, *_OF_EACH, *_OF_LAUNCHERS)
-"""Those that say whether a process is one of several."""
+"""The environment variables of a process in a group."""
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Seat:
-    """Where one of the processes is."""
+    """The place of one process of a group."""
 
-    node: str = ""  # the name of its machine
-    gpus: Sequence[str] = ()  # the numbers of its GPUs there
+    node: str = ""  # name of its machine
+    gpus: Sequence[str] = ()  # numbers of its GPUs on that machine
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Take the variables of the job that this process runs in out of its environment: inside, it trains alone."""
+    """Remove the variables of a group from the environment, so that this process trains alone within the block."""
     before = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
     try:
         yield
@@ -48,15 +48,19 @@ def alone() -> Iterator[None]:
 
 
 def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:
-    """Return the variables of each process, by rank; `address` is of the first one's machine, where this is called.
+    """Return the environment variables of each process, by rank. Call it on the machine of the first process.
 
-    All processes of a machine see the GPUs of all of them, and choose one by LOCAL_RANK, as under torchrun.
+    All processes of a machine see all GPUs of the group there, and choose one by LOCAL_RANK, as under torchrun.
+
+    Args:
+        seats: the places of the processes, by rank.
+        address: the address of the first process's machine.
     """
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
         free.bind((address, 0))
         place = dict(zip(_PLACE, (address, str(free.getsockname()[1])), strict=True))
     if address == LOOPBACK and sys.platform == "linux":
-        # Else gloo listens on the address of the machine's name, which others may reach.
+        # By default gloo listens on the address of the machine's name, which other machines may reach.
         place["GLOO_SOCKET_IFNAME"] = "lo"
     nodes = list(dict.fromkeys(seat.node for seat in seats))
     on_node = Counter(seat.node for seat in seats)
@@ -72,29 +76,37 @@ def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[st
     return result
 
 
-# From the failure of the first to the end of the others: where one of them has died, that is the reason.
+# How long to wait for the others after the first process fails: the death of another may be the cause.
 _SECONDS_TO_LEARN_WHY = 2.0
-# From the end of the first to that of the others, where all is well; those that have not finished are killed.
+# How long to wait for the others after the first process succeeds, before they are killed.
 _SECONDS_TO_FINISH = 30.0
-# From the notice that they must end to the end of those that have not.
+# How long to wait after SIGTERM, before the processes are killed.
 _SECONDS_TO_SAVE = 60.0
 
 
 class Rank(NamedTuple):
-    """One of the processes, but not the first."""
+    """A process of the group, other than the first.
 
-    # Trains the task, given the name of its call and the process's variables, and returns the last message: of
-    # `Child.run`, or `{"lost": reason, "is_at_fault": ...}`.
+    Attributes:
+        run: trains the task; gets the name of the call and the environment variables. Returns the last message of
+            `Child.run`, or `{"lost": reason, "is_at_fault": ...}`.
+        request_end: sends SIGTERM to the process.
+        kill: kills the process, so that `run` returns.
+    """
+
     run: Callable[[str, Mapping[str, str]], Message]
-    request_end: Callable[[], object]  # sends SIGTERM to the process
-    kill: Callable[[], object]  # so that `run` returns
+    request_end: Callable[[], object]
+    kill: Callable[[], object]
 
 
 class Group:
-    """Runs one task, in `first` with rank 0 and `others` with 1, 2, ...; after its last message none of them trains.
+    """Runs one task in a group of processes. After the last message none of them trains.
 
-    `seconds_alone` pass from the failure of another's objective to the end of the first, which waits for it. Where all
-    fail alike, as with a loss that is not finite, the first tells of it in that time.
+    Args:
+        first: the process of rank 0.
+        others: the processes of rank 1, 2, ...
+        seconds_alone: the time between a failure in another process and the end of the first, which waits for it. If
+            all fail alike, as with a loss that is not finite, the first reports its own failure in this time.
     """
 
     def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:
@@ -103,30 +115,36 @@ class Group:
         self._others = others
         self._change = threading.Condition()
         self._endings: dict[int, Message] = {}
-        self._is_first_done = self._is_told = False
+        self._is_first_done = self._is_ending = False
         self._cause: Message | None = None
 
     def run(
         self, call: str, variables: Sequence[Mapping[str, str]], begin: Callable[[Mapping[str, str]], Iterator[Message]]
     ) -> Iterator[Message]:
-        """Yield the messages of the first process, and one that tells how all have ended; `variables` are by rank."""
+        """Yield the messages of the first process; the last one is the ending of the group.
+
+        Args:
+            call: the name of the call.
+            variables: the environment variables of the processes, by rank.
+            begin: runs the first process with its variables, and yields its messages.
+        """
         for rank in range(1, len(variables)):
             threading.Thread(target=self._follow, args=(rank, call, variables[rank]), daemon=True).start()
         for message in begin(variables[0]):
             if not LAST_MESSAGES.isdisjoint(message):
-                yield self._concluded(message)
+                yield self._conclude(message)
                 return
             yield message
 
     def request_end(self) -> None:
-        """Let all processes save what they have and end; from any thread."""
-        self._is_told = True
+        """Let all processes save their states and end; from any thread."""
+        self._is_ending = True
         self._first.request_end()
         for other in self._others:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run one of the others; where it ends before the first, without success, end the first as well."""
+        """Run another process. If it fails before the first one has ended, kill the first one too."""
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -134,13 +152,13 @@ class Group:
             if _is_success(ending):
                 return
             alone = self._seconds_alone if "outcome" in ending else 0.0
-            patience = _SECONDS_TO_SAVE if self._is_told else alone
+            patience = _SECONDS_TO_SAVE if self._is_ending else alone
             if not self._change.wait_for(lambda: self._is_first_done, patience):
                 self._cause = self._cause or _of_rank(rank, ending)
                 self._first.kill()
 
-    def _concluded(self, message: Message) -> Message:
-        """Return the last message of all, given that of the first, when the others have ended."""
+    def _conclude(self, message: Message) -> Message:
+        """Wait for the others and return the last message of the group; `message` is the last of the first process."""
         with self._change:
             self._is_first_done = True
             self._change.notify_all()
@@ -148,9 +166,9 @@ class Group:
             self._end_others(_SECONDS_TO_FINISH)
             return message
         if "outcome" in message:
-            # It may be in the middle of anything.
+            # After a failure the process may be in any state.
             self._first.renew()
-        before = self._end_others(0.0 if self._cause or self._is_told else _SECONDS_TO_LEARN_WHY)
+        before = self._end_others(0.0 if self._cause or self._is_ending else _SECONDS_TO_LEARN_WHY)
         if self._cause is not None:
             return self._cause
         if "outcome" not in message:
@@ -165,7 +183,7 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait for the others, then kill them; return how those ended that were not killed."""
+        """Wait for the others, then kill the rest; return the endings of those that ended by themselves."""
 
         def have_ended() -> bool:
             return len(self._endings) == len(self._others)
@@ -182,7 +200,10 @@ class Group:
 
 
 def run_here(payload: Payload, import_from: str | None = None, seconds_alone: float = 10.0) -> Iterator[Message]:
-    """Yield what `run_task` yields; with several processes, which never score the test part, a death is a failure."""
+    """Run a task in this process, or in a group of child processes; yield the messages of `run_task`.
+
+    The death of a child process is a failure. The test split is always scored in this process.
+    """
     if payload.processes == 1 or payload.test is not None:
         with alone():
             yield from run_task(payload, import_from)
@@ -212,10 +233,10 @@ def last_message(messages: Iterator[Message]) -> Message:
 
 
 def describe_death(death: Mapping[str, Any]) -> str:
-    """Return how a process died, as `Child.run` and `Group.run` tell it, in words."""
+    """Return a text about the death of a process; `death` is the `died` of `Child.run` or `Group.run`."""
     who = f"rank {death['rank']}" if "rank" in death else "worker"
     if death["out_of_step"]:
-        return f"{who} ended: its message did not belong to its task"
+        return f"{who} was ended: its message did not belong to its task"
     if death["signal"] is not None:
         return f"{who} died (signal {death['signal']})"
     return f"{who} died (exit code {death['exit_code']})"
@@ -226,7 +247,7 @@ def _is_success(message: Message) -> bool:
 
 
 def _of_rank(rank: int, ending: Message) -> Message:
-    """Return the ending of one of the others as that of all."""
+    """Return the ending of another process as the ending of the group."""
     if "outcome" in ending:
         return _failed(ending, f"rank {rank}: {ending['outcome'].error}")
     if "died" in ending:

@@ -10,16 +10,16 @@ import psutil
 
 from hpo.machine import GIB, free_and_total
 
-# Share of free memory below which a process is killed. Above the 5 % of Ray's own guard, which would kill a worker
-# without knowing what its child holds, and well above the kernel's limit, at which a machine hardly responds.
+# A process is killed below this share of free memory. Ray's own guard acts at 5 % and would kill a worker instead of
+# its child. At the kernel's limit a machine hardly responds.
 MIN_FREE_FRACTION = 0.07
-_SECONDS_BETWEEN_LOOKS = 0.25
-# Identifies training processes; `Child` starts them by this name.
+_SECONDS_BETWEEN_CHECKS = 0.25
+# `Child` starts training processes with this module name, which identifies them.
 TASK_PROCESS = "hpo.workers.dispatch.process.task_process"
 
 
 class MemoryGuard:
-    """Watches one training process; all guards apply one rule, so that only the machine's largest process is killed."""
+    """Watches one training process. All guards use one rule, so that only the machine's largest process is killed."""
 
     def __init__(
         self,
@@ -29,25 +29,25 @@ class MemoryGuard:
     ) -> None:
         self._pid, self._memory, self._held = pid, memory, held or held_by_task_processes
         self._ended = threading.Event()
-        self.verdict: str | None = None  # what it held and what was free when it was killed; None = it was not
+        self.kill_reason: str | None = None  # its memory, and the free memory, when it was killed; None = it was not
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch. Call it before the process is reaped: afterwards its number may be reused."""
+        """Stop watching. Call it before the process is reaped: afterwards its number may be reused."""
         self._ended.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+        while not self._ended.wait(_SECONDS_BETWEEN_CHECKS):
             free, total = self._memory()
             if free >= MIN_FREE_FRACTION * total:
                 continue
             held = self._held()
-            # A process that has just died is not in `held`.
+            # `held` does not have a process that has just died.
             if self._pid not in held or held[self._pid] != max(held.values()):
                 continue
-            self.verdict = (
+            self.kill_reason = (
                 f"out of memory: it held {held[self._pid] / GIB:.1f} GiB when {free / GIB:.1f} of {total / GIB:.1f} "
                 f"GiB were free"
             )

@@ -1,4 +1,4 @@
-"""The process that trains: reads one task per line, writes one message per line, and ends with its parent."""
+"""The training process: it reads one task per line, writes one message per line, and ends with its parent."""
 
 import gc
 import io
@@ -26,40 +26,46 @@ def main(
     path: Sequence[str] = (),
     variable: str | None = None,
 ) -> int:
-    """Run every task from one pipe, send its messages by another, and end when the third closes; see `Child`.
+    """Run tasks until the third pipe closes; see `Child`.
 
-    The objective can import from `path`; `variable` is PYTHONPATH for the programs that it starts.
+    Args:
+        tasks_fd: the pipe to read tasks from.
+        messages_fd: the pipe to write messages to.
+        life_fd: the pipe that closes when the parent ends.
+        import_from: the folder to import the objective from, in addition to installed packages.
+        path: the entries of `sys.path` for the objective.
+        variable: PYTHONPATH for the programs that the objective starts; None = unset.
     """
-    # The toolkit was imported without what may be in its way there.
+    # The toolkit is imported by now, so entries of the user can no longer hide its modules.
     sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
-    # This process's own was made for it alone: a program may run another Python.
+    # `Child` set PYTHONPATH for this process only. A program that the objective starts may run another Python.
     os.environ.pop(PYTHONPATH, None)
     if variable is not None:
         os.environ[PYTHONPATH] = variable
-    # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Not SIG_IGN, which
-    # programs that the objective starts would inherit.
+    # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Programs that the
+    # objective starts would inherit SIG_IGN, but not this handler.
     signal.signal(signal.SIGINT, lambda *_: None)
-    # What is printed is seen even if the process dies.
+    # With line buffering, no output is lost if the process dies.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
-    _start_keeper(life_fd, (tasks_fd, messages_fd))
-    _keep_from_children(tasks_fd, messages_fd)
+    _start_killer(life_fd, (tasks_fd, messages_fd))
+    _hide_from_children(tasks_fd, messages_fd)
     with os.fdopen(tasks_fd, encoding="utf-8") as tasks, os.fdopen(messages_fd, "w", encoding="utf-8") as messages:
         for line in tasks:
             given = json.loads(line)
             payload = Payload(**given["payload"])
             snapshots = Snapshots(payload.resume_dir, given["snapshots"])
-            # Of torch.distributed: which of the processes that train together this one is, or none.
+            # The variables of torch.distributed: the rank of this process in its group, if it has one.
             for name in VARIABLES:
                 os.environ.pop(name, None)
             os.environ.update(given["variables"])
-            # A script's own arguments, which its objective may parse.
+            # An objective may parse the arguments of its script.
             sys.argv[:] = given["arguments"]
             is_first = given["variables"].get("RANK", "0") == "0"
             for message in run_task(payload, import_from, must_score=is_first):
                 if "outcome" in message:
-                    message = {**message, "outcome": message["outcome"].to_dict(), **at_the_end()}
+                    message = {**message, "outcome": message["outcome"].to_dict(), **final_facts()}
                 else:
                     message |= snapshots.take()
                 messages.write(json.dumps({"call": given["call"], **message}) + "\n")
@@ -68,15 +74,15 @@ def main(
     return 0
 
 
-def at_the_end() -> dict[str, Any]:
-    """Return `gpu_memory`, and `is_used_up` where the task has left this process joined to others."""
+def final_facts() -> dict[str, Any]:
+    """Return `gpu_memory`, and `is_used_up` if the task has left this process in a group of torch.distributed."""
     distributed = sys.modules.get("torch.distributed")
     is_joined = distributed is not None and distributed.is_available() and distributed.is_initialized()
     return gpu_memory() | ({"is_used_up": True} if is_joined else {})
 
 
 def gpu_memory() -> dict[str, Any]:
-    """Return `{"gpu_memory": [most bytes held since the last call, bytes of the GPU]}`; empty where torch uses none."""
+    """Return `{"gpu_memory": [most bytes held since the last call, bytes of the GPU]}`; empty if torch uses no GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return {}
@@ -86,18 +92,21 @@ def gpu_memory() -> dict[str, Any]:
 
 
 def release_gpu_memory() -> None:
-    """Give back what the last task held of a GPU, so that the next, of this worker or another, finds it free."""
+    """Release the GPU memory of the last task for the next one, of this worker or another."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        # Cycles of objects, such as a network with hooks, hold their memory until they are collected.
+        # Reference cycles, such as a network with hooks, hold their memory until they are collected.
         gc.collect()
         torch.cuda.empty_cache()
 
 
 class Snapshots:
-    """Copies a training's state into a folder, whole, to be sent while it goes on; whoever sends it deletes it.
+    """Copies a training's state, to be sent while the training continues. The sender deletes the copy.
 
-    Sending takes bandwidth; with a machine at most those `seconds_between` of training are lost.
+    Args:
+        state: the folder of the state; None = the training has none.
+        folder: the folder for the copies; None = no copies.
+        seconds_between: the least seconds between two copies. A lost machine costs at most so much training.
     """
 
     def __init__(self, state: str | None, folder: str | None, seconds_between: float = 60.0) -> None:
@@ -106,7 +115,7 @@ class Snapshots:
         self._last = time.monotonic()
 
     def take(self) -> dict[str, Any]:
-        """Return `{"snapshot": path}` with a new copy; empty where it is not time yet, or there is no state."""
+        """Return `{"snapshot": path}` with a new copy; empty if it is too early, or there is no state."""
         now = time.monotonic()
         if self._places is None or now - self._last < self._seconds_between or not self._places[0].is_dir():
             return {}
@@ -117,8 +126,8 @@ class Snapshots:
         return {"snapshot": str(copy)}
 
 
-def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:
-    """Start a process that kills this one's whole group when the pipe closes; a grandchild, for which nobody waits."""
+def _start_killer(life_fd: int, others: tuple[int, ...]) -> None:
+    """Start a process that kills this one's group when the pipe closes. As a grandchild, it need not be reaped."""
     first = os.fork()
     if first != 0:
         os.close(life_fd)
@@ -134,17 +143,17 @@ def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _keep_from_children(*pipes: int) -> None:
-    """Keep every process that a task starts, fork or program, from holding these pipes."""
+def _hide_from_children(*pipes: int) -> None:
+    """Close these pipes in every process that a task starts, whether it is a fork or a program."""
     nothing = os.open(os.devnull, os.O_RDWR)
 
-    def let_go() -> None:
+    def close_pipes() -> None:
         for pipe in pipes:
             os.dup2(nothing, pipe, inheritable=False)
 
     for pipe in pipes:
         os.set_inheritable(pipe, False)
-    os.register_at_fork(after_in_child=let_go)
+    os.register_at_fork(after_in_child=close_pipes)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Ray as the dispatcher: a cluster, a pool of workers in it, and what ends them."""
+"""Ray as the dispatcher: a cluster, a pool of workers in it, and a watchdog that ends them."""

@@ -24,26 +24,37 @@ from hpo.workers.dispatch.ray import watchdog as ray_watchdog
 from hpo.workers.dispatch.ray.address import cannot_join, is_connected_here, refuse_dead_address, refuse_open_cluster
 from hpo.workers.dispatch.ray.shares import Resources
 
-# Training arrays stay inside the workers; the object store only carries messages.
+# The object store needs little memory: training arrays stay inside the workers.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
-# Ray gives its workers the GPUs in the order of this variable.
+# Ray assigns the GPUs to its workers in the order of this variable.
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _T = TypeVar("_T")
-# Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s if they are busy.
+# Ray itself waits for two minutes. A start takes 4 to 6 s on two cores, and 20 s if they are busy.
 _START_SECONDS = 45.0
-# The watchdog kills agents that outlived their cluster in its first pass over the processes.
+# One pass of the watchdog over the processes is enough to kill agents that outlived their cluster.
 _SWEEP_SECONDS = 15.0
 
 
 class RayCluster:
-    """A connection to Ray, which offers what its `nodes` have. `close` leaves nothing behind.
+    """A connection to Ray. `close` leaves nothing behind.
 
-    A Ray that is started here is always a new cluster, whatever RAY_ADDRESS says. It listens on the loopback address
-    only, has no dashboard, asks for a token that is new for every start, and keeps token and session where only this
-    user can read them. A cluster that asks for no token is not joined: anyone who reaches it runs code as this user.
-    A Ray that this process is connected to already is used as it is, with a token or without: who runs the search has
-    decided on it, and runs code there anyway.
+    Without an address a new cluster is started here, whatever RAY_ADDRESS says. It listens on the loopback address
+    only, has no dashboard, and requires a new token for every start. Only this user can read its token and session. A
+    cluster at an address is joined only if it requires a token: otherwise anyone who reaches it can run code as this
+    user. If this process is already connected to Ray, that connection is used as it is, with a token or without. The
+    user has decided on it and runs code there anyway.
+
+    Args:
+        address: the cluster to join; None = use the existing connection, or start a cluster here.
+        gpus: the number of GPUs for a cluster that is started here; None = all.
+        threads: the value of OMP_NUM_THREADS for workers of a cluster that is started here.
+        allow_open: whether to join a cluster that requires no token.
+        environment: Ray's runtime environment for workers of a joined cluster.
+        gpus_in_use: the numbers of GPUs that other searches use; Ray assigns them last.
+
+    Attributes:
+        nodes: the resources of the cluster's machines.
     """
 
     def __init__(
@@ -63,10 +74,10 @@ class RayCluster:
         self._leaving: threading.Thread | None = None
         self._is_left = threading.Event()
         self._raylets: list[psutil.Process] = []
-        # The user's own, or the one that this process is a task of: used as it is, and left alive.
+        # An existing connection of the user, or of the Ray task that this process is. It stays open after the search.
         self.is_adopted = address is None and is_connected_here()
         self.is_own = address is None and not self.is_adopted
-        # Of those that Ray may use here, in the order in which it gives them to workers; empty where it is not known.
+        # The GPUs that Ray may use here, in the order of their assignment to workers; empty if it is unknown.
         self.gpu_numbers: tuple[int, ...] = ()
         try:
             if address is not None:
@@ -74,24 +85,24 @@ class RayCluster:
             elif self.is_own:
                 self._start(gpus, threads, gpus_in_use)
         except BaseException:
-            # After an interruption, too, nothing that was started may stay.
+            # Even after an interruption no process may stay.
             self.close()
             raise
-        import ray  # Here, since it takes a second and 100 MB.
+        import ray  # The import takes a second and 100 MB.
 
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types there.
-        offered = [node["Resources"] for node in alive]
-        self.nodes = [Resources(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
-        kinds = {name.partition(":")[2] for of in offered for name in of if name.startswith("accelerator_type:")}
+        resources = [node["Resources"] for node in alive]
+        self.nodes = [Resources(float(each.get("CPU", 0)), float(each.get("GPU", 0))) for each in resources]
+        kinds = {name.partition(":")[2] for each in resources for name in each if name.startswith("accelerator_type:")}
         self.gpu_kinds = tuple(sorted(kinds))
-        # Ray's names of the node that this process is on, and of the others.
+        # Ray's ids of this process's node and of the other nodes.
         self.driver = ray.get_runtime_context().get_node_id()
         self.others = [node["NodeID"] for node in alive if node["NodeID"] != self.driver]
 
     def _start(self, gpus: int | None, threads: int, gpus_in_use: Collection[int]) -> None:
         ray_private.refuse_stale()
         remove_abandoned()
-        # mkdtemp makes the folder 0700. The path is short, since Ray puts sockets below it (at most 107 bytes each).
+        # mkdtemp sets the mode 0700. The path must be short: Ray's sockets are below it and have at most 107 bytes.
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._start_watchdog()
         token = self._folder / "token"
@@ -100,15 +111,15 @@ class RayCluster:
         variables: dict[str, str | None] = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
-            # Ray would prefer it to the file.
+            # Ray would prefer this variable to the file.
             "RAY_AUTH_TOKEN": None,
-            # Ray reads it only if no address is given, as by a program that a worker starts.
+            # A program that a worker starts might connect to this address.
             "RAY_ADDRESS": None,
             # Ray's switch for access from other machines; at 0 all its servers bind the loopback address.
             ray_private.REACHED_FROM_OUTSIDE: "0",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-            # BLAS and OpenMP read it when the workers load them; the number changes the last digits of sums.
+            # BLAS and OpenMP read this variable when workers load them. It changes the last digits of sums.
             "OMP_NUM_THREADS": str(threads),
             _VISIBLE: os.environ.get(_VISIBLE),
         }
@@ -126,14 +137,14 @@ class RayCluster:
                     num_gpus=gpus,
                     include_dashboard=False,
                     object_store_memory=_OBJECT_STORE_BYTES,
-                    # Inside our folder, since Ray lets every user read its own.
+                    # In our folder, because every user can read Ray's default one.
                     _temp_dir=str(self._folder / "ray"),
                 )
             self._raylets = [process for process in psutil.Process().children() if process.name() == "raylet"]
         except Exception as error:
-            # Ray raises many kinds of exception; all mean that it did not start.
+            # Ray raises many kinds of exceptions.
             raise DispatchError(
-                f"dispatch: Ray cannot start: {first_line(error)}; its logs: {self._kept_logs()}; try again, or "
+                f"dispatch: Ray cannot start: {first_line(error)}; its logs: {self._keep_logs()}; try again, or "
                 f"dispatch=local"
             ) from error
         finally:
@@ -141,30 +152,30 @@ class RayCluster:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the server that starts workers runs; always True for a cluster that was joined."""
+        """Whether the server that starts workers is running; always True for a joined cluster."""
         return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
 
-    def on_others(self, function: Callable[..., _T], *arguments: Any) -> list[_T]:
-        """Return what the function returns on each node but the driver's."""
+    def run_on_others(self, function: Callable[..., _T], *arguments: Any) -> list[_T]:
+        """Run a function on each node except the driver's; return the results."""
         if not self.others:
             return []
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         remote = ray.remote(num_cpus=0)(function)
-        there = (NodeAffinitySchedulingStrategy(node, soft=False) for node in self.others)
-        calls = [remote.options(scheduling_strategy=place).remote(*arguments) for place in there]
+        places = (NodeAffinitySchedulingStrategy(node, soft=False) for node in self.others)
+        calls = [remote.options(scheduling_strategy=place).remote(*arguments) for place in places]
         try:
             answers: list[_T] = ray.get(calls)
         except ray.exceptions.RayError as error:
             raise DispatchError(
-                f"dispatch.address: a node of the cluster does not answer: {first_line(error)}; see `ray status` there"
+                f"dispatch.address: a node of the cluster does not answer: {first_line(error)}; run `ray status` there"
             ) from error
         return answers
 
     def _start_watchdog(self) -> None:
         theirs, self._pipe = os.pipe()
-        # Started by its path and isolated, so that it imports nothing of this package and takes a few megabytes.
+        # An isolated script imports nothing of this package and takes only a few megabytes.
         self._watchdog = subprocess.Popen(
             [sys.executable, "-I", ray_watchdog.__file__, str(theirs), str(self._folder)],
             stdin=subprocess.DEVNULL,
@@ -175,13 +186,13 @@ class RayCluster:
         )
         os.close(theirs)
 
-    def _kept_logs(self) -> Path:
-        """Copy Ray's logs out of the folder that will be deleted; return where they are then."""
+    def _keep_logs(self) -> Path:
+        """Copy Ray's logs out of the folder that will be deleted; return the folder of the copy."""
         assert self._folder is not None
-        kept = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
+        copy = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
         with contextlib.suppress(OSError):
-            shutil.copytree(self._folder / "ray" / "session_latest" / "logs", kept / "logs", dirs_exist_ok=True)
-        return kept
+            shutil.copytree(self._folder / "ray" / "session_latest" / "logs", copy / "logs", dirs_exist_ok=True)
+        return copy
 
     def _join(self, address: str, allow_open: bool, environment: Mapping[str, Any]) -> None:
         refuse_dead_address(address)
@@ -190,38 +201,38 @@ class RayCluster:
         try:
             self._init(address=address, runtime_env=dict(environment))
         except Exception as error:
-            # As above: every exception means that the cluster could not be joined.
+            # Ray raises many kinds of exceptions.
             raise cannot_join(address, first_line(error)) from error
 
     def _init(self, **options: Any) -> None:
         import ray
 
-        tried: Future[None] = Future()
+        started: Future[None] = Future()
 
         def start() -> None:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
-                tried.set_result(None)
+                started.set_result(None)
             except BaseException as error:  # noqa: BLE001  # Raised below, in the thread that waits.
-                tried.set_exception(error)
+                started.set_exception(error)
             # The kernel kills Ray's servers when the thread that started them ends.
             self._is_left.wait()
 
-        # In a thread: if a server does not answer, Ray waits in C code for minutes, where no signal is handled.
+        # Ray needs a thread: without an answer it waits in C code for minutes, where no signal is handled.
         threading.Thread(target=start, daemon=True).start()
         try:
-            if not wait([tried], _START_SECONDS).done:
+            if not wait([started], _START_SECONDS).done:
                 raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
         except BaseException:
-            # At the end of this process it would wait for the thread, which may never return.
+            # `ray.shutdown` would wait for the thread at the end of this process, perhaps forever.
             atexit.unregister(ray.shutdown)
-            # Its variables and servers must stay, or the thread waits while it holds Python's lock. The watchdog ends
-            # the servers when this process has ended.
+            # Without Ray's variables and servers the thread would wait while it holds Python's lock. The watchdog ends
+            # the servers after this process.
             self._is_hanging = True
             raise
-        tried.result()
+        started.result()
         self._is_connected = True
 
     def begin_to_close(self) -> None:
@@ -233,7 +244,7 @@ class RayCluster:
             self._leaving.start()
 
     def close(self) -> None:
-        """Disconnect, stop what was started here, and delete its folder. Closing twice is harmless."""
+        """Disconnect, stop a cluster that was started here, and delete its folder. Closing twice is harmless."""
         if self._is_hanging:
             return
         if self._is_connected:
@@ -248,7 +259,7 @@ class RayCluster:
         if self._before:
             _set_environment(self._before)
         if self._watchdog is not None:
-            # When the pipe closes, the watchdog ends what is left and deletes the folder.
+            # When the pipe closes, the watchdog kills the remaining processes and deletes the folder.
             os.close(self._pipe)
             try:
                 self._watchdog.wait(_SWEEP_SECONDS)
@@ -261,7 +272,7 @@ class RayCluster:
 
 
 def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
-    """Return the numbers of the GPUs that Ray may use, those in use last; empty where they have none."""
+    """Return the numbers of the GPUs that Ray may use, those in use last; empty if they have no numbers."""
     given = os.environ.get(_VISIBLE)
     number = max(ray_private.number_of_gpus(), gpus or 0)
     names = [str(each) for each in range(number)] if given is None else given.split(",")
@@ -280,7 +291,7 @@ def remove_abandoned() -> None:
 
 
 def _set_environment(variables: Mapping[str, str | None]) -> None:
-    """Set Ray's variables and have it read them again."""
+    """Set Ray's variables and let Ray read them again."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)

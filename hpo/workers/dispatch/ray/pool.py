@@ -22,9 +22,9 @@ from hpo.workers.store.packing import ObjectStore
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES
 
-# How long tasks wait for a worker if none can be started, as when all nodes but the driver's are lost.
+# How long tasks wait for a worker if none can be started, for example because nodes are lost.
 _NO_WORKER_SECONDS = 300.0
-# A task is not at fault if its workers are lost with their nodes, but it is not restarted without limit.
+# A task is not at fault if its workers are lost with their nodes, but its restarts need a limit.
 _MOST_LOSSES = 10
 
 
@@ -34,23 +34,23 @@ class _Run:
 
     task: Task
     attempt: int = 0
-    call: str = ""  # the name of this start, by which a late answer of a worker that was given up is recognised
+    call: str = ""  # the name of this start, which identifies late answers of an abandoned worker
     deaths: int = 0
     losses: int = 0
     actor: Any = None
     stream: Any = None
-    shipment: Shipment | None = None  # what was sent with it to another node
-    is_ask_and_tell: bool = False  # whether it must save its state and end
+    shipment: Shipment | None = None  # files that were sent with the task to another node
+    must_end: bool = False  # whether the training was told to save its state and end
     started: float = 0.0
     last_report: float = 0.0
 
 
 class RayDispatcher:
-    """A slot is an actor with `cpus_per_worker` and `gpus_per_worker` (fractions too).
+    """A dispatcher whose slots are Ray actors with `cpus_per_worker` and `gpus_per_worker` (fractions too).
 
-    A task whose process died runs again, at most `retries` times; then the outcome is a failure. A worker that is
-    lost, or silent for `timeout_seconds`, is replaced; where a node will be taken away, trainings save their states
-    first. Workers on other nodes than the driver's get their files from it, and give it theirs.
+    A task whose process died runs again, at most `retries` times; then the outcome is a failure. The pool replaces a
+    worker that is lost, or silent for `timeout_seconds`. Before Ray takes a node away, trainings on it save their
+    states. Workers on other nodes exchange files with the driver.
     """
 
     runs_here = False
@@ -70,13 +70,14 @@ class RayDispatcher:
         self._ray = ray
         shares = self._group.shares
         self.slots = shares.workers
-        there, taken = sum(node.gpus for node in self._cluster.nodes), self.slots * settings.processes_per_task
-        numbers = self._cluster.gpu_numbers[: math.ceil(taken * shares.gpus)]
-        self.gpus = Gpus(there, shares.gpus, self._cluster.gpu_kinds, numbers)
-        self._freight = FileTransfer(ObjectStore(ray.put, ray.get, settings.largest_message * 2**20))
+        num_gpus = sum(node.gpus for node in self._cluster.nodes)
+        num_processes = self.slots * settings.processes_per_task
+        numbers = self._cluster.gpu_numbers[: math.ceil(num_processes * shares.gpus)]
+        self.gpus = Gpus(num_gpus, shares.gpus, self._cluster.gpu_kinds, numbers)
+        self._transfer = FileTransfer(ObjectStore(ray.put, ray.get, settings.largest_message * 2**20))
         self._waiting: deque[_Run] = deque()
         self._runs: dict[Any, _Run] = {}
-        self._begun: list[TaskReport] = []
+        self._started: list[TaskReport] = []
         self._is_ending = False
         self._calls = itertools.count()
         self._last_worker = time.monotonic()
@@ -88,53 +89,53 @@ class RayDispatcher:
 
     @property
     def now(self) -> float:
-        """Seconds, from any moment."""
+        """Seconds, since an arbitrary moment."""
         return time.monotonic()
 
     def submit(self, task: Task) -> None:
         """Start the task on an idle worker, or queue it."""
         if self._cluster.others:
-            self._freight.pack_common(task.payload)
+            self._transfer.pack_common(task.payload)
         self._waiting.append(_Run(task))
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return all reports, and restart the tasks of lost workers; DispatchError where no worker can be started."""
+        """Return all reports and restart the tasks of lost workers; raise DispatchError if no worker can be started."""
         if not self._runs and not self._waiting:
             return ()
-        if self._begun:
-            reports, self._begun = self._begun, []
+        if self._started:
+            reports, self._started = self._started, []
             return reports
         self._leave_draining_nodes()
         reports = []
         for ready in self._ready(timeout):
             if ready in self._group.starting:
-                self._group.take_on(ready)
+                self._group.add_started(ready)
             else:
                 reports += self._read(self._runs[ready])
         reports += self._end_silent_runs()
         self._start_waiting()
-        self._refuse_to_wait_for_ever()
+        self._refuse_endless_wait()
         return reports
 
     def drop(self, task: Task) -> None:
-        """Kill its worker, or forget it."""
-        self._begun = [report for report in self._begun if report.task is not task]
+        """Remove a waiting task, or kill the worker of a running one."""
+        self._started = [report for report in self._started if report.task is not task]
         waiting = next((run for run in self._waiting if run.task is task), None)
         if waiting is not None:
             self._waiting.remove(waiting)
         else:
-            self._give_up(next(run for run in self._runs.values() if run.task is task))
+            self._abandon(next(run for run in self._runs.values() if run.task is task))
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Tell all trainings to end, and wait until they have."""
+        """Send SIGTERM to all trainings and wait for their ends."""
         self._is_ending = True
         self._waiting.clear()
         for run in self._runs.values():
-            self._tell_to_end(run)
+            self._request_end(run)
         reports: list[TaskReport] = []
         deadline = time.monotonic() + seconds
-        # The signal may have ended Ray, too.
+        # The signal that ends this search may also have ended Ray.
         while self._runs and self._cluster.is_alive and (left := deadline - time.monotonic()) > 0:
             for stream in self._ray.wait(list(self._runs), num_returns=1, timeout=min(left, 0.2))[0]:
                 reports += self._read(self._runs[stream])
@@ -146,7 +147,7 @@ class RayDispatcher:
         self._runs.clear()
         self._waiting.clear()
         if self._cluster.is_adopted:
-            self._group.dismiss()
+            self._group.kill_all()
         self._cluster.close()
 
     def _start_waiting(self) -> None:
@@ -156,24 +157,24 @@ class RayDispatcher:
             run.actor = self._group.idle.popleft()
             run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
             payload = run.task.payload
-            run.shipment = self._freight.pack(payload) if self._group.is_away(run.actor) else None
+            run.shipment = self._transfer.pack(payload) if self._group.is_away(run.actor) else None
             call = run.actor.run.options(num_returns="streaming")
             run.stream = call.remote(dict(vars(payload)), run.call, run.shipment)
             run.started = run.last_report = time.monotonic()
-            self._begun.append(TaskReport(run.task, host=self._group.hosts[run.actor]))
+            self._started.append(TaskReport(run.task, host=self._group.hosts[run.actor]))
             self._runs[run.stream] = run
 
     def _ready(self, timeout: float | None) -> Sequence[Any]:
-        waited_for = [*self._runs, *self._group.starting]
-        # Wakes at least every second if a silent worker or a lack of workers must be noticed.
+        answers = [*self._runs, *self._group.starting]
+        # Wake every second to notice a silent worker or a lack of workers.
         has_limit = self._settings.timeout_seconds is not None or not self._runs
         patience = min((t for t in (timeout, 1.0 if has_limit else None) if t is not None), default=None)
-        first, others = self._ray.wait(waited_for, num_returns=1, timeout=patience)
+        first, others = self._ray.wait(answers, num_returns=1, timeout=patience)
         more = self._ray.wait(others, num_returns=len(others), timeout=0)[0] if others else ()
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Return the stream's next message as a report; empty if its worker died and the task runs again."""
+        """Return the next message of a run as a report; empty if the worker died and the task runs again."""
         message = None
         try:
             message = self._ray.get(next(run.stream))
@@ -181,58 +182,61 @@ class RayDispatcher:
                 return []
             run.last_report = time.monotonic()
             if "content" in message:
-                self._freight.take(run.task.payload, message)
+                self._transfer.take(run.task.payload, message)
                 return []
         except self._ray.exceptions.RayError as error:
-            # What was announced, and is not there, went with its node.
-            return self._lost(run, reason(error), message is None and is_at_fault(error))
+            # If the message arrived and its content did not, the node is lost.
+            return self._handle_loss(run, reason(error), message is None and is_at_fault(error))
         if "lost" in message:
-            return self._lost(run, message["lost"], message["is_at_fault"])
+            return self._handle_loss(run, message["lost"], message["is_at_fault"])
         if LAST_MESSAGES.isdisjoint(message):
             report = report_of(run.task, message)
             if report.host is not None:
                 self._group.hosts[run.actor] = report.host
             return [report]
-        if "died" in message and run.is_ask_and_tell:
-            # It goes on elsewhere, and nothing of it is a fault.
-            self._give_up(run)
-            run.is_ask_and_tell = False
+        if "died" in message and run.must_end:
+            # SIGTERM ended the process, so this is no failure. The task continues elsewhere.
+            self._abandon(run)
+            run.must_end = False
             if not self._is_ending:
                 self._waiting.appendleft(run)
             return []
         del self._runs[run.stream]
         self._group.idle.append(run.actor)
         if "died" in message:
-            return self._died(run, describe_death(message["died"]), message["died"]["memory"], message["printed"])
+            death = message["died"]
+            return self._handle_death(run, describe_death(death), death["memory"], message["printed"])
         report = report_of(run.task, message)
         return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
 
-    def _tell_to_end(self, run: _Run) -> None:
-        run.is_ask_and_tell = True
+    def _request_end(self, run: _Run) -> None:
+        run.must_end = True
         run.actor.request_end.remote()
 
     def _leave_draining_nodes(self) -> None:
-        """Let trainings on nodes that will be taken away save their states, and start other workers elsewhere."""
-        for worker in self._group.leaving():
+        """Let trainings on draining nodes save their states, and start other workers elsewhere."""
+        for worker in self._group.draining_workers():
             if worker in self._group.idle:
                 self._group.idle.remove(worker)
                 self._group.replace(worker)
             for run in self._runs.values():
-                if run.actor == worker and not run.is_ask_and_tell:
-                    self._tell_to_end(run)
+                if run.actor == worker and not run.must_end:
+                    self._request_end(run)
 
-    def _lost(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
-        """Replace the worker; the task is not at fault if its node was lost or cannot be reached."""
-        self._give_up(run)
+    def _handle_loss(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
+        """Replace the worker. The task is not at fault if its node was lost or cannot be reached."""
+        self._abandon(run)
         if is_at_fault:
-            return self._died(run, why)
+            return self._handle_death(run, why)
         run.losses += 1
         if run.losses < _MOST_LOSSES:
             self._waiting.appendleft(run)
             return []
         return [self._failure(run, f"lost with its worker's node {run.losses} times ({why})")]
 
-    def _died(self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None) -> list[TaskReport]:
+    def _handle_death(
+        self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None
+    ) -> list[TaskReport]:
         """Queue the task again; after its last try return a failure."""
         run.deaths += 1
         tries = self._settings.retries + 1
@@ -248,10 +252,10 @@ class RayDispatcher:
             return []
         silent = [run for run in self._runs.values() if time.monotonic() - run.last_report > limit]
         for run in silent:
-            self._give_up(run)
+            self._abandon(run)
         return [self._failure(run, f"no report for {limit:g} s: the worker was killed") for run in silent]
 
-    def _give_up(self, run: _Run) -> None:
+    def _abandon(self, run: _Run) -> None:
         """Kill the run's worker and start another; later messages of the old one are ignored."""
         del self._runs[run.stream]
         if self._is_ending:
@@ -263,13 +267,13 @@ class RayDispatcher:
         outcome = Outcome(seconds=time.monotonic() - run.started, error=error, attempt=run.attempt)
         return TaskReport(run.task, outcome=with_last_lines(outcome, printed), is_lost=True, printed=printed)
 
-    def _refuse_to_wait_for_ever(self) -> None:
+    def _refuse_endless_wait(self) -> None:
         if self._runs or self._group.idle or not self._waiting:
             self._last_worker = time.monotonic()
         elif not self._cluster.is_alive:
-            raise MachineError("dispatch: the Ray that was started here has died: its processes were killed")
+            raise MachineError("dispatch: Ray has died on this machine: its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
             raise DispatchError(
-                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {self._group.needs}, "
-                f"and free are {self._group.free}: were nodes lost? Go on with `hpo resume` when they are back"
+                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s: each needs {self._group.needs}, "
+                f"and the cluster has {self._group.free} free; if nodes were lost, run `hpo resume` when they are back"
             )

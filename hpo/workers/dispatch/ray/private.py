@@ -1,22 +1,22 @@
-"""What we use of Ray besides its public names: why we need each, and what happens if a version of Ray lacks it.
+"""The private names of Ray that we use: why we need each, and what happens if a version of Ray lacks it.
 
-- `start_api_server`: Ray starts the dashboard's process even if it is switched off. That takes 1.2 s and 100 MB, and
-  asks the addresses of cloud providers (169.254.169.254) what machine this is, for statistics that are off. Without
-  the name the process is started, and a warning says so.
+- `start_api_server`: Ray starts the dashboard's process even if the dashboard is off. The process takes 1.2 s and
+  100 MB, and calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if these are
+  off. Without the name the process starts, and a warning says so.
 - `Config`, `AuthenticationTokenLoader`, `ENABLE_RAY_CLUSTER`: Ray reads its variables on import, and the token once.
-  With these names a process can start a second cluster, or its first after Ray was imported. Without them that is
-  refused; our commands, which start Ray once, do not need them.
-- `get_draining_nodes`: which nodes will be taken away soon; Ray has no public way to know. Without it trainings on them
-  are not told to save their states, and go on from the last that they had saved.
-- `NvidiaGPUAcceleratorManager`: how many GPUs Ray finds here, before it is started. Without it a search may begin on
-  GPUs that another search uses, while others are free.
-- `GcsClient`: says in 0.5 s that a cluster answers, or that the token is missing or wrong. `ray.init` takes 1.3 s for
-  the first; the second it calls "Failed to connect", after 21 s or more, and `ray status` is no better. A search on a
-  cluster with a token would wait that long each time, since it asks without one, too, and must be refused. Measured
-  with Ray 2.60 on 2 cores, with the cluster's token and another one, by
+  With these names a process can start a second cluster, or its first one after Ray was imported. Without them such a
+  start is refused. Our commands start Ray once and do not need them.
+- `get_draining_nodes`: the nodes that will be taken away soon; Ray has no public function for them. Without it,
+  trainings on these nodes do not get SIGTERM, and continue from their last saved states.
+- `NvidiaGPUAcceleratorManager`: the number of GPUs that Ray finds here, before it starts. Without it a search may begin
+  on GPUs that another search uses, while others are free.
+- `GcsClient`: it takes 0.5 s to find that a cluster answers, or that the token is missing or wrong. `ray.init` takes
+  1.3 s for the first. For a wrong token it fails with "Failed to connect" after 21 s or more, and `ray status` is no
+  better. A search on a cluster with a token would wait so long each time, because it also tries without a token.
+  Measured with Ray 2.60 on 2 cores, with the cluster's token and another one, by
   `time env RAY_AUTH_MODE=token RAY_AUTH_TOKEN=... python -c "..."`, where the code is
   `from ray._raylet import GcsClient; GcsClient('HOST:PORT')` or `import ray; ray.init('HOST:PORT')`.
-- The texts of its errors: whether a worker was lost with its node, and how much memory was used.
+- The texts of Ray's errors: they say whether a worker was lost with its node, and how much memory was used.
 """
 
 import contextlib
@@ -33,10 +33,10 @@ from hpo.errors import DispatchError
 _log = logging.getLogger(__name__)
 
 _SECONDS_TO_ANSWER = 2
-# Named after the systems on which Ray switches it off by default.
+# Ray's name has the systems on which it is off by default.
 REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-# A program that prints `answered` if there is a cluster at the address that is its argument.
-ASK = """
+# A program that prints `answered` if a cluster answers at the address in its argument.
+CALL_CLUSTER = """
 import sys
 try:
     from ray._raylet import GcsClient
@@ -54,10 +54,10 @@ def without_dashboard() -> Iterator[None]:
     """Keep Ray from starting the dashboard's process."""
     services, original = look_up("ray._private.services", "start_api_server")
     if original is None:
-        _log.warning("dispatch: this version of Ray starts its dashboard's process, though without its pages")
+        _log.warning("dispatch: this version of Ray starts its dashboard's process, but without its pages")
         yield
         return
-    # What Ray's function returns if the process cannot be started: no address and no process.
+    # Ray's function returns no address and no process if the process cannot be started.
     services.start_api_server = lambda *_, **__: ("", None)
     try:
         yield
@@ -79,22 +79,22 @@ def refuse_stale() -> None:
     """Raise DispatchError if Ray was imported with other variables and cannot read the new ones."""
     if "ray" in sys.modules and not _can_read_again():
         raise DispatchError(
-            "dispatch: this version of Ray reads its token when it is imported, and it was imported in this process "
-            "before; start it in a new process, or choose dispatch=local"
+            "dispatch: this version of Ray reads its token when it is imported, and this process has imported it "
+            "already; run the search in a new process, or choose dispatch=local"
         )
 
 
 def number_of_gpus() -> int:
-    """Return how many GPUs Ray would find on this machine; 0 where that cannot be known before it is started."""
+    """Return the number of GPUs that Ray would find on this machine; 0 if it is unknown before Ray starts."""
     _, manager = look_up("ray._private.accelerators.nvidia_gpu", "NvidiaGPUAcceleratorManager")
     try:
         return int(manager.get_current_node_num_accelerators()) if manager else 0
-    except Exception:  # noqa: BLE001 -- of NVIDIA's library, which may be of another version than its driver.
+    except Exception:  # noqa: BLE001 -- NVIDIA's library raises anything if its version differs from the driver's.
         return 0
 
 
 def draining_nodes() -> Collection[str]:
-    """Return Ray's names of the nodes that will be taken away soon; nothing where Ray does not tell."""
+    """Return Ray's ids of the nodes that will be taken away soon; empty if Ray does not say."""
     worker, _ = look_up("ray._private.worker", "global_worker")
     client = getattr(getattr(worker, "global_worker", None), "gcs_client", None)
     ask = getattr(client, "get_draining_nodes", None)
@@ -102,7 +102,7 @@ def draining_nodes() -> Collection[str]:
         return ()
     try:
         return [node if isinstance(node, str) else node.hex() for node in ask(timeout=_SECONDS_TO_ANSWER)]
-    except Exception:  # noqa: BLE001 -- of Ray's server, which may be busy; it is asked again.
+    except Exception:  # noqa: BLE001 -- Ray's server may be busy; the next call tries again.
         return ()
 
 
@@ -112,7 +112,7 @@ def is_at_fault(error: BaseException) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return what an error of Ray says of a worker."""
+    """Return a text about an error of Ray."""
     name = type(error).__name__
     if name == "OutOfMemoryError":
         figures = re.search(r"was (\S+ used / \S+) limit", str(error))
@@ -132,7 +132,7 @@ def _can_read_again() -> bool:
 
 
 def look_up(module: str, name: str) -> tuple[Any, Any]:
-    """Return a module of Ray and its attribute; None for what does not exist."""
+    """Return a module of Ray and its attribute; None if one is missing."""
     try:
         ray_module = importlib.import_module(module)
     except ImportError:

@@ -1,4 +1,4 @@
-"""The processes of one task in several Ray workers, the first of which leads."""
+"""A group of processes that train one task in several Ray workers. The first worker leads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from hpo.workers.training.worker import Message
 
 
 class RankGroup:
-    """The other workers of a leader."""
+    """The workers of a group, as the leader sees them."""
 
     def __init__(self, actors: Sequence[Any], child: Child) -> None:
         import ray
@@ -25,22 +25,22 @@ class RankGroup:
 
     @property
     def gpus(self) -> Sequence[str]:
-        """The numbers of the GPUs that all of them have on the leader's machine."""
+        """The numbers of the group's GPUs on the leader's machine."""
         return [gpu for each in self._seats if each.node == self._seats[0].node for gpu in each.gpus]
 
     def run(self, task: Sequence[Any], call: str, begin: Any) -> Iterator[Message]:
-        """Yield the messages of `Group.run`, or `{"lost": ...}` as the last where another worker was lost."""
+        """Yield the messages of `Group.run`; the last one is `{"lost": ...}` if another worker was lost."""
         self._group = Group(self._child, [_rank_of(actor, task) for actor in self._actors])
         yield from self._group.run(call, variables_of(self._seats, self._address), begin)
 
     def request_end(self) -> None:
-        """Let all processes save what they have and end."""
+        """Let all processes save their states and end."""
         if self._group is not None:
             self._group.request_end()
 
 
 def seat() -> Seat:
-    """Return where this worker is."""
+    """Return this worker's node and GPUs."""
     import ray
 
     context = ray.get_runtime_context()

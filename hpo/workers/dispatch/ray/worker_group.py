@@ -1,4 +1,4 @@
-"""The workers of a pool: each alone wherever there is room, or a team that trains every task together."""
+"""The workers of a pool. Each is a single actor, or a group of actors that train every task together."""
 
 import shutil
 import sys
@@ -22,10 +22,10 @@ from hpo.workers.dispatch.ray.private import draining_nodes, reason
 from hpo.workers.dispatch.ray.shares import Shares, refuse_too_many, shares_on
 from hpo.workers.objective.path import is_root, whole_path
 
-# Beside its task a worker is told to end it, or to kill it.
+# `request_end` and `kill` are called while a task runs.
 _CALLS_AT_ONCE = 3
-# Between two questions whether a node will be taken away.
-_LOOK_SECONDS = 2.0
+# Interval of the checks for draining nodes.
+_CHECK_SECONDS = 2.0
 # With less free disk space, Ray and its workers cannot write their logs.
 _LEAST_BYTES = 16 * 2**20
 
@@ -33,12 +33,12 @@ _LEAST_BYTES = 16 * 2**20
 def start_group(
     settings: DispatchSection, import_from: str | None, code: Code, artifacts: str | None, in_use: Use
 ) -> tuple[RayCluster, "WorkerGroup"]:
-    """Return a connection to Ray, and its workers, one for each slot, which are starting; see `Setup`."""
+    """Connect to Ray and start one worker for each slot; return the connection and the workers. See `Setup`."""
     if settings.address is None and settings.gpus is not None:
-        # Refuse before Ray is started what can be refused then.
+        # Starting Ray takes seconds, so check first.
         refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
     with staged(code) as folder:
-        # Workers of a joined cluster do not inherit this environment, so they are sent the number of threads.
+        # Workers of a joined cluster do not inherit this environment, so they need the number of threads.
         own = settings.environment
         environment = {**own, "env_vars": {"OMP_NUM_THREADS": str(settings.threads), **own.get("env_vars", {})}}
         if folder is not None:
@@ -56,10 +56,10 @@ def start_group(
     ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
     try:
         shares = shares_on(cluster.nodes, settings, in_use if cluster.is_own else None)
-        came_with_code = settings.address is not None and bool(code.files)
+        sends_code = settings.address is not None and bool(code.files)
         equipment = ray_worker.Equipment(
-            import_from=None if came_with_code else import_from,
-            is_toolkits=not came_with_code and is_root(import_from or "."),
+            import_from=None if sends_code else import_from,
+            is_toolkits=not sends_code and is_root(import_from or "."),
             package=code.package,
             driver=cluster.driver,
             sees_gpus=shares.gpus > 0,
@@ -71,21 +71,21 @@ def start_group(
             arguments=tuple(sys.argv),
             path=tuple(whole_path(import_from or str(Path.cwd()))),
         )
-        crew = WorkerGroup(
+        workers = WorkerGroup(
             ray_worker.RayWorker, equipment, settings, shares, environment if cluster.is_adopted else None
         )
-        for node in cluster.on_others(ray_worker.look, equipment):
-            refuse_unlike(crew.here, node)
+        for node in cluster.run_on_others(ray_worker.describe_node, equipment):
+            refuse_unlike(workers.versions, node)
     except DispatchError:
         cluster.close()
         raise
     for _ in range(shares.workers):
-        crew.start()
-    return cluster, crew
+        workers.start()
+    return cluster, workers
 
 
 class WorkerGroup:
-    """Starts workers, holds those that are idle, and ends them."""
+    """Starts workers, tracks the idle ones, and ends them."""
 
     def __init__(
         self,
@@ -107,26 +107,25 @@ class WorkerGroup:
         self._type = self._ray.remote(max_restarts=0, max_concurrency=_CALLS_AT_ONCE, **needs)(kind)
         self._all: set[Any] = set()
         self._groups: dict[Any, Any] = {}
-        # The names of the nodes of each worker that has processes on others than the driver's.
+        # The ids of each worker's nodes other than the driver's.
         self._nodes: dict[Any, set[str]] = {}
-        # Where each of them trains.
-        self.hosts: dict[Any, Host] = {}
+        self.hosts: dict[Any, Host] = {}  # where each worker trains
         self.shares = shares
-        self._num_failed_starts, self._last_look = 0, 0.0
-        # Those that have not answered yet, by their answers: if nodes were lost, some never do.
+        self._num_failed_starts, self._last_check = 0, 0.0
+        # Workers that have not answered yet, by their pending answers. With lost nodes, some never answer.
         self.starting: dict[Any, Any] = {}
         self.idle: deque[Any] = deque()
 
     @property
     def needs(self) -> str:
-        """What each worker needs, in words."""
+        """The needs of each worker, such as `1 CPU and 0.5 GPU`."""
         one = f"{self._bundle['CPU']:g} CPU and {self._bundle['GPU']:g} GPU"
-        apart = " on as many nodes" if self._placement == "strict_spread" else ""
-        return one if self._size == 1 else f"{self._size} times {one}{apart}"
+        spread = " on as many nodes" if self._placement == "strict_spread" else ""
+        return one if self._size == 1 else f"{self._size} times {one}{spread}"
 
     @property
     def free(self) -> str:
-        """What the cluster has left, in words."""
+        """The free resources of the cluster, such as `4 CPU and 1 GPU`."""
         free = self._ray.available_resources()
         return f"{free.get('CPU', 0):g} CPU and {free.get('GPU', 0):g} GPU"
 
@@ -148,8 +147,12 @@ class WorkerGroup:
         self._all |= {leader, *others}
         self.starting[leader.start.remote(others)] = leader
 
-    def take_on(self, answer: Any) -> None:
-        """Add a worker that has answered to the idle ones, or start another; DispatchError after too many failures."""
+    def add_started(self, answer: Any) -> None:
+        """Add a worker that has answered to the idle ones. If its start failed, start another.
+
+        Raises:
+            DispatchError: too many starts have failed.
+        """
         worker = self.starting.pop(answer)
         try:
             self.hosts[worker], found = self._ray.get(answer)
@@ -162,24 +165,24 @@ class WorkerGroup:
             return
         self._num_failed_starts = 0
         for node in found:
-            refuse_unlike(self.here, node)
+            refuse_unlike(self.versions, node)
             self._nodes.setdefault(worker, set()).add(node["id"])
         self.idle.append(worker)
 
     @cached_property
-    def here(self) -> Mapping[str, str]:
-        """The versions that the nodes must have."""
+    def versions(self) -> Mapping[str, str]:
+        """The versions of this machine, which the nodes must have too."""
         return describe(self._equipment.package)
 
     def is_away(self, worker: Any) -> bool:
-        """Return whether a process of the worker is on another node than the driver."""
+        """Return whether the worker has a process on another node than the driver's."""
         return worker in self._nodes
 
-    def leaving(self) -> Collection[Any]:
-        """Return the workers on nodes that will be taken away; now and then, since Ray is asked."""
-        if not self._nodes or time.monotonic() - self._last_look < _LOOK_SECONDS:
+    def draining_workers(self) -> Collection[Any]:
+        """Return the workers on nodes that will be taken away. Ray is called at most once every two seconds."""
+        if not self._nodes or time.monotonic() - self._last_check < _CHECK_SECONDS:
             return ()
-        self._last_look = time.monotonic()
+        self._last_check = time.monotonic()
         draining = draining_nodes()
         return [worker for worker, nodes in self._nodes.items() if not nodes.isdisjoint(draining)]
 
@@ -189,14 +192,14 @@ class WorkerGroup:
         self.start()
 
     def end(self, worker: Any) -> None:
-        """Kill a worker, with all of its team."""
+        """Kill a worker with its whole group."""
         self._nodes.pop(worker, None)
         self.hosts.pop(worker, None)
         self._ray.kill(worker)
         self._remove(worker)
 
-    def dismiss(self) -> None:
-        """Kill all workers, whose Ray goes on."""
+    def kill_all(self) -> None:
+        """Kill all workers, but not Ray."""
         for worker in self._all:
             self._ray.kill(worker)
         for worker in list(self._groups):
@@ -210,7 +213,7 @@ class WorkerGroup:
 
 
 def _start_hint() -> str:
-    """Return the likeliest cause of workers that do not start, such as a full disk."""
+    """Return a hint at the likeliest cause of workers that do not start, such as a full disk."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if free < _LEAST_BYTES:

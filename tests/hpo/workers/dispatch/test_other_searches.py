@@ -10,14 +10,14 @@ import pytest
 
 from hpo.machine import user_name
 from hpo.show.display import others_in_words
-from hpo.workers.dispatch.other_searches import FOLDER, OtherSearch, Use, other_searches, shown_to_others, total_use
+from hpo.workers.dispatch.other_searches import FOLDER, OtherSearch, Use, announce_use, other_searches, total_use
 from tests.studies import dispatch_section, environment
 
 ELSEWHERE = """
 import sys
-from hpo.workers.dispatch.other_searches import Use, shown_to_others
+from hpo.workers.dispatch.other_searches import Use, announce_use
 
-with shown_to_others(Use(3.5, 1.5, (0, 2))):
+with announce_use(Use(3.5, 1.5, (0, 2))):
     print("shown", flush=True)
     sys.stdin.read()
 """
@@ -42,7 +42,7 @@ def test_another_process_is_seen_until_it_ends_or_is_killed(folder):
         seen = [OtherSearch(process.pid, user_name(), Use(3.5, 1.5, (0, 2)))]
         assert other_searches() == seen
         # This process is no other.
-        with shown_to_others(Use(1)):
+        with announce_use(Use(1)):
             assert other_searches() == seen
         assert len([*folder.iterdir()]) == 1
     assert (other_searches(), [*folder.iterdir()]) == ([], [])
@@ -72,7 +72,7 @@ def test_only_a_plain_file_of_a_living_process_is_believed(folder):
 
 def test_where_no_file_can_be_made_a_search_runs_unseen(folder, monkeypatch):
     monkeypatch.setenv(FOLDER, str(folder / "missing"))
-    with shown_to_others(Use(1)):
+    with announce_use(Use(1)):
         assert other_searches() == []
     assert not Path(folder / "missing").exists()
 

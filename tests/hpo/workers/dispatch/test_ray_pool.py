@@ -79,12 +79,12 @@ def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, wo
     def get(_answer):
         raise NotStartedError
 
-    crew = WorkerGroup.__new__(WorkerGroup)
-    crew._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
-    crew.starting, crew._num_failed_starts, crew.shares = {"answer": None}, 4, Shares(workers=2, gpus=0)
+    group = WorkerGroup.__new__(WorkerGroup)
+    group._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
+    group.starting, group._num_failed_starts, group.shares = {"answer": None}, 4, Shares(workers=2, gpus=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     with pytest.raises(DispatchError, match=words):
-        crew.take_on("answer")
+        group.add_started("answer")
 
 
 @pytest.mark.nightly

@@ -88,7 +88,7 @@ def test_next_to_another_search_what_is_left_open_is_what_is_left(node, in_use, 
         (
             [Resources(8, 8)] * 2,
             {"processes_per_task": 3, "process_placement": "strict_spread", "workers": 1},
-            "0 do: each process is on a node of its own",
+            "0 do: each process needs its own node",
         ),
         ([Resources(4, 0)], {"gpus_per_worker": 1}, "need 1, there are 0"),
         ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* do not fit, 2 do"),
