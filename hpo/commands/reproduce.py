@@ -284,7 +284,7 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
     config = files.config
     refuse_contradictions(files.report, config)
     pickled = folder.pickled_function(config)
-    if pickled is None and ObjectivePath.of(config.objective).is_kept:
+    if pickled is None and ObjectivePath.of(config.objective).is_pickled:
         raise ConfigError(
             f"objective: '{config.objective}' is stored only in the folder of its study; give that folder instead of "
             f"the report"

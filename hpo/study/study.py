@@ -224,7 +224,7 @@ def is_outside(config: StudyConfig) -> bool:
 
 def training_command(objective: str, best: str) -> str:
     """Return the command that trains the winner again from its best.yaml; a line of Python for a pickled function."""
-    if not ObjectivePath.of(objective).is_kept:
+    if not ObjectivePath.of(objective).is_pickled:
         return f"hpo train --config {best}"
     folder = Path(best).parent
     return f'hpo.load("{folder.name if folder == RUNS / folder.name else folder}").train()'

@@ -128,7 +128,7 @@ def check_tree(
     config, seed = (tree, study.seed) if study.seed is not None else _without_seed(tree)
     config = own_part(config, _SECTIONS)
     path = ObjectivePath.of(training.objective)
-    if path.is_kept and pickled is None:
+    if path.is_pickled and pickled is None:
         trained = training_command(training.objective, str(RUNS / study.name / "best.yaml"))
         raise ConfigError(
             f"objective: '{path.function}' was given from Python, and only its study's folder has it; train the "

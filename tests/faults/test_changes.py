@@ -237,7 +237,7 @@ def test_a_search_stops_whose_code_changes_while_it_runs_and_goes_on_once_that_i
     edit("mine.py", '"score": ', '"score": 1000 + ')
     os.kill(int(Path("process").read_text()), signal.SIGKILL)
     _, err = driver.communicate(timeout=60)
-    said = "mine.py has changed while the search runs: undo that, or resume with --allow-changes"
+    said = "mine.py has changed while the search runs: undo the change, or resume with --allow-changes"
     assert (driver.returncode, err.count("\n"), said in err, "`hpo resume toy`" in err) == (1, 1, True, True), err
     assert "code: mine.py was " in hpo_apart("resume", "toy")[2]
     edit("mine.py", '"score": 1000 + ', '"score": ')

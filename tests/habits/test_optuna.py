@@ -245,7 +245,9 @@ def test_a_space_that_is_given_serves_what_is_not_in_the_text():
     assert set(found(conditional, space=space, trials=8).trials["state"]) == {"complete"}
     errors = found(looped, space={"x0": (0.0, 2.0)}, trials=3).trials["error"]
     assert all(
-        "is not in its space, which has x0" in text or "not between the suggested 0 and 1" in text for text in errors
+        "must be in the space to be suggested; the space has x0" in text
+        or "must be between the suggested 0 and 1" in text
+        for text in errors
     )
 
 
@@ -261,7 +263,7 @@ def test_a_trial_of_another_name_is_told_its_name():
     def objective(t):
         return t.suggest_float("x", 0, 1)
 
-    with pytest.raises(hpo.HpoError, match="suggests what is searched, and takes 't'; call it 'trial'"):
+    with pytest.raises(hpo.HpoError, match="must have the parameter 'trial' \\(given 't'\\)"):
         hpo.search(objective, trials=2)
 
 

@@ -86,7 +86,7 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
             "examples, this report cannot say"
         )
     objective = ObjectivePath.of(summary["study"]["objective"])
-    if objective.is_kept:
+    if objective.is_pickled:
         yield (
             f"the objective, '{objective.function}', was given from Python and lies in {MODULE} of the study's folder: "
             f"from the report alone nothing is reproduced; in a module of its own it would be"

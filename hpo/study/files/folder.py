@@ -100,7 +100,7 @@ class StudyFolder:
         # Import late: most commands need no pickled function.
         from hpo.workers.objective.pickled_function import PickledFunction
 
-        has_file = ObjectivePath.of(config.objective).is_kept and self.function_path.exists()
+        has_file = ObjectivePath.of(config.objective).is_pickled and self.function_path.exists()
         return PickledFunction.read(self.function_path) if has_file else None
 
     def write_function(self, function: "PickledFunction | None") -> None:

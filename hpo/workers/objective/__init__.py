@@ -1,1 +1,1 @@
-"""The objective: where it is found, what it offers besides training, and a plain function in its place."""
+"""The objective: how it is found, its optional functions, and plain functions as objectives."""

@@ -1,4 +1,4 @@
-"""A definition of a script or notebook: its syntax tree or compiled code, and the bytes from which it is made again."""
+"""A function or class of a script or notebook: its syntax tree or compiled code, and its pickled bytes."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from types import CodeType
 from typing import Any
 
-# All that decides what it does; the rest says where it stands.
+# The attributes of a code object that decide what it does. The others only say where it is defined.
 _ATTRIBUTES = (
     *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_names", "co_varnames"),
     *("co_freevars", "co_cellvars", "co_exceptiontable"),
@@ -21,7 +21,7 @@ _CACHED: Any = type(functools.lru_cache(len))
 
 
 def tree_of(value: Any) -> ast.Module | None:
-    """Return the syntax tree of a function, a class or code, of a lambda its own; None where no source can be read."""
+    """Return the syntax tree of a function, a lambda, a class or code; None = its source cannot be read."""
     try:
         lines, first = inspect.getsourcelines(value)
         text = "".join(lines)
@@ -33,16 +33,19 @@ def tree_of(value: Any) -> ast.Module | None:
     if code is None or code.co_name != "<lambda>":
         return tree
     indented = len(text.partition("\n")[0].encode()) - len(dedented.partition("\n")[0].encode())
-    return _own(tree, code, first - 1, indented)
+    return _lambda_tree(tree, code, first - 1, indented)
 
 
 def code_of(value: Any) -> CodeType | None:
-    """Return the code of a function, or the code itself; None of anything else."""
+    """Return the code of a function, or the code itself; None for any other value."""
     return value if isinstance(value, CodeType) else getattr(value, "__code__", None)
 
 
-def _own(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
-    """Return a lambda's part of a tree that begins after so many lines and is less indented; all where it is alone."""
+def _lambda_tree(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
+    """Return the part of a tree that has a lambda's code; the whole tree if it has only one lambda.
+
+    The tree was parsed without the first `lines` of its file, and with `columns` less indentation.
+    """
     spans = [
         ((line - lines, column - columns), (last - lines, end - columns))
         for line, last, column, end in code.co_positions()
@@ -70,7 +73,10 @@ def _holds(span: _Span, other: _Span) -> bool:
 
 
 def text_of_code(code: CodeType) -> str:
-    """Return the same text in every process of one Python; docstrings count, since they cannot be told from values."""
+    """Return a text of the code that is equal in every process of one Python version.
+
+    It includes docstrings, because bytecode does not distinguish them from values.
+    """
     about = [repr(getattr(code, name)) for name in _ATTRIBUTES]
     return " ".join((code.co_name, code.co_code.hex(), *about, _text(code.co_consts)))
 
@@ -81,7 +87,7 @@ def _text(constant: Hashable) -> str:
     if isinstance(constant, tuple):
         return f"({', '.join(map(_text, constant))})"
     if isinstance(constant, frozenset):
-        # Its order is another in each process.
+        # The order of a set differs between processes.
         return f"{{{', '.join(sorted(map(_text, constant)))}}}"
     return repr(constant)
 
@@ -89,18 +95,18 @@ def _text(constant: Hashable) -> str:
 def is_of_script(value: Any) -> bool:
     """Return whether a function or class was defined in a script or notebook, inside a function, or by `exec`."""
     is_importable = value.__module__ not in (None, "__main__") and value.__module__ in sys.modules
-    # A class that `exec` has made without a module says so.
+    # `exec` without a module name sets the module of its classes to `builtins`.
     return not is_importable or "<" in value.__qualname__ or vars(value).get("__module__") == "builtins"
 
 
 def wrapped(value: Any) -> Any:
-    """Return what a wrapper such as `functools.lru_cache` has wrapped; None for what wraps nothing."""
-    # Statically: some objects answer to any name.
+    """Return the function inside a wrapper such as `functools.lru_cache`; None for any other value."""
+    # Some objects have an attribute of any name, so look it up statically.
     return inspect.getattr_static(value, "__wrapped__", None) if callable(value) else None
 
 
 def dumps(value: Any) -> bytes:
-    """Return the bytes from which pickle makes the value again in another process."""
+    """Return the bytes from which pickle restores the value in another process."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types.
@@ -108,7 +114,7 @@ def dumps(value: Any) -> bytes:
             if isinstance(obj, _CACHED) and is_of_script(obj):
                 return cached, (wrapped(obj), obj.cache_parameters()), vars(obj)
             if isinstance(obj, functools.cached_property):
-                # Python 3.11 gives it a lock, which has no value.
+                # In Python 3.11 it has a lock, which cannot be pickled.
                 return functools.cached_property, (obj.func,), {k: v for k, v in vars(obj).items() if k != "lock"}
             return super().reducer_override(obj)
 
@@ -118,6 +124,6 @@ def dumps(value: Any) -> bytes:
 
 
 def cached(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function under `functools.lru_cache`; kept functions name this one."""
+    """Return the function with `functools.lru_cache`. Pickled functions refer to this name, so it must not change."""
     made: Callable[..., Any] = functools.lru_cache(**parameters)(function)
     return made

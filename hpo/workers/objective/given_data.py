@@ -1,4 +1,4 @@
-"""Data that a search is given from Python: what identifies them, their files, and what a training gets of them."""
+"""Data that is passed to a search from Python: its hash, its files, and the rows for each training."""
 
 import hashlib
 import io
@@ -25,15 +25,15 @@ _FRAME, _ARRAYS = "rows.parquet", "rows.npz"
 
 @dataclass(frozen=True)
 class GivenData:
-    """The data of a search, `hpo.search(..., data=...)`. Only a DataFrame and arrays have rows that can be handed out.
+    """The data of `hpo.search(..., data=...)`.
 
     Attributes:
-        kind: what was given; "number" = how many examples there are, which the function reads by itself.
+        kind: the type of the argument; "number" = the number of examples, which the function reads by itself.
         size: number of examples.
-        names: of a dict, those of its arrays.
-        stratify_by: the column, or the array of a dict, with the class of each row; None = classes do not count.
+        names: names of a dict's arrays.
+        stratify_by: the column, or the array of a dict, with the class of each row; None = splits ignore classes.
         digest: a hash of all rows in their order; empty for a number.
-        source: the data themselves, or the folder that has their file; None where nothing reads them.
+        source: the data itself, or the folder of its file; None = nothing reads it.
     """
 
     kind: Kind
@@ -45,14 +45,18 @@ class GivenData:
 
     @classmethod
     def of(cls, data: Any, stratify_by: str | None = None) -> "GivenData":
-        """Return the data as they are given; ConfigError where they are no rows, or a file could not hold them."""
+        """Check the data and compute its hash.
+
+        Raises:
+            ConfigError: the data has no rows, or a file cannot store it without loss.
+        """
         import pandas as pd
 
         if isinstance(data, int | np.integer) and not isinstance(data, bool):
             if data < 1:
-                raise ConfigError(f"data: must be at least 1 where it is the number of examples, given {data}")
+                raise ConfigError(f"data: as the number of examples it must be at least 1 (given {data})")
             if stratify_by is not None:
-                raise ConfigError(f"stratify_by: has no effect where data is a number, given {stratify_by!r}")
+                raise ConfigError(f"stratify_by: has no effect if data is a number (given {stratify_by!r})")
             return cls("number", int(data))
         if isinstance(data, pd.DataFrame):
             given = cls("DataFrame", len(data), (), stratify_by, source=data)
@@ -62,18 +66,18 @@ class GivenData:
             names = tuple(data) if isinstance(data, Mapping) else ()
             given = cls(kind, len(arrays[0]), names, stratify_by, source=data)
         if given.size == 0:
-            raise ConfigError("data: has no rows")
+            raise ConfigError("data: must have at least one row (given none)")
         given._labels()
         digest = hashlib.sha256("\n".join(given._digests).encode()).hexdigest()
         return cls(given.kind, given.size, given.names, stratify_by, digest, data)
 
     @classmethod
     def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
-        """Return what `head` wrote, with the rows in this folder; TypeError where it is something else."""
+        """Return the data from its `head` and the folder of its rows; raise TypeError for another head."""
         return cls(**{**head, "names": tuple(head["names"])}, source=folder)
 
     def head(self) -> dict[str, Any]:
-        """Return what identifies the data, as JSON has it; rows are not in it."""
+        """Return the data's description as JSON values, without its rows."""
         return {name: value for name, value in vars(self).items() if name in _HEAD}
 
     @property
@@ -82,20 +86,20 @@ class GivenData:
         return self.kind != "number"
 
     def examples(self) -> Examples:
-        """Return what is split. The index of a DataFrame does not count for the hash of a row."""
+        """Return the examples to split. The hash of a row ignores the index of a DataFrame."""
         if not self.has_rows:
-            said = "the function reads its data itself, by the numbers of examples; the test part is within its reach"
-            return Examples(self.size, name="examples by number", notes=[f"data: {said}"])
+            note = "data: the function reads its data itself, by the numbers of examples; it can reach the test part"
+            return Examples(self.size, name="examples by number", notes=[note])
         return Examples(self.size, labels=self._labels(), digests=self._digests, name=f"rows of a {self.kind}")
 
     def parts(self) -> list[Any]:
-        """Return the objects that hold the rows, as they were given."""
+        """Return the objects that hold the rows."""
         if not self.has_rows:
             return []
         return [self._data, *([] if self.kind == "DataFrame" else _arrays_of(self._data)[1])]
 
     def optional_functions(self) -> dict[str, Callable[..., Any]]:
-        """Return the optional functions of an objective that hand out these data."""
+        """Return the optional functions of an objective that provide this data."""
 
         def describe_data(_config: Mapping[str, Any]) -> Mapping[str, Any]:
             return vars(self.examples())
@@ -106,7 +110,7 @@ class GivenData:
         return {"describe_data": describe_data} | ({"prepare_data": prepare_data} if self.has_rows else {})
 
     def write(self, folder: Path, indices: Sequence[int] | None = None) -> None:
-        """Write these rows, or all, into a new folder, for `read`."""
+        """Write the rows with these indices into a new folder; None = all rows."""
         folder.mkdir(parents=True)
         rows = slice(None) if indices is None else self.indices(indices)
         if self.kind == "DataFrame":
@@ -115,7 +119,7 @@ class GivenData:
             np.savez(folder / _ARRAYS, *(array[rows] for array in _arrays_of(self._data)[1]), allow_pickle=False)
 
     def read(self, folder: Path) -> Any:
-        """Return the rows in a folder, in the form in which all were given; StudyError where they cannot be read."""
+        """Return the rows in a folder, in the type of the original data; raise StudyError if they cannot be read."""
         path = folder / (_FRAME if self.kind == "DataFrame" else _ARRAYS)
         try:
             if self.kind == "DataFrame":
@@ -126,9 +130,9 @@ class GivenData:
                 arrays = [file[name] for name in file.files]
             if self.kind == "dict":
                 return dict(zip(self.names, arrays, strict=True))
-        except Exception as error:  # whatever the libraries raise for a damaged file
+        except Exception as error:  # The libraries raise many kinds of exceptions for a damaged file.
             raise StudyError(
-                f"{path}: cannot be read ({text_of(error):.200}), and holds rows that were given from Python; restore "
+                f"{path}: cannot be read ({text_of(error):.200}); it has rows that were given from Python, so restore "
                 f"the file"
             ) from error
         if self.kind == "array":
@@ -146,17 +150,20 @@ class GivenData:
 
     @cached_property
     def _digests(self) -> list[str]:
-        """A hash of each row: of its values, with the names and types of what holds them."""
+        """A hash of each row: of its values, and of the names and types of its columns or arrays."""
         rows = _frame_rows(self._data) if self.kind == "DataFrame" else _array_rows(self._data)
         return [hashlib.sha256(row).hexdigest() for row in rows]
 
     def _labels(self) -> list[Any] | None:
-        """Return the class of each row; None where classes do not count, ConfigError where there are none."""
+        """Return the class of each row; None = splits ignore classes. Raise ConfigError if a row has no class."""
         name = self.stratify_by
         if name is None:
             return None
         if self.kind not in ("DataFrame", "dict"):
-            raise ConfigError(f"stratify_by: names a column of a DataFrame, or an array of a dict, given {name!r}")
+            raise ConfigError(
+                f"stratify_by: must name a column of a DataFrame or an array of a dict, but data is neither (given "
+                f"{name!r})"
+            )
         known = list(self._data)
         if name not in known:
             allowed = ", ".join(map(str, known))
@@ -165,9 +172,9 @@ class GivenData:
 
         labels = self._data[name]
         if np.ndim(labels) != 1:
-            raise ConfigError(f"stratify_by: must have one class per row; '{name}' has the shape {labels.shape}")
+            raise ConfigError(f"stratify_by: '{name}' must have one class per row (given the shape {labels.shape})")
         if pd.isna(labels).any():
-            raise ConfigError(f"stratify_by: '{name}' has rows without a class; give them one, or leave them out")
+            raise ConfigError(f"stratify_by: '{name}' has rows without a class; fill them in, or remove these rows")
         return cast("list[Any]", labels.tolist())
 
 
@@ -175,7 +182,7 @@ _HEAD = ("kind", "size", "names", "stratify_by", "digest")
 
 
 def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
-    """Return the arrays of what was given, all with a row per example; ConfigError for anything else."""
+    """Return the arrays of the data, each with one row per example; raise ConfigError for any other data."""
     kinds: dict[type, Kind] = {list: "list", tuple: "tuple", dict: "dict"}
     kind: Kind = kinds.get(type(data), "array")
     parts = (
@@ -186,10 +193,11 @@ def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
     for name, part in parts.items():
         if not isinstance(name, str):
             raise ConfigError(f"data: its names must be texts, given {name!r}")
-        # A masked array would lose its mask.
+        # Subclasses are refused: a masked array, for example, would lose its mask.
         if type(part) not in (np.ndarray, np.memmap):
             inside = f"a {kind} of {type(part).__name__}" if name else f"a {type(part).__name__}"
-            raise ConfigError(f"data: {_ALLOWED}, given {inside}{_way(part) if name or hasattr(part, 'dtype') else ''}")
+            hint = _conversion_hint(part) if name or hasattr(part, "dtype") else ""
+            raise ConfigError(f"data: {_ALLOWED}, given {inside}{hint}")
         if part.ndim == 0:
             raise ConfigError(f"data: {_ALLOWED}, given an array without rows{f' ({name})' if name else ''}")
         if part.dtype.hasobject:
@@ -203,8 +211,8 @@ def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
     return kind, list(parts.values())
 
 
-def _way(part: Any) -> str:
-    """Return how what is no array becomes one."""
+def _conversion_hint(part: Any) -> str:
+    """Return how to make an array or a DataFrame of a value; empty if unknown."""
     if hasattr(part, "to_frame"):
         return "; series.to_frame() makes a DataFrame"
     if hasattr(part, "to_numpy"):
@@ -229,25 +237,25 @@ def _frame_rows(frame: Any) -> Iterator[bytes]:
 
 
 def _refuse_lossy(frame: Any) -> None:
-    """Raise ConfigError for a DataFrame of which a file would not give back every value, type and name."""
+    """Raise ConfigError if a Parquet file would lose a value, a type or a name of the DataFrame."""
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise ConfigError(f"data: has two columns {twice!r}; give one of them another name")
-    if _comes_back(frame):
+        raise ConfigError(f"data: must have unique column names (given {twice!r} twice); rename one of the two")
+    if _survives_file(frame):
         return
-    lost = [name for name in frame.columns if not _comes_back(frame[[name]])]
+    lost = [name for name in frame.columns if not _survives_file(frame[[name]])]
     if not lost:
         raise ConfigError(
-            "data: a file does not keep the names of its columns, or its index; give texts as names, or reset_index()"
+            "data: a Parquet file would lose the column names or the index; use texts as names, or call reset_index()"
         )
     raise ConfigError(
-        f"data: a file does not keep column {lost[0]!r} ({frame[lost[0]].dtype}) as it is; a column must hold numbers, "
+        f"data: a Parquet file would change column {lost[0]!r} ({frame[lost[0]].dtype}); a column must have numbers, "
         f"texts, dates or categories, all of one type; convert it, or give a dict of arrays, or the number of examples"
     )
 
 
-def _comes_back(frame: Any) -> bool:
-    """Return whether a frame that is written is read as the same."""
+def _survives_file(frame: Any) -> bool:
+    """Return whether a frame is the same after it was written to a Parquet file and read again."""
     import pandas as pd
 
     for name in frame.columns:
@@ -258,13 +266,13 @@ def _comes_back(frame: Any) -> bool:
         _quiet(lambda: frame.to_parquet(file))
         file.seek(0)
         read = pd.read_parquet(file)
-    except Exception:  # noqa: BLE001 -- Arrow's errors for types that it has not are of many kinds
+    except Exception:  # noqa: BLE001 -- Arrow raises many kinds of exceptions for types that it lacks
         return False
     return read.index.equals(frame.index) and all(map(bytes.__eq__, _frame_rows(read), _frame_rows(frame)))
 
 
 def _quiet(write: Callable[[], object]) -> None:
-    """Write without the warnings about names that do not come back, which are refused."""
+    """Write without warnings about unusual names; `_refuse_lossy` refuses those names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write()

@@ -1,4 +1,4 @@
-"""The path of an objective or a strategy, where its module may come from, and what Python imports from there."""
+"""The path of an objective or a strategy, the origins that are allowed for its module, and the import path."""
 
 import contextlib
 import importlib.metadata
@@ -20,45 +20,49 @@ Form = Literal["task", "config", "config, trial", "trial"]
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
 
 MODULE = "objective.pkl"
-"""The file of a study that holds a function given from Python, and what stands for a module in its path."""
+"""The file of a pickled function in its study's folder; in its path, this name stands for the module."""
 GIVEN_DATA = "given_data"
-"""The folder beside that file with all rows that a search was given with its function."""
+"""The folder next to that file, with all rows that were given from Python."""
 
-# The groups of entry points by which a package declares what a configuration may name.
+# A package declares its objectives and strategies in these groups of entry points.
 GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}
 PYTHONPATH = "PYTHONPATH"
-"""The variable in which another Python finds folders to import from."""
+"""The environment variable with the folders that another Python imports from."""
 
-_OURS = ("model.objective", "hpo.objectives")
+_TOOLKIT_MODULES = ("model.objective", "hpo.objectives")
 
 
 @dataclass(frozen=True)
 class ObjectivePath:
-    """What the text of an objective says: `package.module:function`, and for plain functions what they take."""
+    """The path of an objective: `package.module:function`, and for a plain function its parameters.
 
-    module: str  # its module; `objective.pkl` for a function that was given from Python and is kept with its study
-    function: str  # its name there
-    # `f(task)`, as in `Objective`; or, written behind the name, `f(config)`, `f(config, trial)`, or `f(trial)` of
-    # Optuna's shape.
+    Attributes:
+        module: its module; `objective.pkl` for a pickled function.
+        function: its name in the module.
+        form: its parameters: "task", as in `Objective`; "config"; "config, trial"; or "trial", as in Optuna.
+    """
+
+    module: str
+    function: str
     form: Form
 
     @classmethod
     def of(cls, text: str) -> Self:
         """Read a text that the configuration accepts."""
         module, _, call = text.partition(":")
-        function, _, taken = call.partition("(")
+        function, _, parameters = call.partition("(")
         forms: dict[str, Form] = {f"{form})": form for form in get_args(Form)} | {"": "task"}
-        return cls(module, function, forms[taken])
+        return cls(module, function, forms[parameters])
 
     @property
-    def is_kept(self) -> bool:
-        """Whether no module has the function."""
+    def is_pickled(self) -> bool:
+        """Whether the function is pickled, so that no module has it."""
         return self.module == MODULE
 
     @property
     def owner(self) -> str:
-        """What has its optional functions, as a user calls it: its module, or itself where no module has it."""
-        return self.function if self.is_kept else self.module
+        """The owner of the optional functions, for messages: the module, or the function itself if it is pickled."""
+        return self.function if self.is_pickled else self.module
 
     def __str__(self) -> str:
         return f"{self.module}:{self.function}{'' if self.form == 'task' else f'({self.form})'}"
@@ -66,21 +70,29 @@ class ObjectivePath:
 
 @lru_cache(maxsize=256)
 def origin_of(path: str, import_from: str | None, what: str = "objective") -> Origin:
-    """Return where an objective or strategy comes from, without importing it; ConfigError where that is not allowed.
+    """Return where an objective or strategy comes from, without importing it.
 
-    A configuration may come from a stranger, and any function of any library would be run: so only what is meant as an
-    objective, or a strategy, is allowed. `what` is the key that names it, one of GROUPS.
+    A configuration may come from a stranger, and must not run an arbitrary function of a library. So only functions
+    that are declared as objectives or strategies are allowed, and those of the working directory.
+
+    Args:
+        path: the path of the objective or strategy.
+        import_from: the folder to import from, such as the working directory.
+        what: the configuration key that has the path, one of GROUPS.
+
+    Raises:
+        ConfigError: the origin is not allowed.
     """
     given = ObjectivePath.of(path)
     module, function = given.module, given.function
-    if given.is_kept:
+    if given.is_pickled:
         return "given from Python"
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
-        raise ConfigError(f"{what}: '{module}' is part of Python; name a module of yours")
-    # The toolkit's own folder is a working directory too.
+        raise ConfigError(f"{what}: '{module}' is part of Python; name a module of your own")
+    # The working directory may be the toolkit's own folder.
     here = import_from if import_from and not is_root(import_from) else None
-    if any(_is_within(module, ours) for ours in _OURS):
+    if any(_is_within(module, each) for each in _TOOLKIT_MODULES):
         own = _file_in(here, module) if top == "model" else None
         if own is not None:
             raise ConfigError(
@@ -90,39 +102,40 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
         return "toolkit"
     if top == "hpo" or (top == "model" and _file_in(here, top) is None):
         own = _file_in(here, top)
-        hint = f"give {own} another name" if own else "name a module of yours"
-        raise ConfigError(f"{what}: '{module}' is part of hpo and nothing to be named here; {hint}")
+        hint = f"give {own} another name" if own else "name a module of your own"
+        raise ConfigError(f"{what}: '{module}' is an internal module of hpo and not allowed here; {hint}")
     if _file_in(import_from, module) is not None:
         return "working directory"
     for declared in importlib.metadata.entry_points(group=GROUPS[what]):
         if _is_within(module, declared.module) and (not declared.attr or declared.attr == function):
             return "declared"
     if _file_in(import_from, top) is not None:
-        # A package of the user's may make its modules when it is imported.
+        # The user's package may create its modules when it is imported.
         return "working directory"
     if find_spec(top) is None:
         raise ConfigError(
-            f"{what}: cannot import '{module}': there is no module '{top}' in the working directory, and no package "
-            f"of that name; allowed is package.module:function"
+            f"{what}: cannot import '{module}': there is no module '{top}' in the working directory, and no installed "
+            f"package of that name; allowed is package.module:function"
         )
     raise ConfigError(
-        f"{what}: '{module}' is in a package that does not declare it for that; run from its own folder, "
+        f"{what}: '{module}' is in a package that does not declare it as {'an' if what[0] in 'aeiou' else 'a'} {what}; "
+        f"run from its own folder, "
         f'or declare it in its pyproject.toml: [project.entry-points."{GROUPS[what]}"] {top} = "{module}"'
     )
 
 
 def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, what: str = "objective") -> None:
-    """Raise ConfigError where another module of that name was imported."""
+    """Raise ConfigError if the imported module is another one of that name."""
     file = getattr(module, "__file__", None)
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
-            f"{what}: '{module.__name__}' is {file} here, which comes before the one in {expected}; rename yours"
+            f"{what}: '{module.__name__}' is {file} here, which hides the one in {expected}; rename yours"
         )
 
 
 def _file_in(folder: str | None, module: str) -> str | None:
-    """Return the file, or the folder, of a module in this folder, without importing anything; None where none is."""
+    """Return the file or folder of a module within this folder, without importing it; None = there is none."""
     places, spec, name = [folder] if folder else [], None, ""
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
@@ -141,24 +154,25 @@ def is_root(folder: str) -> bool:
 
 
 def path_without(folder: str) -> list[str]:
-    """Return `sys.path` without a folder, in which a user may have a `model.py` or `hpo.py`; but never without ROOT."""
-    in_the_way = None if is_root(folder) else os.path.realpath(folder)
-    kept = []
+    """Return `sys.path` without a folder, where a user may have a `model.py` or `hpo.py`. ROOT always stays."""
+    unwanted = None if is_root(folder) else os.path.realpath(folder)
+    entries = []
     for entry in sys.path:
         try:
             place = os.path.realpath(entry)
         except FileNotFoundError:
-            # A relative entry, and the working directory was deleted.
+            # The entry is relative, and the working directory was deleted.
             continue
-        if place != in_the_way:
-            kept.append(entry or place)
-    return kept
+        if place != unwanted:
+            entries.append(entry or place)
+    return entries
 
 
 def whole_path(folder: str) -> list[str]:
-    """Return `path_without` a folder, each entry as a whole path: what this process can import, for another one.
+    """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    What a relative entry stood for when a module was found there comes first: the working directory may have changed.
+    The working directory may have changed since a relative entry was used. So the folders of modules that were found
+    there come first.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]
@@ -167,7 +181,7 @@ def whole_path(folder: str) -> list[str]:
 
 
 def _root_of(module: ModuleType) -> str | None:
-    """Return the folder in which a module was found; None for one inside a package, or without a file."""
+    """Return the folder in which a module was found; None for a module inside a package, or without a file."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or "." in module.__name__:
         return None
@@ -176,8 +190,8 @@ def _root_of(module: ModuleType) -> str | None:
 
 
 @contextlib.contextmanager
-def out_of_the_way(folder: str) -> Iterator[None]:
-    """Import without this folder inside; what is imported inside may still add to the path."""
+def hide_folder(folder: str) -> Iterator[None]:
+    """Hide a folder from imports within the block. Additions to `sys.path` within the block stay."""
     before, without = sys.path[:], path_without(folder)
     sys.path[:] = without
     try:
@@ -187,15 +201,18 @@ def out_of_the_way(folder: str) -> Iterator[None]:
 
 
 def put_first(folder: str) -> None:
-    """Let what a user wrote be found before all else."""
+    """Put the user's folder first on `sys.path`."""
     sys.path[:] = [folder, *(entry for entry in sys.path if entry != folder)]
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module without the working directory on its path; what it starts has it again."""
+    """Return the command that runs a module without the working directory on `sys.path`.
+
+    Programs that the module starts have the working directory again.
+    """
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def path_variable(folder: str) -> dict[str, str]:
-    """Return the variable by which another Python finds what this one can import, without this folder."""
+    """Return PYTHONPATH for another Python, so that it can import what this one can, without this folder."""
     return {PYTHONPATH: os.pathsep.join(path_without(folder))}

@@ -1,6 +1,6 @@
-"""A function of a script or notebook, which no worker can import: kept as bytes in its study's folder.
+"""A function of a script or notebook, which no worker can import. The study's folder has it as pickled bytes.
 
-A hash of its source, and of everything that it uses of there, identifies it.
+It is identified by a hash of its source, and of everything that it uses from the script or notebook.
 """
 
 import ast
@@ -30,21 +30,21 @@ from hpo.workers.objective.source_files import digest
 
 @dataclass(frozen=True)
 class PickledFunction:
-    """A function by its value, and what identifies it."""
+    """A pickled function and its identity."""
 
-    name: str  # the function's
-    digest: str  # a hash of its source, and of what it uses of the same script or notebook
-    python: str  # `major.minor`; another version cannot read its bytecode
-    modules: Sequence[str]  # those of the working directory that it uses; workers import them
-    data: bytes  # written by cloudpickle; reading it runs code
-    rows: GivenData | None = None  # the data that the search was given with it
+    name: str  # the function's name
+    digest: str  # hash of its source, and of everything that it uses from the same script or notebook
+    python: str  # `major.minor`; another version cannot read the bytecode
+    modules: Sequence[str]  # modules of the working directory that it uses; workers import them
+    data: bytes  # written by cloudpickle; loading it runs code
+    rows: GivenData | None = None  # the data of the search, if it was given from Python
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str) -> "PickledFunction":
-        """Return the function by its value; ConfigError where it holds what cannot be sent to a worker."""
+        """Pickle a function; raise ConfigError if it uses something that cannot be sent to a worker."""
         parts = parts_of(function, name)
         if culprits := unsendable(parts):
-            why = f"it uses {culprits}; make that inside the function"
+            why = f"it uses {culprits}; create that inside the function"
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
         try:
             data = dumps(function)
@@ -54,7 +54,7 @@ class PickledFunction:
 
     @classmethod
     def read(cls, path: Path) -> "PickledFunction":
-        """Read the file, without running any of it; StudyError where it is missing or damaged."""
+        """Read the file without loading the function; raise StudyError if the file is missing or damaged."""
         try:
             line, _, data = path.read_bytes().partition(b"\n")
             head = json.loads(line)
@@ -62,31 +62,31 @@ class PickledFunction:
             return cls(**{**head, "rows": rows}, data=data)
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise StudyError(
-                f"objective: {path} cannot be read, and holds the study's function, which was given from Python and "
-                f"lies nowhere else; restore the file"
+                f"objective: {path} cannot be read; it has the only copy of the study's function, which was given from "
+                f"Python, so restore the file"
             ) from error
 
     def to_bytes(self) -> bytes:
-        """Return what `read` reads."""
+        """Return the content of the file for `read`."""
         head = {name: value for name, value in vars(self).items() if name != "data"}
         head["rows"] = None if self.rows is None else self.rows.head()
         return json.dumps(head).encode() + b"\n" + self.data
 
     def load(self) -> Callable[..., Any]:
-        """Return the function; ConfigError where this Python cannot read it."""
+        """Load the function; raise ConfigError if this Python cannot load it."""
         if self.python != _python():
             raise ConfigError(
-                f"objective: '{self.name}' was given from Python {self.python} and can be read by that alone, this is "
-                f"{_python()}"
+                f"objective: '{self.name}' must be loaded by Python {self.python}, from which it was given (this is "
+                f"Python {_python()})"
             )
         try:
             function: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301 -- trusted before
         except BaseException as error:
-            # What it uses of the user's modules is imported, and may raise anything, or exit like a script.
+            # Loading imports the user's modules, which may raise anything, or exit like a script.
             if is_interruption(error):
                 raise
             raise ConfigError(
-                f"objective: '{self.name}' cannot be read here: {type(error).__name__}: {text_of(error)}"
+                f"objective: '{self.name}' cannot be loaded here: {type(error).__name__}: {text_of(error)}"
             ) from error
         assert callable(function)
         return function
@@ -99,17 +99,17 @@ def _python() -> str:
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _COLLECTIONS = (Mapping, list, tuple, set, frozenset)
 _IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")
-# They hold functions for a class, under these names.
+# Descriptors of a class that hold functions, and the attributes that hold them.
 _HOLDERS = (property, staticmethod, classmethod, functools.cached_property, functools.partialmethod)
 _HELD = ("fget", "fset", "fdel", "__func__", "func", "args", "keywords")
-# What Python itself keeps in a class.
-_OF_PYTHON = (MemberDescriptorType, GetSetDescriptorType)
+# Descriptors that Python itself adds to a class.
+_PYTHON_DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType)
 
 Parts = list[tuple[str, Any]]
 
 
 def parts_of(function: Callable[..., Any], name: str) -> Parts:
-    """Return the function and all that it uses, recursively, each with a name; of modules nothing further."""
+    """Return the function and everything that it uses, recursively, each with a name. Modules are not searched."""
     parts, seen = Parts(), dict[int, Any]()
     waiting: Parts = [(name, function)]
     while waiting:
@@ -119,17 +119,17 @@ def parts_of(function: Callable[..., Any], name: str) -> Parts:
             continue
         seen[id(value)] = value
         inner = () if isinstance(value, _SCALARS) else _inner(name, value)
-        waiting += [*inner, *_behind(name, value)][::-1]
+        waiting += [*inner, *_definitions_of(name, value)][::-1]
     return parts
 
 
 def digest_of(parts: Parts) -> str:
-    """Return a hash of what the parts do and hold, by their names; comments and docstrings of sources do not count."""
+    """Return a hash of the parts: of their names, code and values. It ignores comments and docstrings of sources."""
     return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
 
 
 def own_modules(parts: Parts) -> set[str]:
-    """Return the modules of the working directory that the parts belong to or import."""
+    """Return the modules of the working directory that define the parts, or that the parts import."""
     named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
     for _, value in parts:
         for function in _functions(value):
@@ -138,7 +138,7 @@ def own_modules(parts: Parts) -> set[str]:
 
 
 def unsendable(parts: Parts) -> str:
-    """Return the names of the parts that cannot be sent to a worker, and of open files, whose copy would be another."""
+    """Return the names of the parts that cannot be sent to a worker. Open files are among them."""
     culprits = []
     for name, value in parts:
         is_made_of_parts = isinstance(value, (*_SCALARS, *_COLLECTIONS, *_HOLDERS)) or _has_parts(value)
@@ -147,7 +147,7 @@ def unsendable(parts: Parts) -> str:
         try:
             dumps(value)
             is_bound = isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO)
-        except Exception:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
+        except Exception:  # noqa: BLE001 -- the __reduce__ of a library may raise anything
             is_bound = True
         if is_bound:
             culprits.append(f"`{name}`, a {type(value).__name__}")
@@ -155,7 +155,7 @@ def unsendable(parts: Parts) -> str:
 
 
 def _inner(name: str, value: Any) -> Parts:
-    """Return what a value directly uses or holds."""
+    """Return the parts that a value directly uses or holds."""
     if isinstance(value, functools.partial):
         return [(name, value.func), (f"{name}.args", value.args), (f"{name}.keywords", value.keywords)]
     if inspect.ismethod(value):
@@ -173,48 +173,48 @@ def _inner(name: str, value: Any) -> Parts:
         return [*used, *((base.__name__, base) for base in value.__bases__)]
     if inspect.isfunction(value):
         return used
-    return [(type(value).__name__, type(value)), *((f"{name}.{key}", held) for key, held in vars(value).items())]
+    return [(type(value).__name__, type(value)), *((f"{name}.{key}", inner) for key, inner in vars(value).items())]
 
 
-def _behind(name: str, value: Any) -> Parts:
-    """Return what is behind a value besides `_inner`: what classes hold, what wrappers wrap, and of what kind it is."""
+def _definitions_of(name: str, value: Any) -> Parts:
+    """Return the other parts of a value: a class's attributes, a wrapper's function, and the class of an object."""
     if isinstance(value, _HOLDERS):
-        held = ((key, getattr(value, key, None)) for key in _HELD)
-        return [(f"{name}.{key}", inner) for key, inner in held if inner is not None]
+        functions = ((key, getattr(value, key, None)) for key in _HELD)
+        return [(f"{name}.{key}", inner) for key, inner in functions if inner is not None]
     if inspect.ismodule(value):
         if sys.modules.get(value.__name__) is value:
             return []
-        # Made by hand: no worker can import it.
+        # The program created this module itself, so no worker can import it.
         return [(f"{name}.{key}", inner) for key, inner in sorted(vars(value).items()) if _counts(key, inner)]
     others: Parts = []
     if (inner := wrapped(value)) is not None:
         others.append((f"{name}.__wrapped__", inner))
     if inspect.isfunction(value):
-        # The source of a wrapper is that of what it wraps.
-        return [*others, (f"{name}.__code__", value.__code__)] if others and not _is_librarys(value) else others
+        # `inspect` returns the source of the wrapped function, so the wrapper's own code is a part too.
+        return [*others, (f"{name}.__code__", value.__code__)] if others and not _is_of_library(value) else others
     if inspect.isclass(value):
         if not _has_parts(value):
             return []
-        held = ((key, value.__dict__[key]) for key in sorted(vars(value)))
-        others = [(f"{value.__name__}.{key}", inner) for key, inner in held if _counts(key, inner)]
+        attributes = ((key, value.__dict__[key]) for key in sorted(vars(value)))
+        others = [(f"{value.__name__}.{key}", inner) for key, inner in attributes if _counts(key, inner)]
         return others if type(value) is type else [*others, (type(value).__name__, type(value))]
     if not _has_parts(type(value)):
         return others
-    # A number, a tuple or an object with slots may be of a class of the script, too.
+    # The class of a number, a tuple or an object with slots may also be defined in the script.
     if not hasattr(value, "__dict__"):
         others.append((f"{name}'s slots", object.__getstate__(value)))
     return [*others, (type(value).__name__, type(value))]
 
 
-def _counts(key: str, held: Any) -> bool:
-    """Return whether what a class holds is the user's: of what has a name of Python's own, functions alone."""
-    if isinstance(held, _OF_PYTHON) or key == "_abc_impl":
+def _counts(key: str, value: Any) -> bool:
+    """Return whether an attribute of a class is the user's. Of the special names (`__x__`) only functions are."""
+    if isinstance(value, _PYTHON_DESCRIPTORS) or key == "_abc_impl":
         return False
-    return not (key.startswith("__") and key.endswith("__")) or callable(held) or isinstance(held, _HOLDERS)
+    return not (key.startswith("__") and key.endswith("__")) or callable(value) or isinstance(value, _HOLDERS)
 
 
 def _has_parts(value: Any) -> bool:
-    """Return whether a function, a class or an object of one was defined in the script or notebook."""
+    """Return whether a function, a class, or the class of an object is defined in the script or notebook."""
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)
     if isinstance(value, functools.partial) or inspect.ismethod(value):
@@ -223,31 +223,31 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a function itself, and those of a class."""
+    """Return a function itself, or the functions of a class."""
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):
         return [value]
     if not inspect.isclass(value):
         return []
-    unwrapped = (getattr(held, "__func__", getattr(held, "fget", held)) for held in vars(value).values())
+    unwrapped = (getattr(each, "__func__", getattr(each, "fget", each)) for each in vars(value).values())
     return [function for function in unwrapped if inspect.isfunction(function)]
 
 
 def _used(function: Any) -> Parts:
-    """Return the globals, the closure and the defaults of a function, by name."""
+    """Return the globals, the closure, the defaults and the attributes of a function, by name."""
     code = function.__code__
     names = sorted(_names(code, _GLOBALS) & function.__globals__.keys())
     used = [(name, function.__globals__[name]) for name in names]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # Not assigned yet.
+        with contextlib.suppress(ValueError):  # The variable is not assigned yet.
             used.append((name, cell.cell_contents))
     defaults = (function.__defaults__ or (), function.__kwdefaults__ or {})
     return [*used, (f"{function.__name__}'s defaults", defaults), (function.__name__, vars(function))]
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
-    """Return the names that these operations have in a function, and in those inside it."""
+    """Return the names in these bytecode operations of a function, and of the functions inside it."""
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -256,7 +256,7 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """Return what a part does or holds, without its own parts."""
+    """Return a text of a part's code or value, without the parts inside it."""
     if isinstance(value, _SCALARS):
         return repr(value)
     if isinstance(value, Mapping):
@@ -274,9 +274,9 @@ def _text(value: Any) -> str:
     import joblib
 
     try:
-        # Of the numbers, whatever the order of sets is in this process.
+        # Unlike pickled bytes, this hash does not depend on the order of sets.
         return str(joblib.hash(value))
-    except Exception:  # noqa: BLE001 -- as above
+    except Exception:  # noqa: BLE001 -- the __reduce__ of a library may raise anything
         has_others = wrapped(value) is not None or _has_parts(type(value))
         return type(value).__name__ if has_others else hashlib.sha256(dumps(value)).hexdigest()
 
@@ -299,14 +299,14 @@ def _module_of(value: Any) -> str | None:
     return getattr(owner, "__module__", None)
 
 
-def _is_librarys(function: Any) -> bool:
-    """Return whether a function is in the code of a library, whose version is noted, or of Python."""
+def _is_of_library(function: Any) -> bool:
+    """Return whether a function is part of Python or of an installed library. The study notes their versions."""
     top = function.__globals__.get("__name__", "").partition(".")[0]
     return top in sys.stdlib_module_names or "site-packages" in Path(function.__code__.co_filename).parts
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a module is a file of the working directory, and no installed package."""
+    """Return whether a module is a file of the working directory, and not part of an installed package."""
     if name == "__main__":
         return False
     here = Path.cwd()

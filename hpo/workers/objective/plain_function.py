@@ -1,4 +1,4 @@
-"""A plain function as an objective: `f(config)` or `f(config, trial)`, in place of a generator of its curve."""
+"""A plain function as an objective: `f(config)`, `f(config, trial)` or `f(trial)`."""
 
 import asyncio
 import contextvars
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
-from greenlet import error as SwitchError  # noqa: N812 -- greenlet's name says nothing here
+from greenlet import error as SwitchError  # noqa: N812 -- greenlet's own name is too general
 
 from hpo.config.keys import flatten
 from hpo.trials import reported_values
@@ -22,30 +22,30 @@ TaskDict = Mapping[str, Any]
 
 
 class TrainingStopped(GreenletExit):
-    """Raised by `RunningTrial.report` where the search ends a training that fell behind; what it returns is ignored.
+    """Raised by `RunningTrial.report` when the search stops a training; the training's result is then ignored.
 
-    No `Exception`, so that a training that handles its own errors ends all the same.
+    It is no `Exception`, so that a training that handles its own errors ends too.
     """
 
 
 class RunningTrial:
-    """The trial that a plain function trains: what it is told, and `report` for its learning curve.
+    """The trial that a plain function trains: its settings, and `report` for its learning curve.
 
     Attributes:
-        number, fold, repeat: which training it is, each from 0.
-        seed: for all randomness of the training.
-        threads: how many it may use.
-        train, validation, test: indices of examples; None where the objective brings its own data. Arrays of whole
-            numbers where `hpo.search` was given `data`.
-        data_dir: what the objective's `prepare_data` wrote; None without it.
-        metrics: the names of the study's metrics, the leading one first.
-        checkpoint_dir: where to keep the trained model, a folder to be made. It is kept of the `study.checkpoints` best
-            trials; None where none is kept, as with several folds.
-        resume_dir: where to keep the training's state, and to look for one to continue; None where none is kept.
-        amount: how far to train, counted from the start, such as epochs; None = to the end.
-        max_amount: how far the search trains at most; None where every training is a full one.
-        trained: how far it is trained already; see `resume_dir`.
-        mlflow_run_id: the run in MLflow that the training logs to by itself; None where it has none.
+        number, fold, repeat: the numbers of the trial, of its fold and of its repeat, each from 0.
+        seed: seed for all randomness of the training.
+        threads: number of threads that the training may use.
+        train, validation, test: indices of examples; None if the objective loads its own data. They are integer arrays
+            if `hpo.search` got `data`.
+        data_dir: folder that the objective's `prepare_data` wrote; None without that function.
+        metrics: names of the study's metrics, the leading one first.
+        checkpoint_dir: folder to create and save the trained model in. The study keeps the models of the
+            `study.checkpoints` best trials. None = no model is kept, as with several folds.
+        resume_dir: folder to save the training's state in, and to continue from; None = no state is kept.
+        amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
+        max_amount: largest amount in the search; None = all trainings are full.
+        trained: amount that is already trained; see `resume_dir`.
+        mlflow_run_id: id of the MLflow run that the training logs to by itself; None = it has none.
     """
 
     def __init__(self, task: TaskDict, rows: GivenData | None = None) -> None:
@@ -75,14 +75,14 @@ class RunningTrial:
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`.
 
-        `report(0.3, 5)`, or `report(value=0.3, step=5)`, is the study's metric at epoch 5; a `step` is the epoch where
-        none is given. Epochs rise, and are named in all reports or in none; without them reports are counted on from
-        `trained`. Where the first is 0, the last of a full training is one below the amount.
-        `more=False` says that the training ends here, which saves other trainings a wait.
+        `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. Without an epoch, `step`
+        is the epoch. Epochs must rise, and must be in all reports or in none; without them, reports are counted from
+        `trained`. If the first epoch is 0, the last of a full training is the amount minus 1. `more=False` says that
+        the training ends here, which saves other trainings a wait.
 
         Raises:
-            TrainingStopped: the search ends the training.
-            RuntimeError: in another thread than the function's, or after its end.
+            TrainingStopped: the search stops the training.
+            RuntimeError: the call is in another thread than the function's, or after its end.
         """
         if self._is_stopped:
             raise TrainingStopped
@@ -93,16 +93,16 @@ class RunningTrial:
     __call__ = report
 
     def note(self, name: str, value: float | str) -> None:
-        """Keep a number or a text with the trial, such as `note("checkpoint", path)`; the last value of a name stays.
+        """Store a number or a text with the trial, such as `note("checkpoint", path)`.
 
-        It is a column of `study.trials`, and in report.json, `hpo show --trial` and MLflow; a text has 1,000 characters
-        at most. With several folds the mean of numbers is shown.
+        A later note replaces one of the same name. Notes are columns of `study.trials`, and are in report.json,
+        `hpo show --trial` and MLflow. A text is cut to 1,000 characters. With several folds, numbers are averaged.
 
         Raises:
-            TypeError: it is neither a finite number nor a text.
+            TypeError: the value is neither a finite number nor a text.
         """
         if not isinstance(value, str) and reported_values.number(value) is None:
-            raise TypeError(f"note() takes a finite number or a text, given {name}={value!r:.200}")
+            raise TypeError(f"note() takes a finite number or a text (given {name}={value!r:.200})")
         if self._reader is None:
             raise RuntimeError("note() was called after the end of the training; call it while the function runs")
         self._send({"note": {str(name): value}})
@@ -111,8 +111,8 @@ class RunningTrial:
     def dir(self) -> Path:
         """A new folder for files of the training, such as plots and predictions.
 
-        The study keeps it in its own folder, from any node, up to `study.trial_files_bytes`. In trainings that are not
-        the search's, such as those of `hpo compare`, it is temporary.
+        The study stores these files in its own folder, from any node, up to `study.trial_files_bytes`. In trainings
+        outside a study, such as those of `hpo compare`, the folder is temporary.
         """
         if self._files_dir is None:
             temporary = tempfile.mkdtemp(prefix="hpo-files-")
@@ -123,17 +123,17 @@ class RunningTrial:
 
     @functools.cached_property
     def data(self) -> Any:
-        """The rows that `hpo.search` was given as `data`, in the same form, which `train` and `validation` index.
+        """The rows of `hpo.search(..., data=...)`, in the same form; `train` and `validation` are indices into them.
 
-        Of a search they are the rows outside of the test part; on the test part all. A copy of this training's own;
-        None without rows.
+        In a search these are the rows outside the test part; in `hpo test`, all rows. Each training gets its own copy.
+        None = there are no rows.
         """
         if self._rows is None or not self._rows.has_rows or self.data_dir is None:
             return None
         return self._rows.read(self.data_dir)
 
     def warn(self, text: str) -> None:
-        """Show people a warning, once."""
+        """Show a warning to the user, once."""
         if self._reader is not None:
             self._send({"warning": text})
 
@@ -145,17 +145,17 @@ class RunningTrial:
             raise RuntimeError("report() must be called in the thread in which the function was called") from error
 
     def run(self, call: Callable[[], Any]) -> Generator[Mapping[str, Any], None, Any]:
-        """Yield what `call` reports, and return what it returns; closed, it is stopped at its last report.
+        """Run `call`; yield its reports and return its result. Closing the generator stops it at its last report.
 
-        The function runs in a coroutine of this thread, so that its libraries find the thread they expect.
+        The function runs in a coroutine of this thread, because some libraries must stay in one thread.
         """
         training = greenlet(call)
         training.gr_context = contextvars.copy_context()
         try:
-            step = self._go_on(training)
+            step = self._continue(training)
             while not training.dead:
                 yield step
-                step = self._go_on(training)
+                step = self._continue(training)
             return step
         finally:
             if not training.dead:
@@ -164,7 +164,7 @@ class RunningTrial:
                 training.throw(TrainingStopped)
             self._reader = None
 
-    def _go_on(self, training: greenlet) -> Any:
+    def _continue(self, training: greenlet) -> Any:
         self._reader = training.parent = getcurrent()
         return training.switch()
 
@@ -173,18 +173,18 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
     """Return a point of a learning curve from the arguments of `RunningTrial.report`.
 
     Raises:
-        TypeError: it is neither a number nor numbers by name, or the step is no number.
+        TypeError: the point is neither a number nor numbers by name, or the step is no number.
     """
     if point is None and numbers.keys() == {"value", "step"}:
         point, step, numbers = numbers["value"], numbers["step"], {}
     if isinstance(point, float) or reported_values.number(point) is not None:
         point = {metric: point}
     if not isinstance(point, Mapping | None):
-        raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r:.200}")
+        raise TypeError(f"report() takes numbers by name, such as report(loss=0.2) (given {point!r:.200})")
     given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
     if given.get("step") is not None and reported_values.number(given["step"]) is None:
         raise TypeError(
-            f"report() takes a number as the step, such as report(0.2, step=3), given {given['step']!r:.200}"
+            f"report() takes a number as the step, such as report(0.2, step=3) (given {given['step']!r:.200})"
         )
     if "epoch" not in given and reported_values.number(given.get("step")) is not None:
         given = {"epoch": given.pop("step"), **given}
@@ -192,11 +192,11 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
 
 
 class SuggestingTrial(RunningTrial):
-    """A trial whose `suggest_...` return the values of the point, whatever order they are asked in.
+    """A trial as in Optuna. Its `suggest_...` methods return the values of the point, in any order of calls.
 
     Attributes:
         params: the values by name.
-        user_attrs: what `set_user_attr` was given; numbers are results beside the score, texts are notes.
+        user_attrs: the values of `set_user_attr`; numbers are results next to the score, texts are notes.
     """
 
     def __init__(self, task: TaskDict, rows: GivenData | None = None) -> None:
@@ -207,41 +207,41 @@ class SuggestingTrial(RunningTrial):
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        """Return the point's value; ValueError where it has none, or none in this range."""
-        del step, log  # They have decided the point.
+        """Return the point's value; raise ValueError if it has none, or none in this range."""
+        del step, log  # They are part of the space, which decided the point.
         return float(self._within(name, low, high))
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """Return the point's value; ValueError as above."""
+        """Return the point's value; raise ValueError if it has none, or none in this range."""
         del step, log
         return int(self._within(name, low, high))
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
-        """Return the point's value; ValueError as above."""
+        """Return the point's value; raise ValueError if it has none, or none of these choices."""
         value = self._value(name)
         for choice in choices:
-            # The configuration has a list in place of a tuple.
+            # A configuration has lists instead of tuples.
             plain = list(choice) if isinstance(choice, tuple) else choice
             if plain == value and type(plain) is type(value):
                 return choice
-        raise ValueError(f"'{name}' is {value!r} in the space, and none of the suggested {list(choices)!r}")
+        raise ValueError(f"'{name}' must be one of the suggested {list(choices)!r} (given {value!r} by the space)")
 
     suggest_uniform = suggest_loguniform = suggest_float
 
     def should_prune(self) -> bool:
-        """Return False: where a rule stops a training, `report` does not return."""
+        """Return False. If a rule stops the training, `report` raises TrainingStopped."""
         return False
 
     def set_user_attr(self, key: str, value: Any) -> None:
-        """Keep a number as a result beside the score, a text as a note; anything else is not kept, with a warning."""
+        """Store a number as a result next to the score, or a text as a note; warn about any other value."""
         self.user_attrs[key] = value
         if isinstance(value, str):
             self.note(key, value)
         elif reported_values.number(value) is None:
-            self.warn(f"set_user_attr: '{key}' is not kept: neither a finite number nor a text")
+            self.warn(f"set_user_attr: '{key}' is ignored: neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return what the function returned, with the numbers of `set_user_attr`."""
+        """Return the function's result, with the numbers of `set_user_attr`."""
         numbers = reported_values.numbers(self.user_attrs)
         if reported_values.number(returned) is None or not numbers:
             return returned
@@ -250,20 +250,25 @@ class SuggestingTrial(RunningTrial):
     def _within(self, name: str, low: float, high: float) -> Any:
         value = self._value(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise ValueError(f"'{name}' is {value!r} in the space, and not between the suggested {low!r} and {high!r}")
+            raise ValueError(
+                f"'{name}' must be between the suggested {low!r} and {high!r} (given {value!r} by the space)"
+            )
         return value
 
     def _value(self, name: str) -> Any:
         if name not in self.params:
             known = ", ".join(self.params)
-            raise ValueError(f"'{name}' was suggested by the trial alone, and is not in its space, which has {known}")
+            raise ValueError(f"'{name}' must be in the space to be suggested; the space has {known}")
         return self.params[name]
 
 
 def as_run_fold(function: Callable[..., Any], form: str, rows: GivenData | None = None) -> Callable[[TaskDict], Any]:
-    """Return a function of a form in `ObjectivePath`, other than "task", as one that takes a task.
+    """Return a plain function as a function of a task.
 
-    `rows` are the data that the search was given with the function.
+    Args:
+        function: the plain function.
+        form: its form in `ObjectivePath`, other than "task".
+        rows: the data of the search, if it was given from Python.
     """
 
     def run_fold(task: TaskDict) -> Any:
@@ -279,10 +284,10 @@ def as_run_fold(function: Callable[..., Any], form: str, rows: GivenData | None 
 
 
 def await_result(returned: Any) -> Any:
-    """Return what a function returned, after it was run where it is a coroutine."""
+    """Return the result of a function; if that is a coroutine, run it and return its result."""
     if not inspect.iscoroutine(returned):
         return returned
-    # A notebook's own loop runs already, in this thread.
+    # A notebook already runs an event loop in this thread.
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     try:

@@ -1,4 +1,4 @@
-"""Contains a user's code: what it changes of the whole process is put back, and a fork that returns ends."""
+"""Isolates a user's code: restores the process state that it changes, and ends its forks."""
 
 import contextlib
 import decimal
@@ -21,19 +21,19 @@ import numpy as np
 from hpo.config.secrets import Secrets, excerpt
 from hpo.errors import MachineError
 
-# By which a program is ended.
+# Signals that end a program.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Each sends a signal that ends a program which does not take it.
+# Each timer sends a signal that ends a program without a handler.
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-# What reads each setting of torch, and what sets it.
-_OF_TORCH = (
+# Settings of torch: the getter and the setter of each.
+_TORCH_SETTINGS = (
     ("get_default_dtype", "set_default_dtype"),
     ("get_num_threads", "set_num_threads"),
     ("is_grad_enabled", "set_grad_enabled"),
     ("get_deterministic_debug_mode", "set_deterministic_debug_mode"),
 )
-# The same of Python and NumPy.
-_OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
+# Settings of Python and NumPy: the getter and the setter of each.
+_PYTHON_SETTINGS: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
     (np.geterr, lambda before: np.seterr(**before)),
     (np.get_printoptions, lambda before: np.set_printoptions(**before)),
     (gc.isenabled, lambda before: gc.enable() if before else gc.disable()),
@@ -44,10 +44,14 @@ _OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
 
 
 class Isolation:
-    """Keeps a user's working directory, umask, handlers and alarms separate from ours; hides `secrets` in errors.
+    """Separates a user's working directory, umask, signal handlers and alarms from ours.
 
-    A signal of which we take no notice, as of SIGTERM in a training process, is left to the code between its steps too.
-    An alarm stands still between the steps. Where a program that calls us has set one, that goes on, and is put back.
+    If we have no handler for a signal, such as SIGTERM in a training process, the code's handler stays active between
+    its steps. An alarm of the code is paused between the steps. An alarm of a program that calls us is restored with
+    its remaining time.
+
+    Attributes:
+        secrets: values to redact in errors, by name.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -56,8 +60,8 @@ class Isolation:
         try:
             self._outside = self._inside = Path.cwd()
         except FileNotFoundError as error:
-            raise MachineError("working directory: it was deleted; make it again, or change to another") from error
-        # It cannot be read otherwise.
+            raise MachineError("working directory: it was deleted; create it again, or change to another") from error
+        # Only setting a umask returns the current one.
         self._umask = os.umask(0o077)
         os.umask(self._umask)
         self._handlers: dict[int, Any] = {}
@@ -65,8 +69,8 @@ class Isolation:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Change to what the code had when it last left, and afterwards back."""
-        umask, takers = os.umask(self._umask), _handlers()
+        """Restore the code's state within the block, and ours afterwards."""
+        umask, handlers = os.umask(self._umask), _handlers()
         timers, entered = {timer: signal.getitimer(timer) for timer in _TIMERS}, time.monotonic()
         try:
             for timer, (seconds, interval) in self._timers.items():
@@ -77,22 +81,21 @@ class Isolation:
             yield
         finally:
             if os.getpid() != self._process:
-                # The code forked: only the original process may report results.
-                self._leave(sys.exception())
+                # This process is a fork of the code. Only the original process may report results.
+                self._end_fork(sys.exception())
             self._stop_timers(timers, time.monotonic() - entered)
             try:
                 self._inside = Path.cwd()
             except FileNotFoundError:
-                # It was deleted.
                 self._inside = self._outside
             os.chdir(self._outside)
             self._umask = os.umask(umask)
-            self._handlers = {number: taker for number, taker in _handlers().items() if taker is not takers[number]}
-            # Last, because a handler of ours may raise.
-            _set_handlers({number: takers[number] for number in self._handlers if callable(takers[number])})
+            self._handlers = {number: own for number, own in _handlers().items() if own is not handlers[number]}
+            # This comes last, because one of our handlers may raise.
+            _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Stop the code's timers, and put back what was set so many seconds before."""
+        """Stop the code's timers, and restore the timers from `seconds` ago with their remaining time."""
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:
@@ -101,8 +104,8 @@ class Isolation:
             elif timer == signal.ITIMER_REAL and left > seconds:
                 signal.setitimer(timer, left - seconds, interval)
 
-    def _leave(self, error: BaseException | None) -> None:
-        """End a process that the user's code has forked, as Python would, but without the clean-up of its parent."""
+    def _end_fork(self, error: BaseException | None) -> None:
+        """End a process that the user's code has forked, as Python would, but without the parent's clean-up."""
         code = 0
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -116,14 +119,14 @@ class Isolation:
 
 @contextlib.contextmanager
 def isolated_state(seed: int) -> Iterator[None]:
-    """Seed the global random numbers of Python, NumPy and torch; put back afterwards what was changed of the rest.
+    """Seed the global random numbers of Python, NumPy and torch; restore changed global settings afterwards.
 
-    What the user's modules set when they are imported stays, and torch takes part if they have imported it before.
+    Settings that the user's modules change at import stay. Torch counts only if it has been imported before.
     """
     torch = sys.modules.get("torch")
-    variables, filters, takers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
-    of_torch = [(getattr(torch, read), getattr(torch, put_back)) for read, put_back in _OF_TORCH if torch is not None]
-    settings = [(read, put_back, read()) for read, put_back in (*_OF_PYTHON, *of_torch)]
+    variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
+    of_torch = [(getattr(torch, get), getattr(torch, put)) for get, put in _TORCH_SETTINGS if torch is not None]
+    settings = [(get, put, get()) for get, put in (*_PYTHON_SETTINGS, *of_torch)]
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if torch is not None:
@@ -139,22 +142,22 @@ def isolated_state(seed: int) -> Iterator[None]:
             time.tzset()
         if warnings.filters != filters:
             warnings.filters = filters
-        for read, put_back, before in settings:
-            if read() != before:
-                put_back(before)
-        # Last, because a handler of ours may raise.
-        _set_handlers(takers)
+        for get, put, before in settings:
+            if get() != before:
+                put(before)
+        # This comes last, because one of our handlers may raise.
+        _set_handlers(handlers)
 
 
 def _handlers() -> dict[int, Any]:
-    """Return what takes each of the signals that end a program; empty outside of the main thread, which sets it."""
+    """Return the handlers of the signals that end a program; empty outside the main thread, which sets them."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.getsignal(number) for number in _SIGNALS}
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Set what `_handlers` returned, where it is another now; one that was not set by Python (None) cannot be."""
-    for number, now in _handlers().items() if wanted else ():
-        if (taker := wanted.get(number)) is not None and taker is not now:
-            signal.signal(number, taker)
+    """Set handlers that `_handlers` returned, if they have changed. None = a handler not set by Python: left alone."""
+    for number, current in _handlers().items() if wanted else ():
+        if (handler := wanted.get(number)) is not None and handler is not current:
+            signal.signal(number, handler)

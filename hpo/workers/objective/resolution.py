@@ -1,4 +1,4 @@
-"""Finds an objective by its path, with its optional functions, and turns their errors into one line."""
+"""Finds an objective and its optional functions by the path, and turns errors into one line."""
 
 import importlib
 import inspect
@@ -20,7 +20,7 @@ from hpo.workers.objective.objective import (
     guard,
     guard_task,
 )
-from hpo.workers.objective.path import Form, ObjectivePath, Origin, origin_of, out_of_the_way, put_first, refuse_another
+from hpo.workers.objective.path import Form, ObjectivePath, Origin, hide_folder, origin_of, put_first, refuse_another
 from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.plain_function import as_run_fold
 from hpo.workers.objective.process_state import Isolation
@@ -29,10 +29,16 @@ from hpo.workers.objective.process_state import Isolation
 def resolve(
     path: str, import_from: str | None = None, secrets: Secrets | None = None, pickled: PickledFunction | None = None
 ) -> Objective:
-    """Return the objective of a path (see `ObjectivePath`) with its functions; `kept` is a function given from Python.
+    """Return the objective of a path, with its optional functions.
 
-    It is imported from `import_from`, such as the working directory, besides installed packages. `secrets` open
-    configurations, besides the environment. ConfigError where there is no such function, or as `origin_of` says.
+    Args:
+        path: see `ObjectivePath`.
+        import_from: the folder to import from, in addition to installed packages.
+        secrets: values of redacted secrets, in addition to the environment.
+        pickled: a pickled function; None = the path names a module.
+
+    Raises:
+        ConfigError: there is no such function, or `origin_of` does not allow it.
     """
     values, given = secrets or {}, ObjectivePath.of(path)
     function, module = find_function(path, import_from, values, pickled)
@@ -72,41 +78,43 @@ def resolve(
 
 
 def with_form(text: str, searched: Collection[str] = ()) -> str:
-    """Return the path of an objective that a user gives, with what it is called with: what is typed, else `form_of`.
+    """Add the form to the path of an objective that a user has typed without one; see `form_of`.
 
-    `searched` are the names at the top of the space. A frozen configuration has it already, and is not given here.
+    Args:
+        text: the path that the user has typed.
+        searched: the names at the top of the space.
     """
     given, here = given_path(text), str(Path.cwd())
-    if text.endswith(")") or given.is_kept or origin_of(text, here) == "toolkit":
+    if text.endswith(")") or given.is_pickled or origin_of(text, here) == "toolkit":
         return text
     return str(replace(given, form=form_of(find_function(text, here)[0], searched)))
 
 
 def given_path(text: str) -> ObjectivePath:
-    """Read the path of an objective that a user gives; ConfigError for any other text."""
+    """Read the path of an objective that a user has typed; raise ConfigError for any other text."""
     try:
         return ObjectivePath.of(objective_text(text))
     except ValueError as error:
-        raise ConfigError(f"objective: {error}, given {text!r}") from error
+        raise ConfigError(f"objective: {error} (given {text!r})") from error
 
 
 def find_function(
     path: str, import_from: str | None, secrets: Secrets | None = None, pickled: PickledFunction | None = None
 ) -> tuple[Callable[..., Any], ModuleType | None]:
-    """Return the function of a path, and the module that has it; arguments and errors as of `resolve`."""
+    """Return the function of a path and its module; see `resolve` for arguments and errors."""
     given, module = ObjectivePath.of(path), None
-    if not given.is_kept:
+    if not given.is_pickled:
         module = import_named("objective", path, given.module, import_from, secrets)
         function = getattr(module, given.function, None)
         if not callable(function):
             raise ConfigError(f"objective: module '{given.module}' has no function '{given.function}'")
     elif pickled is None:
         raise ConfigError(
-            f"objective: '{given.function}' was given from Python and is kept in the folder of its study alone; start "
-            f"a study of it from Python, or put it into a module of its own and name that"
+            f"objective: '{given.function}' was given from Python and is stored only in its study's folder; start a "
+            f"study of it from Python, or put it into a module and name that"
         )
     else:
-        # What it uses of modules in the working directory is imported from there.
+        # The function may import modules from the working directory.
         if import_from:
             put_first(import_from)
         function = pickled.load()
@@ -121,7 +129,18 @@ def find_function(
 def import_named(
     what: str, path: str, name: str, import_from: str | None, secrets: Secrets | None = None
 ) -> ModuleType:
-    """Import the module of the path that a configuration gives at the key `what`; ConfigError whatever that raises."""
+    """Import the module of an objective or strategy.
+
+    Args:
+        what: the configuration key that has the path.
+        path: the path.
+        name: the name of the module.
+        import_from: the folder to import from, in addition to installed packages.
+        secrets: values to redact in errors.
+
+    Raises:
+        ConfigError: the import raised any exception.
+    """
     origin, secrets = origin_of(path, import_from, what), secrets or {}
     try:
         with Isolation(secrets).enter():
@@ -139,15 +158,15 @@ def import_named(
 
 
 def _imported(what: str, name: str, origin: Origin, import_from: str | None) -> ModuleType:
-    """Import a module of the toolkit or a package without the working directory in the way, a user's with it first."""
+    """Import a module: for the toolkit and packages with the working directory hidden, for a user's with it first."""
     top = name.partition(".")[0]
     if top in sys.modules:
         refuse_another(sys.modules[top], origin, import_from, what)
     if origin != "working directory":
-        with out_of_the_way(import_from or str(Path.cwd())):
+        with hide_folder(import_from or str(Path.cwd())):
             module = importlib.import_module(name if origin == "toolkit" else top)
         if origin == "toolkit":
-            # Neither it nor the libraries that it imports later are searched for in the working directory.
+            # Later imports of the toolkit must not search the working directory either.
             return module
     if import_from:
         put_first(import_from)
@@ -158,15 +177,20 @@ SUGGESTS = ("suggest_float", "suggest_int", "suggest_categorical", "suggest_unif
 
 
 def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> Form:
-    """Return how a function is called: f(task), f(config), f(config, trial), or f(trial) of Optuna's shape.
+    """Return how a function is called: f(task), f(config), f(config, trial), or f(trial) as in Optuna.
 
-    `searched` are the names at the top of the space, beside which f(trial) is of that shape if it suggests; None = no
-    space is given. ConfigError for a function that cannot be called in any of these ways.
+    Args:
+        function: the function.
+        searched: the names at the top of the space; None = there is no space. With a space, f(trial) is as in Optuna
+            only if it calls `suggest_...`.
+
+    Raises:
+        ConfigError: the function cannot be called in any of these ways.
     """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        # A function that is written in C may have none.
+        # A function written in C may have no signature.
         return "config"
     parameters = signature.parameters.values()
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -174,7 +198,7 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
     named = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     has_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     given = f"{name_of(function)}{signature}"
-    must = f"objective: must be called as f(config), f(config, trial), f(trial) or f(task), given {given}"
+    must = f"objective: must be f(config), f(config, trial), f(trial) or f(task) (given {given})"
     if named or len(needed) > 2 or (len(needed) == 2 and "task" in needed) or (not places and not has_any):
         raise ConfigError(must)
     if needed == ["task"]:
@@ -183,15 +207,18 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
     if needed == ["trial"] and (suggests or searched is None):
         return "trial"
     if suggests and searched is None:
-        raise ConfigError(f"objective: suggests what is searched, and takes '{needed[0]}'; call it 'trial'")
+        raise ConfigError(
+            f"objective: a function that suggests its values must have the parameter 'trial' (given '{needed[0]}'); "
+            f"rename it"
+        )
     if taken := [each for each in needed if each in (searched or ()) and each not in ("config", "trial")]:
-        raise ConfigError(f"{must}; what is searched comes in config: config['{taken[0]}']")
+        raise ConfigError(f"{must}; read searched values from config: config['{taken[0]}']")
     takes_trial = len(needed) == 2 or (len(places) > 1 and places[1].name in ("trial", "report"))
     return "config, trial" if takes_trial else "config"
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return what a function is called, also where it is in a partial or has no name."""
+    """Return the name of a function, of the function in a partial, or of an object's class."""
     name = getattr(getattr(function, "func", function), "__name__", type(function).__name__)
     return name if name.isidentifier() else "objective"
 
@@ -203,7 +230,7 @@ def function_of(objective: Any) -> Any:
 
 
 def _suggests(code: CodeType | None) -> bool:
-    """Return whether a function names a suggestion, or one inside of it."""
+    """Return whether a function, or one inside it, calls a `suggest_...` method."""
     if code is None:
         return False
     inner = (each for each in code.co_consts if isinstance(each, CodeType))

@@ -1,4 +1,4 @@
-"""The source files of a user's code, found without importing any, and whether one has changed since a search began."""
+"""The source files of a user's code, found without importing them, and their changes since the start of a search."""
 
 import ast
 import functools
@@ -12,27 +12,28 @@ from hpo.errors import MachineError
 from hpo.package import ROOT
 
 _DIGITS = 16
-# Follows the name of a file that a training runs or reads, and does not import.
+# Suffix of the names of files that a training runs or reads, but does not import.
 RUN = " (run)"
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
-    """Return the source files of a module, and those that they import from the same folder, by their paths below it.
+    """Return the source files of a module, and the files that they import from the same folder, by relative path.
 
-    They are all of its package, or a single module; none of the toolkit; of an installed package only its own.
+    A module of a package stands for the whole package. Files of the toolkit are left out. For an installed package only
+    its own files count.
     """
     top, file = _place_of(module.partition(".")[0]), _place_of(module)
     if top.name == "__init__.py":
         root, files = top.parent.parent, set(sources(top.parent))
     else:
-        # A single module, or one in a package without an __init__.py, which imports from the same root.
+        # A single module, or one in a package without an __init__.py; both import from this root.
         root = file.parents[module.count(".")]
         files = _with_imports([file], root)
     return {path.relative_to(root).as_posix(): path for path in _with_own_imports(files, root)}
 
 
 def _place_of(module: str) -> Path:
-    """Return the file of a module: where it was imported from, or where the working directory has it."""
+    """Return the file of a module: the imported file, or else the file in the working directory."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is not None:
         return Path(file)
@@ -42,35 +43,35 @@ def _place_of(module: str) -> Path:
 
 
 def sources(place: Path) -> Iterator[Path]:
-    """Yield all source files below a folder, without the dangling links that editors leave."""
+    """Yield all source files below a folder. Editors leave dangling links, which are skipped."""
     return (path for path in place.rglob("*.py") if path.is_file())
 
 
 def _with_own_imports(files: Iterable[Path], root: Path) -> set[Path]:
-    """Return files with what they import from the folder `root`, which is not the toolkit's; of a library nothing."""
+    """Return files with their imports from the folder `root`, except imports of the toolkit or of libraries."""
     if "site-packages" in root.parts:
         return {*files}
-    return _with_imports(files, root, apart=(ROOT / "hpo", ROOT / "model"))
+    return _with_imports(files, root, excluded=(ROOT / "hpo", ROOT / "model"))
 
 
-def _with_imports(files: Iterable[Path], root: Path, apart: Sequence[Path] = ()) -> set[Path]:
-    """Return files, and those that they import from the folder `root`, recursively; none below the folders `apart`."""
-    left, seen, places = list(files), set[Path](), set[Path]()
+def _with_imports(files: Iterable[Path], root: Path, excluded: Sequence[Path] = ()) -> set[Path]:
+    """Return files with their imports from the folder `root`, recursively; none from the folders `excluded`."""
+    left, found, places = list(files), set[Path](), set[Path]()
     while left:
         path = left.pop()
-        if path in seen or not path.is_file() or any(path.is_relative_to(folder) for folder in apart):
+        if path in found or not path.is_file() or any(path.is_relative_to(folder) for folder in excluded):
             continue
-        seen.add(path)
-        new = _imported(path, root) - places - {*apart}
+        found.add(path)
+        new = _imported(path, root) - places - {*excluded}
         places |= new
         left += [place.with_name(f"{place.name}.py") for place in new]
         if "site-packages" not in root.parts:
             left += [inner for place in new if place.is_dir() for inner in sources(place)]
-    return seen
+    return found
 
 
 def _imported(path: Path, root: Path) -> set[Path]:
-    """Return the paths of a file's imports below `root`; none where it cannot be parsed."""
+    """Return the paths of a file's imports below `root`; empty if it cannot be parsed."""
     places: set[Path] = set()
     for level, name in _imports(path.read_bytes()):
         base = path.parents[level - 1] if 0 < level <= len(path.parents) else root
@@ -78,10 +79,10 @@ def _imported(path: Path, root: Path) -> set[Path]:
     return {place for place in places if place.is_relative_to(root)}
 
 
-# A process opens several studies, and to parse a file takes milliseconds.
+# A process opens several studies, and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=1024)
 def _imports(source: bytes) -> Sequence[tuple[int, str]]:
-    """Return the names that a source imports, each with its level: 0, or how many folders up, counted from 1."""
+    """Return the names that a source imports, each with its level: 0 = absolute, 1 = the file's own folder."""
     found: list[tuple[int, str]] = []
     for node in ast.walk(parsed(source) or ast.Module([], [])):
         if isinstance(node, ast.Import):
@@ -93,13 +94,13 @@ def _imports(source: bytes) -> Sequence[tuple[int, str]]:
 
 
 def imports_module(files: Iterable[Path], name: str) -> bool:
-    """Return whether one of these files imports a module of this name, or from it."""
+    """Return whether one of these files imports a module, or a name from it."""
     imported = (each for file in files if file.is_file() for each in _imports(file.read_bytes()))
     return any(level == 0 and each.partition(".")[0] == name for level, each in imported)
 
 
 def parsed(source: bytes) -> ast.Module | None:
-    """Return a source's syntax tree; None where it cannot be parsed."""
+    """Return a source's syntax tree; None = it cannot be parsed."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -107,14 +108,14 @@ def parsed(source: bytes) -> ast.Module | None:
 
 
 def digests_of(module: str) -> dict[str, str]:
-    """Return a hash of each source file of a user's module, by its path; docstrings and comments do not count."""
+    """Return a hash of each source file of a user's module, by path. It ignores docstrings and comments."""
     return {name: _digest_of(path.read_bytes()) for name, path in sorted(files_with_imports(module).items())}
 
 
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
-    """Return a hash of each of these files, by its path from the folder and `RUN`, and of what those of Python import.
+    """Return a hash of each of these files, and of the files that Python files import, by path with the suffix `RUN`.
 
-    That is found in the file's own folder, in `folder` and on PYTHONPATH.
+    Paths are relative to `folder`. Imports are searched in the file's own folder, in `folder` and on PYTHONPATH.
     """
     entries = [folder / entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     paths = {name: folder / name for name in names}
@@ -136,7 +137,7 @@ def digest(text: str) -> str:
 
 
 def without_docstrings(tree: ast.Module) -> ast.Module:
-    """Return the tree, which is changed."""
+    """Remove the docstrings from the tree and return it."""
     for node in bodies(tree):
         if ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
@@ -149,15 +150,15 @@ def bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.Functio
     return (node for node in ast.walk(tree) if isinstance(node, kinds))
 
 
-# A process opens several studies, or imports after it has opened one, and to parse a file takes milliseconds.
+# A process opens several studies and compares its imports with them, and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=512)
 def _digest_of(source: bytes) -> str:
-    """Return a hash of what a file does, its imports and their order included; of a file that is no Python, of all."""
+    """Return a hash of a file's code without docstrings and comments; if it is no Python, of the whole file."""
     tree = parsed(source)
     return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
 
 
-# A program may be large, or many files, and is looked at before and after each training.
+# A program may have large or many files, and is compared before and after each training.
 @functools.lru_cache(maxsize=1024)
 def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
     source = path.read_bytes()
@@ -165,7 +166,12 @@ def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
 
 
 class CodeWatch:
-    """Compares what this process imports with the code that a search began with; `files` are the digests of below."""
+    """Compares the imports of this process with the code at the start of the search.
+
+    Args:
+        files: the digests at the start of the search, by path from `folder`.
+        folder: the working directory.
+    """
 
     def __init__(self, files: Mapping[str, str], folder: str) -> None:
         self._folder = folder
@@ -175,17 +181,20 @@ class CodeWatch:
         self._before = {path: _stamp(path) for path in (Path(folder, name) for name in imported)}
 
     def refuse_changed(self, has_failed: bool = False) -> None:
-        """Raise MachineError where a file is another than it was, of those imported since the last call.
+        """Raise MachineError if a file that was imported since the last call has changed.
 
-        A task imports the objective's modules first, and any others while it trains. After its failure, which an import
-        may have been, files count that are not imported. At the first call a file counts as another that was written
-        since this object was made: what was imported is not known then. Files that are run are compared at each call.
+        A task imports the objective's modules first, and others while it trains. After a failure, all files count,
+        because the failure may be one of an import. At the first call, a file that was written since this object was
+        made counts as changed, because its imported content is unknown. Files that are run are compared at each call.
+
+        Args:
+            has_failed: whether the training has failed.
         """
         for name, digest in self._run.items():
             script = Path(self._folder, name)
-            # What is missing makes the training fail.
+            # A missing file matters only if the training failed.
             if _digest_at(script, _stamp(script)) != digest if script.is_file() else has_failed:
-                raise _changed(name, "; if trainings write it, start the study anew without that file")
+                raise _changed(name, "; if trainings write it, start a new study without that file")
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
             name, digest = self._left[module]
@@ -194,28 +203,28 @@ class CodeWatch:
                 continue
             is_written = before.get(path, _stamp(path)) != _stamp(path)
             if is_written or not path.is_file() or _digest_of(path.read_bytes()) != digest:
-                # In a process that lives on, such as a notebook's, it is imported anew once that is undone.
+                # If the process continues, as in a notebook, the module must be imported again after the user's fix.
                 sys.modules.pop(module, None)
                 raise _changed(name)
             if module in sys.modules:
                 del self._left[module]
 
     def _path_of(self, module: str, name: str) -> Path | None:
-        """Return a module's file; None where there is none, or a library's module of that name was found first."""
+        """Return a module's file; None = there is none, or Python has found a library's module of that name."""
         here, file = Path(self._folder, name), getattr(sys.modules.get(module), "__file__", None)
         if file is None:
             return here if here.is_file() else None
         return None if here.is_file() and here.resolve() != Path(file).resolve() else Path(file)
 
 
-def _changed(name: str, besides: str = "") -> MachineError:
+def _changed(name: str, hint: str = "") -> MachineError:
     return MachineError(
-        f"objective: {name} has changed while the search runs: undo that, or resume with --allow-changes{besides}"
+        f"objective: {name} has changed while the search runs: undo the change, or resume with --allow-changes{hint}"
     )
 
 
 def code_watch(files: Mapping[str, str] | None, folder: str) -> CodeWatch:
-    """Return what compares this code in this process: each file once, however many tasks there are."""
+    """Return the `CodeWatch` of this code. All tasks of the process share it, so each file is compared once."""
     return _code_watch(tuple((files or {}).items()), folder)
 
 
@@ -230,7 +239,7 @@ def _module_of(name: str) -> str:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        there = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return there.st_mtime_ns, there.st_size
+    return status.st_mtime_ns, status.st_size

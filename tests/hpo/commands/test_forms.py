@@ -168,9 +168,9 @@ def test_a_study_keeps_how_it_calls_its_objective(name):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("of_three", "f(trial) or f(task), given of_three(a, b, c)"),
-        ("of_task_and_more", "f(trial) or f(task), given of_task_and_more(task, trial)"),
-        ("of_searched", "given of_searched(lr); what is searched comes in config: config['lr']"),
+        ("of_three", "f(trial) or f(task) (given of_three(a, b, c)"),
+        ("of_task_and_more", "f(trial) or f(task) (given of_task_and_more(task, trial)"),
+        ("of_searched", "(given of_searched(lr)); read searched values from config: config['lr']"),
         ("points", "'points' is an asynchronous generator; write `async def points(config, trial)`"),
         ("nowhere", "module 'forms' has no function 'nowhere'"),
     ],

@@ -125,7 +125,7 @@ def numbered(config, trial):
 
 def test_with_a_number_a_training_gets_indices_and_the_report_says_what_it_could_reach(capsys):
     study = found(numbered, space=SPACE, trials=1, data=ROWS, folds=2, progress=True)
-    assert "the test part is within its reach" in capsys.readouterr().out
+    assert "it can reach the test part" in capsys.readouterr().out
     both = [sorted(train + validation) for _, train, validation in noted()]
     assert both[0] == both[1]
     assert len(both[0]) == 36
@@ -244,17 +244,17 @@ BAD = [
     ({"data": np.array([None, 1])}, "an array of Python objects cannot be written"),
     ({"data": np.ma.masked_array([1, 2], [0, 1])}, "given a MaskedArray"),
     ({"data": True}, "given a bool"),
-    ({"data": 0}, "at least 1 where it is the number of examples, given 0"),
-    ({"data": frame().iloc[:0]}, "has no rows"),
-    ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "has two columns 'x'"),
-    ({"data": frame().assign(bag=[[1]] * ROWS)}, "does not keep column 'bag' (object)"),
-    ({"data": frame().assign(any=[1, "x"] * 20)}, "does not keep column 'any' (object)"),
+    ({"data": 0}, "must be at least 1 (given 0)"),
+    ({"data": frame().iloc[:0]}, "must have at least one row"),
+    ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "must have unique column names (given 'x' twice"),
+    ({"data": frame().assign(bag=[[1]] * ROWS)}, "would change column 'bag' (object)"),
+    ({"data": frame().assign(any=[1, "x"] * 20)}, "would change column 'any' (object)"),
     ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most the number of examples, 3, given 5"),
     ({"data": frame(), "folds": 0}, "folds: must be"),
     ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: must be given once, given 3"),
     ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),
     ({"data": frame().assign(y=np.nan), "stratify_by": "y"}, "stratify_by: 'y' has rows without a class"),
-    ({"data": 40, "stratify_by": "y"}, "stratify_by: has no effect where data is a number"),
+    ({"data": 40, "stratify_by": "y"}, "stratify_by: has no effect if data is a number"),
     ({"stratify_by": "y"}, "stratify_by: has no effect without data"),
     ({"folds": 5}, "given 5; set folds=1, or from Python give `data`"),
     ({"data": frame(), "objective": lambda config: 1.0}, "data: has no effect on objective(config)"),

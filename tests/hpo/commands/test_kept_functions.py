@@ -79,7 +79,7 @@ def test_a_kept_function_is_read_again_by_its_study_alone():
     again = study.reproduce("all").table
     assert (again["recorded"] == again["reproduced"]).all()
     (study.folder / "objective.pkl").unlink()
-    with pytest.raises(hpo.HpoError, match="was given from Python and is kept in the folder of its study"):
+    with pytest.raises(hpo.HpoError, match="was given from Python and is stored only in its study's folder"):
         hpo.load(study.name).resume(5, progress=False)
 
 
