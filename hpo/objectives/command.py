@@ -1,4 +1,4 @@
-"""A training that is a command line, in any language: values are written into it, and what it prints is read."""
+"""A training as a command line, in any language: it gets the trial's values, and its output has the scores."""
 
 import codecs
 import io
@@ -31,27 +31,27 @@ from hpo.objectives.command_output import (
     read_result,
 )
 
-# Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
+# A stranger's study shows their values to the user, who must confirm them; see `Objective.code_keys`.
 CODE_KEYS = ("command.line", "command.config")
 _LINES_IN_ERROR = 3
 _SECONDS_TO_END = 10.0
-_GOES_ON = (
-    "a program that stops at {task.amount} and goes on from {task.resume_dir}: write both into command.line, and give "
+_CONTINUES_HINT = (
+    "a program that stops at {task.amount} and continues from {task.resume_dir}: write both into command.line, and set "
     "command.continues=true"
 )
-_MILLISECONDS_BETWEEN_LOOKS = 100
-_MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
-# Of what a line says of its report; see also `PLACES`.
+_MILLISECONDS_BETWEEN_CHECKS = 100
+_MOST_IN_PIPE = 1 << 20  # the system's limit for the bytes in a pipe
+# Fields of a report that are no metrics; see also `PLACES`.
 _NOT_METRICS = ("more", "units", "warning")
 
-# Where `command.continues` says so; see `describe_search`.
+# Only with `command.continues`; see `describe_search`.
 CONTINUES = True
-# Rises where the same command would get other values, or other numbers would be read of what it prints.
+# Raise it if the same command would get other values, or its output would be read differently.
 REVISION = 3
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Refuse a command, or its file, that cannot be read, and values that neither has a place for: ConfigError."""
+    """Raise ConfigError if the command or its file cannot be read, or if neither of them uses a value."""
     command = CommandLine(config)
     names = command.names
     for key in command.flags:
@@ -62,123 +62,124 @@ def check(config: Mapping[str, Any]) -> None:
         return
     if not {*names} & {*COPY}:
         raise ConfigError(
-            f"command.config: has no effect, given {command.file!r}: command.line has no {{config}}, which becomes the "
-            f"path of the trial's own copy; write it there, such as --config {{config}}"
+            f"command.config: has no effect (given {command.file!r}), because command.line has no {{config}}, the path "
+            f"of the trial's own copy; write it there, such as --config {{config}}"
         )
     command.refuse_unread(command.values)
 
 
 def code_files(config: Mapping[str, Any]) -> list[str]:
-    """Return the files that the command names as code, and the modules of Python that these run."""
+    """Return the command's code: its scripts, programs and configurations, and the Python modules that it runs."""
     return command_code.code_files(CommandLine(config))
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return that the names in the command may be searched, with `{args}` any; what its file has is tried first."""
+    """Return that the names in the command may be searched; with `{args}`, any key. Defaults of the file come first."""
     command = CommandLine(config)
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
     names = [name for name in command.names if not name.startswith("task.") and name not in given]
     notes = command_code.notes_on_unseen(command)
-    unsaid = command.amount_without_full
+    placeholder = command.amount_without_full
     return {
         "space": space,
         "keys": None if command.takes_all() else names,
         "needs": names,
         "notes": notes,
-        "amounts_need": None if command.continues and command.has("amount") else _GOES_ON,
-        "needs_amounts": f"{unsaid} in command.line; {{task.amount:30}} gives a full training, of 30"
-        if unsaid
+        "amounts_need": None if command.continues and command.has("amount") else _CONTINUES_HINT,
+        "needs_amounts": f"{placeholder} in command.line; {{task.amount:30}} sets a full training to 30"
+        if placeholder
         else None,
     }
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return what the command's file has for the keys that are searched, or scales change, and which keys those are."""
+    """Return the file's values for the keys that are searched or that scales change, and `command.searched`."""
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
-        raise ConfigError("command.line: {args} must be a word of its own; it becomes --key=value for each value")
+        raise ConfigError("command.line: {args} must be a separate word; it becomes --key=value for each value")
     if command.file is None and "config" in missing:
         raise ConfigError(
-            "command.config: is missing: {config} in command.line becomes the path of each trial's own copy of a file "
-            "in YAML or JSON; give command.config=FILE"
+            "command.config: is missing, but command.line has {config}, the path of each trial's own copy of a YAML or "
+            "JSON file; give command.config=FILE"
         )
     command.refuse_unread(searched)
     if command.file is None and not command.takes_all(searched):
         return {}
     own = flatten(command.base)
-    unsaid = [key for key in searched if at(command.flat, key, {}) == {}]
-    values = {key: at(own, key) for key in unsaid if path_of(command.base, key)}
-    # A flag is usually off where it is not given.
-    values |= {key: False for key in command.flags if key in unsaid and key not in values}
+    unset = [key for key in searched if at(command.flat, key, {}) == {}]
+    values = {key: at(own, key) for key in unset if path_of(command.base, key)}
+    # Flags are usually off by default.
+    values |= {key: False for key in command.flags if key in unset and key not in values}
     return {**values, "command.searched": list(searched)}
 
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a report says of every training."""
+    """Return the facts about every training for the report."""
     command = CommandLine(config)
     method: dict[str, Any] = {"preprocessing": f"by the command: {config['command']['line']}"}
     if command.patterns and command.result is None:
         found = {name: pattern.pattern for name, pattern in command.patterns.items() if name not in PLACES}
-        method["metrics"] = {name: f"what {text!r} finds in the command's output" for name, text in found.items()}
+        method["metrics"] = {name: f"the match of {text!r} in the command's output" for name, text in found.items()}
     return method
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any] | None]:
-    """Run the command; yield what its output reports, and return the values that count.
+    """Run the command; yield the reports in its output, and return the final values.
 
-    These are those of its file, if it writes one, then the last value of each name, or with `study.score=best` those of
-    the report that is best. A program that goes on from a state returns nothing without a score in its file: what it
-    reported before counts, too. All that the command writes goes to this process's own streams as it comes.
+    These are the values of its file, if it writes one, and the last value of every other name. With `study.score=best`
+    the values of the best report replace the last ones. A program that continues from a state returns None unless its
+    file has the score, because its earlier reports count too. The command's output is passed on to this process's own
+    streams at once.
     """
     with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])
-        kept = task.get("files_dir") if command.has("dir") else None
-        told = {**task, **_folders(temporary, task["resume_dir"] if command.continues else None, kept)}
-        is_new = not any(Path(told["resume_dir"]).iterdir())
-        words = command.filled(told, command.write_copy(Path(temporary, "config")))
+        files_dir = task.get("files_dir") if command.has("dir") else None
+        values = {**task, **_folders(temporary, task["resume_dir"] if command.continues else None, files_dir)}
+        is_new = not any(Path(values["resume_dir"]).iterdir())
+        words = command.fill_words(values, command.write_copy(Path(temporary, "config")))
         reader: Reader = JsonReader(task["metric"])
         if command.patterns:
             reader = PatternReader(task["metric"], command.patterns)
         try:
-            # It stays in this worker's process group, which ends as a whole.
+            # The command stays in this worker's process group, which ends as a whole.
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except OSError as error:
             raise ProgramError(f"command '{words[0]}' cannot be run: {error.strerror}") from error
         streams = [_Stream(process.stdout, "stdout"), _Stream(process.stderr, "stderr")]
         with process:
             try:
-                # A log for people may be in either.
+                # Programs may write a log to either stream.
                 for line in _lines(process, streams, streams if command.patterns else streams[:1]):
                     yield from reader.take(line)
                 yield from reader.rest()
             except BaseException:
-                # The search ends it: `with` waits for it.
+                # The search stops this training, and `with` waits for the end of the command.
                 _end(process)
                 raise
         if process.returncode:
-            *before, last = streams[1].last or streams[0].last or ["it said nothing"]
+            *before, last = streams[1].last or streams[0].last or ["it printed nothing"]
             after = f" (after {' | '.join(before)})" if before else ""
             raise ProgramError(f"the command ended with exit code {process.returncode}: {last}{after}")
         try:
-            final = read_result(Path(told["folder"]), command.result) if command.result else {}
+            final = read_result(Path(values["folder"]), command.result) if command.result else {}
             if not final and (is_new or not command.continues):
                 _refuse_nothing_read(command, reader.points, task["metric"])
         except ProgramError as error:
             last = (streams[0].last or streams[1].last or [""])[-1]
-            said = f"the last line that it printed: {last!r}" if last else "it printed nothing"
-            raise ProgramError(f"{error}; {said}") from error
+            output = f"its last line was {last!r}" if last else "it printed nothing"
+            raise ProgramError(f"{error}; {output}") from error
     if command.continues and task["metric"] not in final:
         return None
-    values = {name: value for point in reader.points for name, value in point.items()}
+    results = {name: value for point in reader.points for name, value in point.items()}
     if task["score"] == "best":
-        values |= _best(reader.points, task["metric"], task["direction"] == "maximize")
-    return {name: value for name, value in (values | final).items() if name not in (*PLACES, *_NOT_METRICS)}
+        results |= _best(reader.points, task["metric"], task["direction"] == "maximize")
+    return {name: value for name, value in (results | final).items() if name not in (*PLACES, *_NOT_METRICS)}
 
 
-def _folders(temporary: str, state: str | None, kept: str | None) -> dict[str, str]:
-    """Make and return the folders of a training by their names in the line; those that are not given are temporary."""
-    given = {"folder": None, "resume_dir": state, "dir": kept}
+def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, str]:
+    """Create the folders of a training; return their paths by their names in the line. None = a temporary folder."""
+    given = {"folder": None, "resume_dir": state, "dir": files}
     folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
     for folder in (*folders.values(), Path(temporary, "config")):
         folder.mkdir(parents=True, exist_ok=True)
@@ -186,76 +187,76 @@ def _folders(temporary: str, state: str | None, kept: str | None) -> dict[str, s
 
 
 def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any]], metric: str) -> None:
-    """Raise ProgramError where no line was read, or none by the pattern of the study's metric."""
+    """Raise ProgramError if no line has values, or none matches the pattern of the study's metric."""
     pattern = command.patterns.get(metric)
     if pattern is not None and not any(metric in point for point in points):
         raise ProgramError(f"no line of the command matches command.pattern.{metric}, {pattern.pattern!r}")
     if not points:
         raise ProgramError(
-            f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or give command.pattern, '
-            f"which finds numbers in any line"
+            f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or set command.pattern to '
+            f"read numbers in any line"
         )
 
 
 def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[str, Any]:
-    """Return the point in which the metric is best, of equals the first; empty where none has it as a number."""
+    """Return the point with the best value of the metric, the first one on ties; empty if none has a finite value."""
     numbers = [(point[metric], point) for point in points if isinstance(point.get(metric), int | float)]
     scored = [(value if is_max else -value, point) for value, point in numbers if -math.inf < value < math.inf]
     return max(scored, key=lambda each: each[0])[1] if scored else {}
 
 
 def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"], read: Sequence["_Stream"]) -> Iterator[str]:
-    """Yield the lines of the streams to read, and pass all on, until the command has ended.
+    """Pass all streams on and yield the lines of the streams in `read`, until the command has ended.
 
-    What it leaves running may hold its output open.
+    Processes that the command leaves running may hold its output open, so the end of the streams is no criterion.
     """
     poll, left = select.poll(), {stream.pipe: stream for stream in streams}
     for pipe in left:
         poll.register(pipe, select.POLLIN)
     has_ended = False
     while left and not has_ended:
-        # First, so that all that it has written is in the pipes, which one reading takes.
+        # Check before reading: after its end, the pipes have all its output, and one more read is enough.
         has_ended = process.poll() is not None
         lines: list[str] = []
-        for pipe, _ in poll.poll(0 if has_ended else _MILLISECONDS_BETWEEN_LOOKS):
+        for pipe, _ in poll.poll(0 if has_ended else _MILLISECONDS_BETWEEN_CHECKS):
             if chunk := os.read(pipe, _MOST_IN_PIPE):
                 completed = left[pipe].take(chunk)
                 lines += completed if left[pipe] in read else []
             else:
                 poll.unregister(pipe)
                 del left[pipe]
-        # After both were passed on: whoever reads a line may end the command there.
+        # Yield after both streams are passed on, because the caller may stop the command at any line.
         yield from lines
     rests = [(stream, stream.take(b"", is_last=True)) for stream in streams]
     yield from (line for stream, lines in rests if stream in read for line in lines)
 
 
 class _Stream:
-    """One stream of a command: what is written to it goes on to this process's own of that name, and is divided.
+    """One stream of a command. Its output is passed on to this process's stream of that name, and split into lines.
 
     Attributes:
-        pipe: the descriptor to read it from.
-        last: the last lines that are not empty, the latest last.
+        pipe: the descriptor to read from.
+        last: the last lines that are not empty, the latest at the end.
     """
 
     def __init__(self, pipe: IO[bytes] | None, name: str) -> None:
         assert pipe is not None
         self.pipe, self.last, self._name = pipe.fileno(), deque[str](maxlen=_LINES_IN_ERROR), name
-        self._held = self._rest = ""
+        self._pending = self._rest = ""
         self._decoder = codecs.getincrementaldecoder(locale.getpreferredencoding(False))("replace")
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Pass whole lines on, since two streams become one log; return them, of one that is too long the beginning."""
-        text = self._held + self._decoder.decode(chunk, is_last)
+        """Pass complete lines on, because two streams share one log; return them. A line that is too long is cut."""
+        text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE
         end = len(text) if is_whole else max(text.rfind("\n"), text.rfind("\r")) + 1
-        text, self._held = text[:end], text[end:]
-        # Looked up each time: what the search shows and keeps is redirected from step to step.
-        ours = getattr(sys, self._name)
-        # A last line without an end would run into what this process prints next.
-        ours.write(f"{text}\n" if is_last and text and not text.endswith("\n") else text)
-        ours.flush()
+        text, self._pending = text[:end], text[end:]
+        # The search redirects the stream anew at every step, so look it up each time.
+        own = getattr(sys, self._name)
+        # Without a newline, the next output of this process would continue the last line.
+        own.write(f"{text}\n" if is_last and text and not text.endswith("\n") else text)
+        own.flush()
         *lines, rest = (self._rest + self._newlines.decode(text, is_last)).split("\n")
         self._rest = rest[:LONGEST_LINE]
         lines += [self._rest] if is_last else []
@@ -264,7 +265,7 @@ class _Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command, and what it has started."""
+    """End the command and the processes that it has started."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):
             child.terminate()

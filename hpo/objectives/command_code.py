@@ -1,4 +1,4 @@
-"""The code of a command: the files that its line names, and the modules that it runs by `-m`; none is imported."""
+"""The code of a command: files in its line, and modules that it runs by `-m`. Nothing is imported."""
 
 import os
 import re
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from hpo.objectives.command_line import CommandLine, fill, placeholders
 
-# What a command reads and never writes; a file of another kind may be its result of last time.
+# A command reads files of these kinds and never writes them. Another file may be the result of an earlier run.
 _PROGRAMS = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m")
 _CONFIGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
-# What Python, torchrun and Accelerate have before the name of a module; Python takes other flags and the name in one.
-_BEFORE_MODULE = ("-m", "--module")
-_IN_ONE = re.compile(r"-[bBdEiIOPqsSuvx]*m(?P<name>\w[\w.]*)?")
+# Options before the name of a module in Python, torchrun and Accelerate. Python also accepts `-um` and `-mNAME`.
+_MODULE_OPTIONS = ("-m", "--module")
+_COMBINED_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(?P<name>\w[\w.]*)?")
 _PATH = "PYTHONPATH"
 
 
 def code_files(command: CommandLine) -> list[str]:
-    """Return scripts, modules, programs and configurations of a command; no program from elsewhere."""
+    """Return the scripts, modules, programs and configurations of a command, but no installed programs."""
     configs = {name for name in _named(command) if _is_file(name, _CONFIGS)}
     if command.file and Path(command.file).is_file():
         configs.add(command.file)
@@ -26,33 +26,33 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return a line for people where no program of the command is found, so that nobody notices when it changes."""
+    """Return a line for the user if no program of the command is found, so that its changes go unnoticed."""
     programs = _programs(command)
     module = next((words[0] for words in _after_module_option(command.words) if words), None)
-    # Behind a script of Python `-m` is an option of the script's own, and before one a launcher's module.
+    # After a Python script, `-m` is an option of the script. Before a script, it names a launcher's module.
     if any(name.endswith(".py") for name in programs) or (programs and module is None):
         return []
     what, where = f"program {command.words[0]}", "no file of the working directory"
     if module is not None:
         what, where = f"module {module}", f"neither in the working directory nor on {_PATH}"
-    return [f"command.line: the {what} is {where}, so that resume and reproduce do not notice when it changes"]
+    return [f"command.line: the {what} is {where}, so resume and reproduce do not notice its changes"]
 
 
 def _programs(command: CommandLine) -> set[str]:
-    """Return what runs, by paths from the working directory."""
+    """Return the programs and modules that run, by their paths from the working directory."""
     named = {name for name in _named(command) if _is_file(name)}
     programs = {name for name in named if _is_file(name, _PROGRAMS) or os.access(name, os.X_OK)}
-    # Python runs a folder, too.
+    # Python can run a folder with a __main__.py.
     programs |= {main for name in _named(command) if _is_file(main := f"{name}/__main__.py")}
     for words in _after_module_option(command.words):
-        # Options of a launcher may stand between.
+        # The name of the module may follow other options of a launcher.
         found = (_module_in(place, word) for word in words for place in _places(command))
         programs |= set(islice(filter(None, found), 1))
     return programs
 
 
 def _named(command: CommandLine) -> set[str]:
-    """Return the words that may be names of files, of an option its value: `--config=small.yaml`."""
+    """Return the words that may be names of files, and the values of options such as `--config=small.yaml`."""
     words = [fill(word, {}) for word in command.words if not placeholders(word)]
     named = {part for word in words for part in (word, word.partition("=")[2]) if part}
     program = Path(command.words[0])
@@ -62,24 +62,24 @@ def _named(command: CommandLine) -> set[str]:
 
 
 def _places(command: CommandLine) -> list[Path]:
-    """Return the folders in which the command's Python looks for modules besides its own."""
+    """Return the folders in which the command's Python looks for the user's modules."""
     given = [word.removeprefix(f"{_PATH}=") for word in command.words if word.startswith(f"{_PATH}=")]
     entries = [entry for text in (*given, os.environ.get(_PATH, "")) for entry in text.split(os.pathsep) if entry]
     return list(dict.fromkeys([Path.cwd(), *(Path.cwd() / entry for entry in entries)]))
 
 
 def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the words after each option that names a module, or the one word behind its sign."""
+    """Yield the words after each option that names a module; for `--module=NAME` and `-mNAME`, only the name."""
     for number, word in enumerate(words, start=1):
         option, _, name = word.partition("=")
-        if option in _BEFORE_MODULE:
+        if option in _MODULE_OPTIONS:
             yield [name] if name else words[number:]
-        elif (found := _IN_ONE.fullmatch(word)) and Path(words[0]).name.startswith("python"):
+        elif (found := _COMBINED_OPTION.fullmatch(word)) and Path(words[0]).name.startswith("python"):
             yield [found["name"]] if found["name"] else words[number:]
 
 
 def _module_in(place: Path, name: str) -> str | None:
-    """Return the file that `-m` runs of a module in this folder; None where there is none."""
+    """Return the file that `-m` runs for a module in this folder; None = the folder does not have it."""
     path = name.replace(".", "/")
     files = (place / f"{path}/__main__.py", place / f"{path}.py")
     found = next((file for file in files if path and _is_file(file)), None)

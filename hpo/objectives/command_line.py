@@ -1,4 +1,4 @@
-"""The line of a command and its file: the names in them, and what they become with a trial's values."""
+"""The line of a command and its configuration file: the names in them, and the values of a trial."""
 
 import json
 import re
@@ -16,30 +16,30 @@ from hpo.config.keys import at, flatten, path_of, replaced, within
 from hpo.errors import ConfigError, nearest
 from hpo.objectives.command_output import read_name, read_patterns
 
-# What a command may be told of its task.
-_TOLD = ("seed", "fold", "repeat", "trial", "threads", "folder", "dir", "amount", "resume_dir")
+# The fields of a task that a command line may use.
+_TASK_KEYS = ("seed", "fold", "repeat", "trial", "threads", "folder", "dir", "amount", "resume_dir")
 _AMOUNT = "task.amount"
-# All values as `--key=value`, where the trial has no key of this name.
+# Becomes all values as `--key=value`, unless the trial has a key of this name.
 _ARGS = "{args}"
-# The trial's own copy of `command.config`, and its folder.
+# The names for the trial's own copy of `command.config`, and for its folder.
 COPY = ("config", "config.dir")
 _MISSING = object()
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command with the configuration that fills it; its line and its file are read once."""
+    """A command and the configuration with its values. Its line and its file are read once."""
 
     config: Mapping[str, Any]
 
     @cached_property
     def words(self) -> list[str]:
-        """The line as a shell divides it."""
+        """The line, split as a shell splits it."""
         return shlex.split(self.config["command"]["line"])
 
     @cached_property
     def names(self) -> list[str]:
-        """The keys that the line names, and `task.KEY` for what it is told; ConfigError where it cannot be read."""
+        """The names in the line: keys of the configuration, and `task.KEY`. ConfigError if it cannot be read."""
         line = self.config["command"]["line"]
         if not isinstance(line, str) or not line.strip():
             raise ConfigError(f'command.line: must be a command, such as "python train.py --lr {{lr}}", given {line!r}')
@@ -49,9 +49,9 @@ class CommandLine:
         except ValueError as error:
             raise ConfigError(f"command.line: cannot be read ({error}), given {line!r}") from error
         for key in (name.removeprefix("task.") for name in names if name.startswith("task.")):
-            if key not in _TOLD:
-                told = ", ".join(_TOLD)
-                raise ConfigError(f"command.line: a task has no '{key}'{nearest(key, _TOLD)}; it has {told}")
+            if key not in _TASK_KEYS:
+                allowed = ", ".join(_TASK_KEYS)
+                raise ConfigError(f"command.line: a task has no '{key}'{nearest(key, _TASK_KEYS)}; it has {allowed}")
         return names
 
     @property
@@ -61,7 +61,7 @@ class CommandLine:
 
     @property
     def file(self) -> str | None:
-        """The path of the file `command.config`; None without one."""
+        """The path `command.config`; None = there is no file."""
         path = self.config["command"].get("config")
         if path is not None and not isinstance(path, str):
             raise ConfigError(f"command.config: must be the path of a file in YAML or JSON, given {path!r}")
@@ -69,31 +69,31 @@ class CommandLine:
 
     @cached_property
     def patterns(self) -> dict[str, re.Pattern[str]]:
-        """What `command.pattern` finds, by name; ConfigError for a bad one."""
+        """The regular expressions of `command.pattern`, by name; ConfigError for a bad one."""
         return read_patterns(self.config["command"].get("pattern"))
 
     @property
     def result(self) -> str | None:
-        """The name of the file that the program writes at its end; None for none."""
+        """The name of the file that the program writes at its end; None = it writes no file."""
         return read_name(self.config["command"].get("result"))
 
     @property
     def continues(self) -> bool:
-        """Whether the program goes on from the state that it left in `{task.resume_dir}`."""
+        """Whether the program continues from the state that it has saved in `{task.resume_dir}`."""
         return bool(self.config["command"].get("continues"))
 
     def has(self, key: str) -> bool:
-        """Return whether the line has what it may be told by this key."""
+        """Return whether the line has `{task.KEY}`."""
         return f"task.{key}" in self.names
 
     @property
     def amount_without_full(self) -> str | None:
-        """The first name of the amount in the line that gives none for full trainings; None without one."""
+        """The first `{task.amount}` in the line without a value for full trainings; None = there is none."""
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
 
     def refuse_bad_output(self) -> None:
-        """Raise ConfigError for what cannot be read of the program's output, and folders that have no effect."""
+        """Raise ConfigError for bad settings of the program's output, and for folders that have no effect."""
         read_patterns(self.config["command"].get("pattern"))
         given = self.config["command"].get("continues", False)
         if not isinstance(given, bool):
@@ -108,13 +108,13 @@ class CommandLine:
         for key in ("amount", "resume_dir") if not given else ():
             if self.has(key):
                 raise ConfigError(
-                    f"command.line: {{task.{key}}} needs command.continues=true: the program stops at {{task.amount}} "
-                    f"and goes on from what it left in {{task.resume_dir}}"
+                    f"command.line: {{task.{key}}} needs command.continues=true: then the program must stop at "
+                    f"{{task.amount}} and continue from its state in {{task.resume_dir}}"
                 )
 
     @cached_property
     def base(self) -> dict[str, Any]:
-        """What is in the file; empty without one. Raises DocumentError as `read_yaml` does."""
+        """The content of the file; empty without a file. Raises DocumentError as `read_yaml` does."""
         read = read_json if _is_json(self.file or "") else read_yaml
         return {} if self.file is None else read(Path(self.file), "command.config")
 
@@ -125,29 +125,29 @@ class CommandLine:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The trial's values by key, without the study's own; of a searched key the whole value."""
+        """The trial's values by key, without the settings of the command. A searched key has its whole value."""
         flat = {key: value for key, value in self.flat.items() if not within(key, "command")}
         wholes = {key: at(flat, key, _MISSING) for key in self.config["command"].get("searched", ())}
-        # The groups of the toolkit that a command does not have are empty.
+        # Groups of the toolkit that a command does not use are empty.
         rest = {key: value for key, value in flat.items() if key != "data.name" and value != {}}
         rest = {key: value for key, value in rest.items() if not any(within(key, whole) for whole in wholes)}
         return rest | {key: value for key, value in wholes.items() if value is not _MISSING}
 
     def takes_all(self, searched: Sequence[str] = ()) -> bool:
-        """Return whether the line has `{args}`, and that is no key of the trial's."""
+        """Return whether the line has `{args}`, and the trial has no key of that name."""
         return _ARGS in self.words and "args" not in searched and at(self.flat, "args", _MISSING) is _MISSING
 
     def refuse_unread(self, keys: Iterable[str]) -> None:
-        """Refuse a key that neither the file, if there is one, nor the line has."""
+        """Raise ConfigError for a key that neither the file nor the line has."""
         for key in () if self.takes_all() else keys:
             if not self._reads(key):
                 in_file = f"{self.file} has no such key, and " if self.file else ""
-                way = "into the file" if self.file else f"there, such as --{_last(key)}={{{key}}}"
-                hint = nearest(key, [*flatten(self.base), *self.names]) or f"; write it {way}"
+                place = "into the file" if self.file else f"there, such as --{_last(key)}={{{key}}}"
+                hint = nearest(key, [*flatten(self.base), *self.names]) or f"; write it {place}"
                 raise ConfigError(f"{key}: {in_file}command.line has no {{{key}}}{hint}")
 
     def write_copy(self, folder: Path) -> dict[str, str]:
-        """Write the trial's own copy of the file into the folder; return its path and that folder by their names."""
+        """Write the trial's own copy of the file into the folder; return the values of `config` and `config.dir`."""
         if self.file is None:
             return {}
         tree = replaced(self.base, {key: value for key, value in self.values.items() if path_of(self.base, key)})
@@ -155,16 +155,16 @@ class CommandLine:
         path.write_text(json.dumps(tree, indent=2) if _is_json(self.file) else yaml_text(tree), encoding="utf-8")
         return dict(zip(COPY, (str(path), str(folder)), strict=True))
 
-    def filled(self, task: Mapping[str, Any], copy: Mapping[str, str]) -> list[str]:
-        """Return the words, each with its values: a value is never split, and no shell reads it."""
-        values = self.flat | {f"task.{key}": task[key] for key in _TOLD} | {**copy}
+    def fill_words(self, task: Mapping[str, Any], copy: Mapping[str, str]) -> list[str]:
+        """Return the words with the values of a task. A value is never split, and no shell reads it."""
+        values = self.flat | {f"task.{key}": task[key] for key in _TASK_KEYS} | {**copy}
         for name in self.names:
             if at(values, name, _MISSING) is _MISSING:
-                hint = f"+{name}=VALUE gives one to all"
+                hint = f"+{name}=VALUE sets one for all trials"
                 raise ConfigError(f"command.line: this trial has no value for {{{name}}}; {hint}")
-        if task["amount"] is None and (unsaid := self.amount_without_full):
+        if task["amount"] is None and (placeholder := self.amount_without_full):
             raise ConfigError(
-                f"command.line: this training has no amount for {unsaid}; {{task.amount:30}} gives a full one, of 30"
+                f"command.line: a full training has no value for {placeholder}; {{task.amount:30}} sets it to 30"
             )
         words: list[str] = []
         for word in self.words:
@@ -178,7 +178,7 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for all values but null that stand neither elsewhere in the line nor in the file."""
+        """Yield `--key=value` for all values except null that neither the line nor the file has."""
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():
@@ -195,29 +195,29 @@ def placeholders(word: str) -> list[str]:
 
 
 def fill(word: str, values: Mapping[str, Any]) -> str:
-    """Return a word with values in place of its names."""
+    """Replace the names in a word by their values."""
     parts = string.Formatter().parse(word)
-    return "".join(text + ("" if name is None else _filled(name, spec, values)) for text, name, spec, _ in parts)
+    return "".join(text + ("" if name is None else _value(name, spec, values)) for text, name, spec, _ in parts)
 
 
-def _filled(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return the value of a name; of the amount, where there is none, that of a full training."""
+def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
+    """Return the value of a name as text; for an amount of None, the amount of a full training in `spec`."""
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 
 def _flag(word: str) -> tuple[str, str] | None:
-    """Return the key of `{flag:KEY}` or `{flag:KEY:--option}`, and the option; None for a word without one."""
+    """Return the key and the option of `{flag:KEY}` or `{flag:KEY:--option}`; None for a word without a flag."""
     parts = [(text, spec) for text, name, spec, _ in string.Formatter().parse(word) if name == "flag" and spec]
     if not parts:
         return None
     key, _, option = str(parts[0][1]).partition(":")
     if parts[0][0] or not (word.startswith("{") and word.endswith("}")) or len(placeholders(word)) > 1:
-        raise ConfigError(f"command.line: {{flag:{key}}} must be a word of its own, given {word!r}")
+        raise ConfigError(f"command.line: {{flag:{key}}} must be a separate word, given {word!r}")
     return key, option or f"--{_last(key)}"
 
 
 def _text(value: Any) -> str:
-    """Return a value as JSON, and a text as it is; "" for none."""
+    """Return a value as JSON, a text as it is, and None as ""."""
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

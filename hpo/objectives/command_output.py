@@ -1,4 +1,4 @@
-"""What a program reports: JSON in its lines, or what patterns find in them, and a file that it writes at its end."""
+"""Reads a program's reports: JSON in its lines, matches of patterns, and a file that it writes at its end."""
 
 import ast
 import csv
@@ -12,71 +12,71 @@ from typing import Any, Protocol
 from hpo.errors import ConfigError, HpoError
 
 LONGEST_LINE = 100_000  # characters
-# The keys of a report that say where in the training it is.
+# The keys of a report for its place in the training.
 PLACES = ("epoch", "step")
 RESULTS = (".json", ".csv")
-# As Python prints them in a dict; its parser of literals reads neither.
+# Forms in printed dicts of Python that its parser of literals does not read.
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 _NOT_FINITE = re.compile(r"(?<=: )(-?(?:nan|inf))(?=[,}\]])")
 
 
 class ProgramError(HpoError):
-    """A program failed, or what it reports cannot be read; what it has written says why."""
+    """A program failed, or its reports cannot be read. The message has the program's own output."""
 
 
 class Reader(Protocol):
     """Reads the lines of one program, in their order.
 
     Attributes:
-        points: what each line with values says, flat by name, also where it is no report of its own.
+        points: the values of each line, flat by name, even if the line is not a separate report.
     """
 
     points: list[dict[str, Any]]
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """Yield the reports that are complete with this line, and warnings."""
+        """Read a line; yield the reports that it completes, and warnings."""
         ...
 
     def rest(self) -> Iterator[dict[str, Any]]:
-        """Yield the report that is not complete when the program ends."""
+        """Yield the incomplete report at the end of the program, if there is one."""
         ...
 
 
 class _Curve:
-    """Makes reports of lines: those of one place are one report, complete as soon as it has the study's metric.
+    """Combines the values of lines into reports. Lines with the same place are one report.
 
-    What a line says of a place that is reported already, or of none after reports with places, is no report: that is an
-    evaluation, or a summary, after the training.
+    A report is complete as soon as it has the study's metric. A line is no report if its place is already reported, or
+    if it has no place although earlier reports do: it is an evaluation or a summary after the training.
     """
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
-        self._held: dict[str, Any] = {}
+        self._partial: dict[str, Any] = {}
         self._last: tuple[str, Any] | None = None
 
     def add(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the reports that are complete with these values."""
-        held = _place_of(self._held)
-        # A line that names no place belongs to the report that is not complete.
-        place = _place_of(values) or held
-        if held != place:
+        """Add the values of a line; yield the reports that they complete."""
+        current = _place_of(self._partial)
+        # A line without a place belongs to the incomplete report.
+        place = _place_of(values) or current
+        if current != place:
             yield from self.rest()
         if self._last is not None and place in (self._last, None):
             return
-        self._held |= values
+        self._partial |= values
         if place is None or self._metric in values:
             yield from self.rest()
 
     def rest(self) -> Iterator[dict[str, Any]]:
-        """Yield the values that are held, if any."""
-        if self._held:
-            report, self._held = self._held, {}
+        """Yield the incomplete report, if there is one."""
+        if self._partial:
+            report, self._partial = self._partial, {}
             self._last = _place_of(report)
             yield report
 
 
 class JsonReader:
-    """Reads lines that are JSON objects, and objects and dicts of Python within lines that have the study's metric."""
+    """Reads lines that are JSON objects. Within other lines, it reads JSON objects and Python dicts with the metric."""
 
     def __init__(self, metric: str) -> None:
         self.points: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ class JsonReader:
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """See `Reader`."""
         if len(line) >= LONGEST_LINE and line.startswith("{"):
-            yield {"warning": f"a line of JSON of {LONGEST_LINE:,} characters or more is not read"}
+            yield {"warning": f"a line of JSON with {LONGEST_LINE:,} characters or more is ignored"}
             return
         values = self._read(line)
         if values is not None and set(values) == {"warning"}:
@@ -99,14 +99,14 @@ class JsonReader:
         return self._curve.rest()
 
     def _read(self, line: str) -> dict[str, Any] | None:
-        """Return the values in a line; None for what is printed for people."""
+        """Return the values in a line; None for a line without values."""
         try:
             whole = json.loads(line)
         except (ValueError, RecursionError):
             whole = None
         if isinstance(whole, dict) and not isinstance((values := flat(whole)).get(self._metric), str):
             return values
-        # Most lines have neither, and are not searched.
+        # Most lines need no search.
         if "{" not in line or self._metric.rpartition("/")[2] not in line:
             return None
         for found in (*_objects(line), *_dicts(line)):
@@ -116,10 +116,10 @@ class JsonReader:
 
 
 class PatternReader:
-    """Reads what patterns find in lines.
+    """Reads the matches of patterns in lines.
 
-    The place that a line names is that of the lines that follow, too. Where there is a pattern of the place, what lines
-    say before the first is no report.
+    A place also holds for the following lines. If there is a pattern for the place, values before the first place are
+    no report.
     """
 
     def __init__(self, metric: str, patterns: Mapping[str, re.Pattern[str]]) -> None:
@@ -128,9 +128,9 @@ class PatternReader:
         self._place: dict[str, float] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """See `Reader`; ProgramError where what a pattern finds is no number."""
+        """See `Reader`; raise ProgramError if a match is no number."""
         matches = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
-        found = {name: self._found(name, match[1], line) for name, match in matches.items() if match[1] is not None}
+        found = {name: self._read(name, match[1], line) for name, match in matches.items() if match[1] is not None}
         self._place |= {name: value for name, value in found.items() if name in PLACES}
         if found.keys() - {*PLACES}:
             values = {**found, **self._place}
@@ -142,20 +142,20 @@ class PatternReader:
         """See `Reader`."""
         return self._curve.rest()
 
-    def _found(self, name: str, text: str, line: str) -> float:
+    def _read(self, name: str, text: str, line: str) -> float:
         number = _number(text)
         if not isinstance(number, int | float):
-            raise ProgramError(f"command.pattern.{name}: finds {text!r}, which is no number, in the line {line!r}")
+            raise ProgramError(f"command.pattern.{name}: must match a number (given {text!r} in the line {line!r})")
         return number
 
 
 def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
-    """Return the expressions of `command.pattern` by the name of what they find; ConfigError for a bad one."""
+    """Return the regular expressions of `command.pattern` by name; raise ConfigError for a bad one."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not {*given} - {*PLACES}:
         raise ConfigError(
-            f"command.pattern: must have a regular expression for a metric, besides those of {' and '.join(PLACES)}, "
+            f"command.pattern: must have a regular expression for a metric, not only for {' and '.join(PLACES)}, "
             f"such as {{val_loss: 'val loss ([0-9.]+)', step: '^step ([0-9]+)'}}, given {given!r}"
         )
     patterns = {}
@@ -176,7 +176,7 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
 
 
 def read_name(name: Any) -> str | None:
-    """Return the name of a file, `command.result`; ConfigError for none in JSON or CSV within a folder."""
+    """Return the file name `command.result`; raise ConfigError unless it is a relative path to JSON or CSV."""
     path = PurePath(name) if isinstance(name, str) else PurePath()
     if name is not None and (path.suffix.lower() not in RESULTS or path.is_absolute() or ".." in path.parts):
         raise ConfigError(
@@ -187,9 +187,10 @@ def read_name(name: Any) -> str | None:
 
 
 def read_result(folder: Path, name: str) -> dict[str, Any]:
-    """Return the values of the file that the program wrote: of an object in JSON, or of the last row of a CSV file.
+    """Return the values of the program's file: a JSON object, or the last row of a CSV file.
 
-    ProgramError where there is none, or none that can be read.
+    Raises:
+        ProgramError: the file is missing or cannot be read.
     """
     try:
         text = (folder / name).read_text(encoding="utf-8-sig")
@@ -199,12 +200,12 @@ def read_result(folder: Path, name: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise ProgramError(f"command.result: {name} cannot be read: {error}") from error
     if not isinstance(values, dict):
-        raise ProgramError(f"command.result: {name} must be an object with a number by name, given {str(values)[:50]}")
+        raise ProgramError(f"command.result: {name} must be an object of numbers by name, given {str(values)[:50]}")
     return {each: _number(value) for each, value in flat(values).items()}
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Return groups of values by one name each, as metrics are named: `{"val": {"loss": 1}}` is `{"val/loss": 1}`."""
+    """Flatten groups of values, as metrics are named: `{"val": {"loss": 1}}` becomes `{"val/loss": 1}`."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         found |= flat(value, f"{before}{name}/") if isinstance(value, Mapping) else {f"{before}{name}": value}
@@ -216,7 +217,7 @@ def _place_of(values: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 
 def _objects(line: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects within a line that are in no other."""
+    """Yield the JSON objects within a line, but not those inside another."""
     decoder, start = json.JSONDecoder(), line.find("{")
     while start >= 0:
         try:
@@ -229,7 +230,7 @@ def _objects(line: str) -> Iterator[dict[str, Any]]:
 
 
 def _dicts(line: str) -> Iterator[dict[Any, Any]]:
-    """Yield the dict of Python that reaches from the first brace of a line to the last."""
+    """Yield the Python dict between the first brace of a line and the last, if there is one."""
     text = _SCALAR.sub(r"\1", line[line.find("{") : line.rfind("}") + 1])
     try:
         value = ast.literal_eval(_NOT_FINITE.sub(r"'\1'", text))
@@ -240,7 +241,7 @@ def _dicts(line: str) -> Iterator[dict[Any, Any]]:
 
 
 def _number(value: Any) -> Any:
-    """Return the number that a text is; anything else as it is."""
+    """Convert a text to a number if it is one; return any other value unchanged."""
     if not isinstance(value, str):
         return value
     for kind in (int, float):
@@ -252,8 +253,8 @@ def _number(value: Any) -> Any:
 
 
 def _last_row(text: str) -> dict[str, str]:
-    """Return the last row of a CSV file by the names of its columns; ValueError for none."""
+    """Return the last row of a CSV file by column name; raise ValueError if there is none."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline="")) if row]
     if len(rows) < 2 or len(rows[-1]) != len(rows[0]):
-        raise ValueError("it needs a row of names, and a last row of as many cells")
+        raise ValueError("it must have a row of names, and a last row with as many cells")
     return {name: cell for name, cell in zip(rows[0], rows[-1], strict=True) if cell}

@@ -1,4 +1,4 @@
-"""A study without training: scores and costs are looked up in a table of measured configurations."""
+"""An objective without training: it looks up scores and costs in a table of measured configurations."""
 
 import functools
 import json
@@ -13,12 +13,12 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import explain
 from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
-# A proposal's amount is a number of places on the learning curve; continuing needs no state.
+# A proposal's amount is a number of places on the learning curve, so continuing needs no state.
 CONTINUES = True
-# Rises where the same table and point would give another score, curve or cost.
+# Raise it if the same table and point would give another score, curve or cost.
 REVISION = 1
 
-# Seconds of a training (or a place on its learning curve) where the table has no cost.
+# Seconds of a training (or of a place on its learning curve) if the table has no cost.
 _UNIT = 1.0
 _LEAST = 1e-6
 
@@ -27,12 +27,12 @@ _WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the sco
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration whose table cannot be searched: ValueError, in one line."""
+    """Raise ValueError, in one line, if the configuration's table cannot be searched."""
     _table(config)
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the table defines of the search; see `SearchDescription`."""
+    """Return the table's part of the search; see `SearchDescription`."""
     table = _table(config)
     space = {
         column: {"values" if all(_is_number(v) for v in values) else "choices": list(values)}
@@ -58,7 +58,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a report says of a table's rows."""
+    """Return the facts about a table's rows for the report."""
     table = _table(config)
     metric = config["data"]["metric"]
     columns = metric if isinstance(metric, str) else ", ".join(metric)
@@ -78,16 +78,16 @@ def describe_cost(config: Mapping[str, Any]) -> float:
     row, _ = _row(config)
     if row is None or row.cost is None:
         return _UNIT
-    # A training that was too short to be measured is not free: the clock has to move.
+    # The study's clock must advance, even for a training that was too short to be measured.
     cost = max(row.cost, _LEAST)
     return cost / len(row.curve) if row.curve is not None else cost
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
-    """Return the table's score for the task's point on its fold, and the `seconds` and `units` that it cost.
+    """Return the table's score of the task's point on its fold, with `seconds` and `units`.
 
     With a learning curve, yield its points from `task["trained"]` up to the amount; the best of them is the score.
-    Further metrics, and what has a limit, are columns of their names, the same for every fold and amount.
+    Other metrics, and values with a limit, come from columns of the same name, and are equal for all folds and amounts.
     """
     row, distance = _row(task["config"])
     if row is None:
@@ -119,7 +119,7 @@ def _cell(row: Row, column: str) -> float:
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
-    """Return the configuration's row, or the nearest one where `data.absent` says so, and then how far away it is."""
+    """Return the configuration's row and None; with `data.absent=nearest`, the nearest row and its distance."""
     table = _table(config)
     values = flatten(config)
     point = tuple(values[column] for column in table.values)

@@ -1,4 +1,4 @@
-"""The rows of a table of measured configurations: its hyperparameters, and each row's score."""
+"""A table of measured configurations: its hyperparameters, and the scores of its rows."""
 
 import csv
 import fnmatch
@@ -22,14 +22,14 @@ from hpo.errors import nearest
 
 ABSENT = ("fail", "nearest", "exclude", "refuse")
 
-# Equal sums of distances differ by less than this through rounding.
+# Through rounding, equal sums of distances differ by less than this.
 _ROUNDED = 1e-9
 
 Key = tuple[Any, ...]
 
 
 class TableConfig(BaseModel):
-    """The content of conf/data/table.yaml, where each value is explained."""
+    """The content of conf/data/table.yaml, which explains each value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -50,16 +50,16 @@ class Row:
     """One measured configuration."""
 
     scores: tuple[float, ...]  # the metric, one number per fold
-    cost: float | None  # seconds of the training; None where the table has no cost
-    curve: tuple[float, ...] | None  # the metric along the training; None where the table has no curves
-    others: Mapping[str, Any]  # the values of all columns, by which curves are joined
+    cost: float | None  # seconds of the training; None = the table has no cost
+    curve: tuple[float, ...] | None  # the metric along the training; None = the table has no curves
+    others: Mapping[str, Any]  # the values of all columns, to join curves by
 
 
 @dataclass(frozen=True)
 class Table:
     """A table of measured configurations."""
 
-    # The values of each hyperparameter: numbers rising, texts in the order of their appearance.
+    # The values of each hyperparameter: numbers in ascending order, texts in the order of their appearance.
     values: Mapping[str, tuple[Any, ...]]
     rows: Mapping[Key, Row]  # the measured configurations by their values, in the order of `values`
     num_folds: int  # number of scores per row
@@ -70,17 +70,17 @@ class Table:
     def nearest(self, point: Key) -> tuple[Row, float]:
         """Return the measured configuration nearest to a point, the earlier one on ties, and its distance.
 
-        The distance is the mean over the hyperparameters of: the number of values between the two, relative to the
-        range (numbers); 0 or 1 (texts).
+        The distance is a mean over the hyperparameters. For numbers it is the difference of the positions in the list
+        of values, relative to the largest possible difference. For texts it is 0 or 1.
         """
-        # How far each row is in each hyperparameter, shape (rows, hyperparameters).
+        # Distance of each row in each hyperparameter, shape (rows, hyperparameters).
         parts = np.ones(self._row_places.shape)
         for column, (places, mine) in enumerate(zip(self._places, point, strict=True)):
             if mine in places:
                 apart = np.abs(self._row_places[:, column] - places[mine])
                 parts[:, column] = apart > 0 if isinstance(mine, str) else apart / max(1, len(places) - 1)
         sums = parts.sum(axis=1)
-        # Which of them is nearest to the last bit, and the distance itself, by a sum without rounding.
+        # `fsum` does not round, so the nearest row and its distance are exact.
         near = np.flatnonzero(sums <= sums.min() + _ROUNDED)
         distances = [math.fsum(parts[row]) / parts.shape[1] for row in near]
         nearest = min(range(len(near)), key=distances.__getitem__)
@@ -88,7 +88,7 @@ class Table:
 
     @cached_property
     def numbers(self) -> list[str]:
-        """The columns besides the hyperparameters that have a number in the first row."""
+        """The columns with a number in the first row that are no hyperparameters."""
         first = next(iter(self.rows.values())).others
         return [
             name
@@ -98,20 +98,23 @@ class Table:
 
     @cached_property
     def _places(self) -> list[dict[Any, int]]:
-        """The place of each value of a hyperparameter in `values`."""
+        """The position in `values` of each value, by hyperparameter."""
         return [{value: place for place, value in enumerate(values)} for values in self.values.values()]
 
     @cached_property
     def _row_places(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
-        """The places of each row's values, shape (rows, hyperparameters)."""
+        """The positions of each row's values, shape (rows, hyperparameters)."""
         return np.array([[places[v] for places, v in zip(self._places, key, strict=True)] for key in self.rows])
 
 
 def read_table(config: TableConfig) -> Table:
-    """Read a table of measured configurations, with its learning curves; ValueError names the setting or the line.
+    """Read a table of measured configurations, with its learning curves.
 
-    Hyperparameters are, unless `columns` names them, the columns before the first requested result, without those
-    of `where`, those with a single value, and columns of whole numbers that only count the rows.
+    Unless `columns` names the hyperparameters, they are the columns before the first requested result. Columns of
+    `where`, columns with a single value, and columns of whole numbers that only count the rows are left out.
+
+    Raises:
+        ValueError: a setting or a line is wrong; the message names it.
     """
     path, cost, where, absent = Path(config.path), config.cost, config.where, config.absent
     frame = _read_frame(path)
@@ -134,25 +137,30 @@ def read_table(config: TableConfig) -> Table:
     records: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
     chosen = config.columns or _hyperparameters(names, results, records, where)
     if not chosen:
-        raise ValueError("data.columns: the table has no column that could be a hyperparameter; name them")
+        raise ValueError("data.columns: the table has no column that could be a hyperparameter; name the columns")
     rows = _rows(records, chosen, scores, cost, path)
     values = {name: _ordered({key[place]: None for key in rows}) for place, name in enumerate(chosen)}
     missing = math.prod(len(v) for v in values.values()) - len(rows)
     if missing and absent == "refuse":
-        raise ValueError(f"data.absent: {missing} combinations are missing; allow them (fail, nearest, exclude)")
+        raise ValueError(
+            f"data.absent: 'refuse' needs a complete table, but {missing} combinations are missing; allow "
+            f"them by fail, nearest or exclude"
+        )
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
     table = Table(values, rows, len(scores), absent, left_out, (_file(path),))
     if (config.curves is None) != (config.curve is None):
-        raise ValueError("data.curves, data.curve: go together: the file of learning curves, and its field")
-    return table if config.curves is None or config.curve is None else _joined(table, Path(config.curves), config.curve)
+        raise ValueError("data.curves, data.curve: give both, the file of learning curves and its field, or neither")
+    if config.curves is None or config.curve is None:
+        return table
+    return _join_curves(table, Path(config.curves), config.curve)
 
 
-def _joined(table: Table, path: Path, field: str) -> Table:
-    """Return the rows that have a learning curve in a file, joined by all fields that a curve shares with them."""
+def _join_curves(table: Table, path: Path, field: str) -> Table:
+    """Return the rows with a learning curve in the file, joined by all fields that rows and curves share."""
     curves = _read_curves(path)
     if not curves or any(field not in line for line in curves):
         known = ", ".join(curves[0]) if curves else "no curves"
-        raise ValueError(f"data.curve: '{field}' is not in every line of data.curves, which have {known}")
+        raise ValueError(f"data.curve: must be in every line of data.curves, which have {known} (given '{field}')")
     shared = [name for name in curves[0] if name in next(iter(table.rows.values())).others]
     try:
         by_row = {tuple(line[name] for name in shared): tuple(float(v) for v in line[field]) for line in curves}
@@ -167,7 +175,7 @@ def _joined(table: Table, path: Path, field: str) -> Table:
         if (place := tuple(row.others[name] for name in shared)) in by_row
     }
     if not joined or not shared:
-        raise ValueError(f"data.curves: no line fits a row of the table; joined by {', '.join(shared) or 'nothing'}")
+        raise ValueError(f"data.curves: no line matches a row of the table by {', '.join(shared) or 'any column'}")
     return replace(table, rows=joined, num_folds=1, files=(*table.files, _file(path)))
 
 
@@ -200,7 +208,7 @@ def _file(path: Path) -> Mapping[str, Any]:
 
 
 def _read_frame(path: Path) -> Any:
-    import pandas as pd  # A second to load: only where a table is read.
+    import pandas as pd  # Loading takes a second.
 
     is_parquet = path.suffix == ".parquet"
     try:
@@ -208,17 +216,17 @@ def _read_frame(path: Path) -> Any:
             return pd.read_parquet(path)
         content = _content(path)
         if b"\0" in content:
-            raise ValueError("it has a NUL character; UTF-16 must be saved as UTF-8 first")
-        # The first row that is not blank, as pandas takes it, which renames what is there twice.
+            raise ValueError("it has a NUL character; save UTF-16 as UTF-8 first")
+        # Like pandas, read the header in the first row that is not blank. Pandas would rename duplicate columns.
         rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         header = next((row for row in rows if len(row) > 1 or "".join(row).strip()), [])
         twice = next((name for name in header if header.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"two columns are called '{twice}'; the columns are {', '.join(header)}")
-        # "NA" and "None" are plain texts, and a row that is too long is an error, not an index.
+        # These options keep "NA" and "None" as texts, and make a row that is too long an error.
         return pd.read_csv(io.BytesIO(content), keep_default_na=False, na_values=[""], index_col=False)
     except (ValueError, OSError, EOFError, ImportError, zlib.error, csv.Error, pd.errors.ParserWarning) as error:
-        # pandas raises ValueErrors of its own; a bad gzip file raises one of the others.
+        # Pandas raises kinds of ValueError; a bad gzip file raises one of the others.
         kind, reason = "Parquet" if is_parquet else "CSV", " ".join(str(error).split())
         raise ValueError(f"data.path: {path} is not a table in {kind}: {reason}; correct the file") from error
 
@@ -230,8 +238,8 @@ def _hyperparameters(
     varying = [name for name in names[:first_result] if name not in where and len({row[name] for row in records}) > 1]
     others = [name for name in varying if not _counts_rows([row[name] for row in records])]
     # A column that only counts the rows is not a hyperparameter if the others identify the rows without it.
-    tell_apart = len({tuple(row[name] for name in others) for row in records}) == len(records)
-    return others if tell_apart else varying
+    are_unique = len({tuple(row[name] for name in others) for row in records}) == len(records)
+    return others if are_unique else varying
 
 
 def _counts_rows(column: Sequence[Any]) -> bool:
@@ -254,8 +262,8 @@ def _rows(
         if any(isinstance(v, str) or v is None for v in numbers):
             raise ValueError(f"data.metric: row {place} of {path} must hold numbers, given {numbers}")
         if cost and numbers[-1] < 0:
-            raise ValueError(f"data.cost: row {place} of {path} took {numbers[-1]} seconds; must be 0 or more")
-        # A score that is not finite marks a configuration that failed: it is absent.
+            raise ValueError(f"data.cost: row {place} of {path} must have at least 0 seconds, given {numbers[-1]}")
+        # A score that is not finite marks a failed configuration, which counts as absent.
         if all(math.isfinite(v) for v in numbers):
             cells = [float(v) for v in numbers]
             rows[key] = Row(tuple(cells[: len(scores)]), cells[-1] if cost else None, None, record)

@@ -96,7 +96,7 @@ def test_a_flag_must_be_true_or_false(capsys):
     assert "amp: must be true or false for {flag:amp} in command.line, given 'yes-please'" in err
     assert "did you mean 'amp'?" in refused(capsys, *typed("{flag:amp}", "space.ammp=[true,false]"))
     err = refused(capsys, *typed("--amp={flag:amp}", "space.amp=[true,false]"))
-    assert "{flag:amp} must be a word of its own, given '--amp={flag:amp}'" in err
+    assert "{flag:amp} must be a separate word, given '--amp={flag:amp}'" in err
 
 
 # All values at once.
@@ -115,7 +115,7 @@ def test_two_keys_with_one_last_part_are_whole_and_what_stands_elsewhere_is_left
 
 
 def test_all_values_are_words_of_their_own(capsys):
-    assert "{args} must be a word of its own" in refused(capsys, *typed("--all={args}", "space.lr=[1,2]", "+lr=1"))
+    assert "{args} must be a separate word" in refused(capsys, *typed("--all={args}", "space.lr=[1,2]", "+lr=1"))
 
 
 @pytest.mark.nightly
@@ -204,8 +204,8 @@ def test_a_file_in_json_and_its_folder():
             "training.epoch: base.yaml has no such key, and command.line has no {training.epoch}; "
             "did you mean 'training.epochs'?",
         ),
-        (["{lr}", "space.lr=[1,2]", "command.config=base.yaml"], "command.config: has no effect, given 'base.yaml'"),
-        (["{config}", RATES], "command.config: is missing: {config} in command.line becomes"),
+        (["{lr}", "space.lr=[1,2]", "command.config=base.yaml"], "command.config: has no effect (given 'base.yaml')"),
+        (["{config}", RATES], "command.config: is missing, but command.line has {config}"),
         (["{config}", RATES, "command.config=bass.yaml"], "command.config: bass.yaml: cannot be read: No such file"),
         (
             ["{config}", RATES, "command.config=3"],

@@ -125,7 +125,7 @@ def test_they_are_read_while_it_runs():
     [
         ("raise ValueError('too hot')", "exit code 1: ValueError: too hot (after "),
         ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", "exit code 1: four (after two | three)"),
-        ("import sys; sys.exit(3)", "exit code 3: it said nothing"),
+        ("import sys; sys.exit(3)", "exit code 3: it printed nothing"),
         ("import sys; print('no such data\\n'); sys.exit(3)", "exit code 3: no such data"),
         ("print('done')", "printed no line of JSON"),
     ],
@@ -320,7 +320,7 @@ def test_a_name_that_nothing_gives_a_value_is_refused(capsys):
         ({"pattern": {"loss": "loss ([0-9.]+)"}}, "no line of the command matches command.pattern.loss, 'loss ([0-9."),
         ({"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
         ({"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),
-        ({"result": "bad.csv"}, "command.result: bad.csv cannot be read: it needs a row of names"),
+        ({"result": "bad.csv"}, "command.result: bad.csv cannot be read: it must have a row of names"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_the_last_line(settings, error):
@@ -329,7 +329,7 @@ def test_what_cannot_be_read_is_said_with_the_last_line(settings, error):
     config = {"command": {"line": python(code, "{task.folder}"), **settings}}
     said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "loss"))).error
     assert error in said
-    assert said.endswith("the last line that it printed: 'is done'")
+    assert said.endswith("its last line was 'is done'")
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_lines_of_one_report_may_name_its_place_once():
 def test_what_a_pattern_finds_that_is_no_number_is_a_fault():
     config = {"command": {"line": python("print('loss -')"), "pattern": {"loss": "loss (.)"}}}
     said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "loss")))
-    assert said.error == "command.pattern.loss: finds '-', which is no number, in the line 'loss -'"
+    assert said.error == "command.pattern.loss: must match a number (given '-' in the line 'loss -')"
 
 
 def test_a_folder_of_a_training_is_empty_at_first_and_gone_after_it():
