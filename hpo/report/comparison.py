@@ -1,7 +1,7 @@
-"""What comparison.json holds, key by key.
+"""The types of comparison.json, key by key.
 
-Scores and differences are in the metric's own unit. Intervals are 95 %, that of a pair's difference 1 - `level`; null
-where there are too few searches for one.
+Scores and differences are in the metric's own unit. Intervals are 95 %; the interval of a pair's difference is 1 -
+`level`. An interval is null if there are too few searches.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -14,7 +14,7 @@ Curves = dict[str, dict[str, dict[str, list[float]]]]
 
 
 class AtBudget(TypedDict):
-    """What holds of so many trials of each search, or seconds."""
+    """A budget of each search, in trials or in seconds."""
 
     budget: float
     unit: Unit
@@ -26,12 +26,13 @@ def budget_text(at: AtBudget) -> str:
 
 
 class Standing(AtBudget):
-    """A strategy or study at one budget.
+    """The results of a strategy or a study at one budget.
 
     Attributes:
-        mean_regret, regret_interval: distance to the optimum, lower is better; null where that is not known.
-        mean_seconds: of training, spent by then.
-        share_over_limits: of its trials by then, the mean over its searches; absent without limits.
+        mean_regret, regret_interval: distance to the optimum, lower is better; null if the optimum is not known.
+        mean_seconds: training time until this budget.
+        share_over_limits: share of the trials until this budget that exceed a limit, the mean over the searches; absent
+            without limits.
     """
 
     label: str
@@ -44,16 +45,17 @@ class Standing(AtBudget):
 
 
 class Pair(AtBudget):
-    """Two strategies at one budget.
+    """The comparison of two strategies at one budget.
 
     Attributes:
-        pairs: how many searches had the same seed.
-        mean_difference: by how much B is better than A, in the metric's unit: below 0, A is better.
-        a_beats_b: share of the pairs that A wins; a tie is half a win.
-        interval: of the mean difference; without 0 exactly where one is better.
-        p, p_holm: of a two-sided sign-flip test, and corrected for all pairs of this budget.
-        level: to which p is compared, 0.05 divided as Holm's correction does; null without p.
-        better: a label, or null.
+        pairs: the number of pairs of searches with the same seed.
+        mean_difference: the gain of B over A, in the metric's unit; below 0, A is better.
+        a_beats_b: share of the pairs that A wins; a tie counts as half a win.
+        interval: of the mean difference; it excludes 0 exactly if one strategy is better.
+        p, p_holm: p-value of a two-sided sign-flip test, and the same with Holm's correction for all pairs of this
+            budget.
+        level: the significance level for p, which is 0.05 divided as in Holm's correction; null without p.
+        better: the label of the better strategy; null = no significant difference.
     """
 
     a: str
@@ -71,12 +73,12 @@ class Pair(AtBudget):
 
 
 class FoldPair(TypedDict):
-    """By how much B's winner is better than A's, in the metric's unit.
+    """The gain of B's winner over A's winner, in the metric's unit.
 
     Attributes:
-        by_fold: of their scores.
-        mean_difference: of what they are expected to score; where that is not known, of their scores.
-        interval: 95 %, of the first; else null.
+        by_fold: difference of their scores on each fold.
+        mean_difference: difference of their expected scores; if these are not known, of their scores.
+        interval: 95 % interval of the difference of expected scores; else null.
     """
 
     a: str
@@ -87,9 +89,12 @@ class FoldPair(TypedDict):
 
 
 class WinnerOf(TypedDict):
-    """The winner of a study, its score on each fold in the search, and its values by name (absent with one score).
+    """The winner of a study.
 
-    `fresh` is its mean score on the fresh seeds that chose it; absent where the search's scores did.
+    Attributes:
+        folds: its score on each fold in the search.
+        fresh: its mean score on the fresh seeds that chose it; absent if the search's scores chose it.
+        values: its values by name; absent with one score.
     """
 
     label: str
@@ -100,17 +105,17 @@ class WinnerOf(TypedDict):
 
 
 class FrontsJson(TypedDict):
-    """What the fronts of searches by several metrics are measured by, and where they lie.
+    """The Pareto fronts of searches by several metrics, and the scale of their hypervolume.
 
     Attributes:
         metrics: directions by metric, the leading one first.
         scale: by metric the values that count as 0 and as 1: the best and the worst of all trials within the limits;
-            empty where there are none.
-        reference: the reference point, in values of this scale.
-        hypervolume: that of the best front, in values of this scale, to which the regret is.
-        is_table: whether scale and best front are of a whole table, not of what the searches tried.
-        attainment: by label and share of the searches in %, what so many attained, the corners of a staircase; absent
-            with more than two metrics.
+            empty without such trials.
+        reference: the reference point on this scale.
+        hypervolume: the hypervolume of the best front on this scale; the regret is the distance to it.
+        is_table: whether scale and best front come from a whole table, not from the trials of the searches.
+        attainment: by label and by share of the searches in %, the corners of the staircase that this share attained;
+            absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -125,16 +130,17 @@ class ComparisonJson(TypedDict):
     """The whole of comparison.json.
 
     Attributes:
-        kind: `strategies`: searches repeated with paired seeds; `studies`: one search each.
-        optimum: the best score possible; null = not known.
+        kind: `strategies` = searches repeated with paired seeds; `studies` = one search each.
+        optimum: the best possible score; null = not known.
         strategies: settings by label.
-        method: how the figures were made.
-        notes: what a reader must know, in sentences.
-        curves: by label and unit: the places, `mean`, `low` and `high` of the best score so far.
+        method: how the numbers were computed.
+        notes: sentences that a reader must know.
+        curves: by label and unit: the budgets, and `mean`, `low` and `high` of the best score so far.
         answers: which study is better, one sentence per pair.
         winners, folds, answers: absent in a comparison of strategies.
-        fronts: absent with one metric; with several `metric` is `hypervolume regret`, and scores are this.
-        limits: what has to be kept, in words; absent without limits.
+        fronts: absent with one metric; with several metrics `metric` is `hypervolume regret`, and scores are this
+            regret.
+        limits: the limits in words; absent without limits.
     """
 
     format: int

@@ -23,12 +23,12 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def times_text(number: int) -> str:
-    """Return how often something was done, in words."""
+    """Return a number of times in words: `once`, `3 times`."""
     return "once" if number == 1 else f"{number} times"
 
 
 def plain_text(value: Any) -> str:
-    """Return a value of report.json as the text of a cell: numbers with commas and six digits, None as a dash."""
+    """Return a value of report.json as the text of a table cell: numbers with commas and six digits, None as a dash."""
     if reason_missing(value) is not None:
         return f"missing: {reason_missing(value)}"
     if value is None:
@@ -43,7 +43,7 @@ def plain_text(value: Any) -> str:
         return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items()) or "none"
     if is_list(value):
         return ", ".join(map(plain_text, value)) or "none"
-    # The whole text would push other columns off the page; report.json has it.
+    # The whole hash would push other columns off the page; report.json contains it.
     return f"{value[:16]}…" if isinstance(value, str) and HASH.fullmatch(value) else str(value)
 
 
@@ -58,10 +58,10 @@ def point_text(point: Mapping[str, Any]) -> str:
 
 
 def code_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows of a table of keys, as code, and values."""
+    """Return the rows of a table of keys, formatted as code, and values."""
     return [(f"`{key}`", format_value(value)) for key, value in values.items()]
 
 
 def sentence(text: str) -> str:
-    """Return a reason as a sentence."""
+    """Return a text as a sentence: with a capital letter and a full stop."""
     return f"{text[0].upper()}{text[1:]}."

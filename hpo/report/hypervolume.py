@@ -1,4 +1,4 @@
-"""The hypervolume of the front as a search went on, and that of random searches among the same trials."""
+"""The growth of the Pareto front's hypervolume in a search, and in random searches among the same trials."""
 
 import itertools
 import math
@@ -12,20 +12,20 @@ from hpo.trials.fronts import Array, growing, hypervolume, scale_of, scaled
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
-# Orders of the trials from which an expectation is estimated: its standard error is a fourteenth of the spread.
+# Number of random orders for the estimate of an expectation: its standard error is a fourteenth of the spread.
 NUM_ORDERS = 200
-_NUM_BUDGETS = 40  # of a curve, evenly spaced on a logarithmic scale
+_NUM_BUDGETS = 40  # points of a curve, evenly spaced on a logarithmic scale
 
 
 @dataclass(frozen=True)
 class Growth:
-    """How the hypervolume of a front grew; higher is better.
+    """The growth of the hypervolume of a Pareto front; higher is better.
 
     Attributes:
-        trials: those that added to it, in their order.
-        volumes: what it was from each of them on, in losses scaled from 0 to 1 by `scale`, up to the reference point
+        trials: the trials that increased it, in their order.
+        volumes: the hypervolume after each of them, in losses scaled from 0 to 1 by `scale`, up to the reference point
             `fronts.REFERENCE`.
-        scale: the best and the worst loss of each metric among all trials that count, shape (2, metrics).
+        scale: the best and the worst loss of each metric among the given trials, shape (2, metrics).
     """
 
     trials: Sequence[Trial]
@@ -35,7 +35,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Mean and standard deviation of the hypervolume over random searches of so many trials."""
+    """Mean and standard deviation of the hypervolume over random searches, by number of trials."""
 
     budgets: Sequence[int]
     means: Sequence[float]
@@ -43,7 +43,7 @@ class Expectation:
 
 
 def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
-    """Return how the hypervolume grew over trials that are complete, comparable and within the limits."""
+    """Return the growth of the hypervolume over trials that are complete, comparable and within the limits."""
     losses = np.array([trial.losses for trial in trials]).reshape(-1, len(goal.metrics))
     if not len(losses):
         return Growth((), (), np.zeros((2, len(goal.metrics))))
@@ -56,14 +56,17 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
     """Return the hypervolume of n of these trials, drawn at random without replacement, for n = 1 to half of them.
 
-    What failed, was stopped, or exceeds a limit is drawn, too, and adds nothing. Exact where there are at most
-    `NUM_ORDERS` subsets of n trials; else over the first n of each of so many random orders, of seed 0. It is the
-    counterpart of Tang et al. 2020 (arXiv 2004.13705), equation 6, for which the hypervolume has no closed form.
+    The draws include trials that failed, were stopped, or exceed a limit; these add nothing. The result is exact with
+    at most `NUM_ORDERS` subsets of n trials. Otherwise it is an estimate over the first n trials of `NUM_ORDERS` random
+    orders (seed 0).
+
+    Source: Tang et al. 2020 (arXiv 2004.13705), equation 6, has the closed form for one metric; the hypervolume has
+    none.
     """
-    kept = [trial.keeps_limits for trial in trials]
+    is_within = [trial.keeps_limits for trial in trials]
     losses = np.full((len(trials), scale.shape[1]), np.inf)
-    if any(kept):
-        losses[kept] = scaled(np.array([trial.losses for trial in trials if trial.keeps_limits]), scale)
+    if any(is_within):
+        losses[is_within] = scaled(np.array([trial.losses for trial in trials if trial.keeps_limits]), scale)
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(trials)) for _ in range(NUM_ORDERS)]
     budgets, means, spreads = budgets_of(len(trials)), [], []
@@ -78,7 +81,7 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
 
 def budgets_of(number: int) -> list[int]:
-    """Return the numbers of trials, up to half of them, at which a curve of expectations is shown."""
+    """Return the numbers of trials, up to half of `number`, at which a curve of expectations has points."""
     return sorted({round(n) for n in np.geomspace(1, max(1, number // 2), _NUM_BUDGETS).tolist()})
 
 

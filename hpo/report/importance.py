@@ -1,4 +1,4 @@
-"""What each hyperparameter matters: for reaching the best trials, and for the winner's gain over the default."""
+"""The importance of each hyperparameter: for reaching the best trials, and for the winner's gain over the default."""
 
 import itertools
 import math
@@ -13,20 +13,22 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Direction, Trial, loss_sign
 
-# PED-ANOVA needs five trials among the best; of ten, these are half.
+# PED-ANOVA needs five trials among the best, which is half of ten.
 FEWEST, _AMONG_BEST = 10, 5
-# With fewer trials shares that are not told apart from chance are not shown.
+# With fewer trials a figure shows only significant shares.
 ENOUGH = 30
-# The shuffles take 5 ms for each range. Optuna's PED-ANOVA has grids of 50 places.
+# The shuffles take 5 ms for each range. Optuna's PED-ANOVA has grids of 50 cells.
 _SHUFFLES, _MOST_PLACES = 199, 50
-# Fits of the surrogate, each to so many trials at most; 2^12 subsets are predicted in a moment.
+# Number of fits of the surrogate, trees and trials of each fit, and hyperparameters (2^12 subsets take a moment).
 _FITS, _TREES, _MOST_TRIALS, _MOST_PLAYERS = 20, 20, 1_000, 12
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """Part of a gain in the units of the metric, above 0 is better: mean over fits, and ends of their middle 95 %."""
+    """A hyperparameter's part of a gain, in the metric's unit; above 0 is better.
+
+    `gain` is the mean over the fits; `low` and `high` are the ends of their middle 95 %."""
 
     gain: float
     low: float
@@ -35,12 +37,12 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Importances:
-    """How much each hyperparameter matters for reaching the best trials.
+    """The importance of each hyperparameter for reaching the best trials.
 
     Attributes:
-        shares: of all that were searched, the most important first; they sum to 1.
-        significant: those that matter more than chance explains, in the same order.
-        num_trials: how many trials they come from.
+        shares: the share of each searched hyperparameter, the most important first; they sum to 1.
+        significant: the hyperparameters that matter more than chance explains, in the same order.
+        num_trials: the number of trials behind the shares.
     """
 
     shares: dict[str, float]
@@ -48,28 +50,28 @@ class Importances:
     num_trials: int
 
     @property
-    def shown(self) -> dict[str, float]:
-        """The shares that a figure shows: below 30 trials only those of hyperparameters that are told apart."""
+    def visible(self) -> dict[str, float]:
+        """The shares that a figure shows: with fewer than 30 trials, only significant ones."""
         return {key: v for key, v in self.shares.items() if self.num_trials >= ENOUGH or key in self.significant}
 
 
 def importances(
     space: Space, direction: Direction, trials: Sequence[Trial], scores: Sequence[float]
 ) -> Importances | Absent:
-    """Return the share of each hyperparameter that was searched, and whether it is told apart from chance.
+    """Return the share of importance of each searched hyperparameter, and which ones are significant.
 
-    The share measures how far its values among the best trials (see `best_share`) differ from those among all trials,
-    which have comparable `scores` of one metric. Each hyperparameter is considered alone. A dimension with one value
-    has no share.
+    The share measures how far a hyperparameter's values among the best trials (see `best_share`) differ from its values
+    among all trials. All trials have comparable `scores` of one metric. Each hyperparameter is considered alone. A
+    dimension with one value has no share.
 
-    It is told apart where at most 5 % of 199 shuffles of the scores (seed 0), the scores themselves counted among them,
-    give it as much importance. Importance is compared before it is divided by the sum of all, so that one that matters
-    much hides no other. Of those that do nothing one in twenty is told apart; how often others are, says
-    docs/explanation/statistics.md.
+    A hyperparameter is significant if at most 5 % of 199 shuffles of the scores (seed 0) give it as much importance;
+    the unshuffled scores count among them. The test compares importance before the division by the sum, so that an
+    important hyperparameter hides no other. One in twenty hyperparameters without effect passes the test;
+    docs/explanation/statistics.md lists its power.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), with conditional hyperparameters as in arXiv
-    2601.20800, and with the settings of `optuna.importance.PedAnovaImportanceEvaluator`, whose shares these are;
-    p-values of shuffles: Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero".
+    2601.20800. Settings and shares are those of `optuna.importance.PedAnovaImportanceEvaluator`. P-values of shuffles:
+    Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero".
     """
     if len(trials) < FEWEST:
         return too_few(len(trials))
@@ -79,39 +81,44 @@ def importances(
     among_best = losses <= np.sort(losses)[math.ceil(best_share(len(trials)) * len(trials)) - 1]
     shuffled = np.random.default_rng(0).permuted(np.tile(among_best, (_SHUFFLES, 1)), axis=1)
     sets = np.concatenate((among_best[np.newaxis], shuffled))
-    found = {d.key: _divergences(d, trials, sets) for d in space.dimensions if any(d.key in t.point for t in trials)}
-    total = sum(each[0] for each in found.values())
+    divergences = {
+        d.key: _divergence(d, trials, sets) for d in space.dimensions if any(d.key in t.point for t in trials)
+    }
+    total = sum(each[0] for each in divergences.values())
     if not total:
         return Absent("the best trials have the same values as all the others")
-    shares = {key: float(found[key][0] / total) for key in sorted(found, key=lambda key: (-found[key][0], key))}
-    # With few values many shuffles give the same, but for rounding.
-    significant = [key for key in shares if (found[key] >= (1 - 1e-9) * found[key][0]).mean() <= 0.05]
+    shares = {
+        key: float(divergences[key][0] / total)
+        for key in sorted(divergences, key=lambda key: (-divergences[key][0], key))
+    }
+    # With few values many shuffles give the same divergence except for rounding.
+    significant = [key for key in shares if (divergences[key] >= (1 - 1e-9) * divergences[key][0]).mean() <= 0.05]
     return Importances(shares, significant, len(trials))
 
 
-def _divergences(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any:
-    """Return how far the values of a dimension in each set of trials differ from those in all of them.
+def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any:
+    """Return how far the values of a dimension in each set of trials differ from its values in all trials.
 
-    Pearson's divergence of the two densities, weighted by how many trials of the set have the dimension. `sets` says
-    which trials are members, shape (sets, trials).
+    The result is Pearson's divergence of the two densities, weighted by the share of trials in the set that have the
+    dimension. `sets` marks the members of each set, shape (sets, trials).
     """
-    there = [place for place, trial in enumerate(trials) if dimension.key in trial.point]
-    if len(there) < 2:
+    present = [place for place, trial in enumerate(trials) if dimension.key in trial.point]
+    if len(present) < 2:
         return np.zeros(len(sets))
-    places, sizes = _places(dimension, [trials[place].point[dimension.key] for place in there])
-    members = sets[:, there]
-    of_sets = [places[those] for those in members]
+    places, sizes = _places(dimension, [trials[place].point[dimension.key] for place in present])
+    members = sets[:, present]
+    of_sets = [places[is_member] for is_member in members]
     counts = np.array([np.bincount(each, minlength=len(sizes)) for each in (*of_sets, places)])
     density = _density(counts) if isinstance(dimension, Range) else _density_of_choices(counts, sizes.sum())
     within, overall = density[:-1], density[-1]
-    weights = (members.sum(axis=1) / sets.sum(axis=1)) ** 2 * len(trials) / len(there)
+    weights = (members.sum(axis=1) / sets.sum(axis=1)) ** 2 * len(trials) / len(present)
     return weights * (overall * (within / overall - 1) ** 2 @ sizes)
 
 
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the place of each value, and of how many values of the dimension each place is.
+    """Return the grid cell of each value, and the number of the dimension's values in each cell.
 
-    A range has at most 50 places. Otherwise each value that occurs has a place, and one more is of all others.
+    A range has at most 50 cells. Otherwise each value that occurs has a cell, and all other values share one more.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)
@@ -121,16 +128,16 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     if dimension.integer:
         count = int(dimension.high - dimension.low) + 1
         num_places = min(num_places, math.ceil(math.log2(count)) + 1 if dimension.log else count)
-    # Optuna rounds a middle between two places down.
+    # Like Optuna, round a value in the middle between two cells down.
     places = np.ceil((numbers - low) / ((high - low) / (num_places - 1)) - 0.5).astype(int)
     return np.clip(places, 0, num_places - 1), np.ones(num_places)
 
 
 def _density(counts: Any) -> Any:
-    """Return the density over the places of a range in which there are `counts` values, both of shape (sets, places).
+    """Return the density over the grid cells of a range from the `counts` of values, both of shape (sets, cells).
 
-    The mean of a normal kernel for each value and of one in the middle, as wide as all places; each is cut off at the
-    ends. The width of kernels is that of Scott's rule, and at least about a place.
+    The density is the mean of one normal kernel per value and one kernel in the middle, which is as wide as the grid.
+    Each kernel is truncated at the ends. Scott's rule gives the kernel width, with a minimum of about one cell.
 
     Source: Scott 1992, "Multivariate Density Estimation", as in Optuna's `ScottParzenEstimator`, with its constants.
     """
@@ -155,7 +162,9 @@ def _density(counts: Any) -> Any:
 
 
 def _density_of_choices(counts: Any, num_values: int) -> Any:
-    """Return the same for values without an order: each count is smoothed, and as much as one value is uniform."""
+    """Return the same for values without an order.
+
+    The density is the smoothed counts plus a uniform density with the weight of one value."""
     number = counts.sum(axis=1, keepdims=True)
     smoothing = 1 / ((counts > 0).sum(axis=1, keepdims=True) + 1)
     smoothed = (counts + number * smoothing) / (1 + num_values * smoothing)
@@ -167,9 +176,9 @@ def shapley_values(
 ) -> dict[str, Contribution] | Absent:
     """Return the Shapley value of each hyperparameter in which winner and default differ, the largest first.
 
-    The value of a set of hyperparameters is the score that a surrogate of the complete trials predicts where they have
-    the winner's values and the others the default's; so the contributions sum to the winner's gain, as predicted. A
-    hyperparameter that exists in one of the two only belongs to the one that its condition names.
+    The value of a set of hyperparameters is a predicted score: this set has the winner's values, and all others have
+    the default's. A surrogate of the complete trials predicts it, so the contributions sum to the winner's predicted
+    gain. A hyperparameter that exists in only one of the two points counts towards the hyperparameter in its condition.
 
     Source: the ablation game of HyperSHAP, Wever, Muschalik, Fumagalli & Lindauer 2025 (arXiv 2502.01276).
     """
@@ -185,9 +194,9 @@ def shapley_values(
     sets = list(itertools.product((False, True), repeat=len(players)))
     mixed = []
     for members in sets:
-        keys = {key for those in itertools.compress(players.values(), members) for key in those}
-        kept = {key: value for key, value in default.items() if key not in keys}
-        mixed.append(kept | {key: value for key, value in winner.point.items() if key in keys})
+        keys = {key for keys_of_player in itertools.compress(players.values(), members) for key in keys_of_player}
+        rest = {key: value for key, value in default.items() if key not in keys}
+        mixed.append(rest | {key: value for key, value in winner.point.items() if key in keys})
     ends = {point_key(default), point_key(winner.point)}
     values = _predicted(space, trials, mixed, ends) @ shapley_weights(sets)
     low, high = np.quantile(values, (0.025, 0.975), axis=0)
@@ -197,24 +206,24 @@ def shapley_values(
 
 
 def best_share(number: int) -> float:
-    """Return the share of so many trials that counts as the best: a tenth, but at least five trials."""
+    """Return the share of `number` trials that count as the best: a tenth, but at least five trials."""
     return max(0.1, _AMONG_BEST / number)
 
 
 def too_few(number: int) -> Absent:
-    """Return why there are no importances."""
+    """Return the reason for missing importances."""
     return Absent(f"it takes {FEWEST} complete trials to say anything; there are {number}")
 
 
 def rank_of(dimension: Dimension, value: Value) -> int:
-    """Return the place of a value of a finite dimension; true and 1 are two values."""
+    """Return the index of a value of a finite dimension; true and 1 are different values."""
     return next(
         k for k, v in enumerate(dimension.values) if v == value and isinstance(v, bool) == isinstance(value, bool)
     )
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
-    """Return what has its own part of the gain: hyperparameters that differ, with those that exist beside them only."""
+    """Return the players of the Shapley game: each differing hyperparameter, with the ones that exist only with it."""
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}
     for dimension in space.dimensions:
@@ -222,7 +231,7 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
         before, after = default.get(key, _ABSENT), winner.get(key, _ABSENT)
         if before == after and isinstance(before, bool) == isinstance(after, bool):
             continue
-        # Where it exists in one of the two only, what it depends on differs, and stands before it.
+        # If the key exists in only one of the two points, its condition's key differs and comes before it.
         parent = next((belongs[name] for name in dimension.when if name in belongs), None)
         is_alone = parent is None or (before is not _ABSENT and after is not _ABSENT)
         belongs[key] = key if parent is None or is_alone else parent
@@ -233,8 +242,8 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
 def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], always: Collection[str]) -> Any:
     """Return the negative loss of each point in each fit, shape (fits, points).
 
-    A fit has a sample of the trials with replacement, and those at the points `always`, so that it knows both ends of
-    the gain. Its trees are extremely randomised and have every trial of the sample: they meet its scores exactly.
+    A fit uses a sample of the trials with replacement, plus the trials at the points `always`, which are both ends of
+    the gain. Its extremely randomised trees use every trial of the sample, so they predict its scores exactly.
 
     Source: Geurts, Ernst & Wehenkel 2006, "Extremely randomized trees" (Machine Learning 63).
     """
@@ -243,33 +252,35 @@ def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], a
     def encoded(points: Iterable[Point]) -> Any:
         return np.array([[n for dimension in space.dimensions for n in _encoded(dimension, p)] for p in points])
 
-    known, asked = encoded(trial.point for trial in trials), encoded(points)
+    known, queries = encoded(trial.point for trial in trials), encoded(points)
     losses = np.array([trial.loss for trial in trials])
-    kept = np.array([place for place, trial in enumerate(trials) if point_key(trial.point) in always], dtype=int)
+    always_used = np.array([place for place, trial in enumerate(trials) if point_key(trial.point) in always], dtype=int)
     rng = np.random.default_rng(0)
     gains = []
     for fit in range(_FITS):
-        sample = np.concatenate([rng.integers(len(trials), size=min(len(trials), _MOST_TRIALS)), kept])
+        sample = np.concatenate([rng.integers(len(trials), size=min(len(trials), _MOST_TRIALS)), always_used])
         trees = ExtraTreesRegressor(_TREES, random_state=fit).fit(known[sample], losses[sample])
-        gains.append(-trees.predict(asked))
+        gains.append(-trees.predict(queries))
     return np.array(gains)
 
 
 def shapley_weights(sets: Sequence[Sequence[bool]]) -> Any:
-    """Return the matrix that turns the values of all subsets into Shapley values, shape (subsets, players).
+    """Return the matrix that converts the values of all subsets into Shapley values, shape (subsets, players).
 
     Source: Shapley 1953, equation (1): a player's mean marginal contribution over all orders.
     """
     members = np.array(sets)
     players = members.shape[1]
-    # By how many others there are before the player.
+    # Indexed by the number of players before this one.
     shares = np.array([1 / (players * math.comb(players - 1, before)) for before in range(players)])
     share = shares[members.sum(axis=1, keepdims=True) - members]
     return np.where(members, share, -share)
 
 
 def _encoded(dimension: Dimension, point: Point) -> list[float]:
-    """Return a value as numbers: an ordered one by its place from 0 to 1, -1 if absent, a choice as one of many."""
+    """Return a value as numbers.
+
+    An ordered value is its position from 0 to 1, or -1 if absent. A choice is a one-hot vector."""
     if dimension.key not in point:
         return [0.0] * len(dimension.values) if isinstance(dimension, Choices) else [-1.0]
     value = point[dimension.key]

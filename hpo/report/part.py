@@ -1,4 +1,4 @@
-"""Parts and values of a report, or why they are missing, and the kinds of numbers that report.json holds."""
+"""Parts and values of a report, the reasons of missing ones, and the number types of report.json."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing_extensions import TypedDict, TypeIs
 
 from hpo.errors import HpoError, first_line
 
-# No key that is not described.
+# Refuse keys without a description.
 EXACT = ConfigDict(extra="forbid", strict=True)
 
 Value = TypeVar("Value")
@@ -18,7 +18,7 @@ Instead = TypeVar("Instead")
 
 @with_config(EXACT)
 class Missing(TypedDict):
-    """Stands for a value that could not be filled."""
+    """The entry of report.json for a missing value."""
 
     missing: Annotated[str, Field(min_length=1, description="why, and what would fill it")]
 
@@ -33,25 +33,26 @@ Seconds = Annotated[float, Field(ge=0)]
 
 @dataclass(frozen=True)
 class Absent:
-    """Takes the place of a missing figure or of its numbers; the reason is one line."""
+    """A missing figure, or missing numbers of a figure, with the reason in one line."""
 
     reason: str
 
 
 class UnknownValueError(LookupError):
-    """A missing value was requested; the text is the reason."""
+    """Raised when code requires a missing value; the text is the reason."""
 
 
 def part(make: Callable[[], Value], instead: Callable[[str], Instead]) -> Value | Instead:
-    """Return the result of `make`; if it fails, the result of `instead` with the reason, so that other parts stand.
+    """Return the result of `make`; if it fails, the result of `instead` with the reason.
 
-    An unreadable file of the study is not such a failure: it is raised, for the user to fix.
+    One part that fails does not prevent the other parts. An HpoError, such as an unreadable file of the study, is
+    raised, because the user can fix it.
     """
     try:
         return make()
     except HpoError:
         raise
-    except Exception as error:  # noqa: BLE001  # The study's other figures must still be made.
+    except Exception as error:  # noqa: BLE001  # The other figures must still be made.
         return instead(f"could not be made: {type(error).__name__}: {first_line(error)}")
 
 
@@ -61,22 +62,22 @@ def value_or_missing(make: Callable[[], Value]) -> Value | Missing:
 
 
 def missing(reason: str) -> Missing:
-    """Return the entry of report.json for a value that cannot be filled."""
+    """Return the entry of report.json for a missing value."""
     return {"missing": reason}
 
 
 def is_missing(value: object) -> TypeIs[Missing]:
-    """Return whether a value of report.json could not be filled."""
+    """Return whether a value of report.json is missing."""
     return isinstance(value, Mapping) and list(value) == ["missing"]
 
 
 def reason_missing(value: object) -> str | None:
-    """Return why a value of report.json is missing; None if it is present."""
+    """Return the reason if a value of report.json is missing; None if it is present."""
     return value["missing"] if is_missing(value) else None
 
 
 def require(value: Value | Missing) -> Value:
-    """Return a value that is present; raises UnknownValueError if it is missing."""
+    """Return the value; raise UnknownValueError if it is missing."""
     if is_missing(value):
         raise UnknownValueError(value["missing"])
     return value
@@ -105,7 +106,7 @@ Block = Paragraph | Items | Table
 
 
 def markdown_lines(blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield the lines of each block that has something, and a blank one after it."""
+    """Yield the Markdown lines of each block that is not empty, with a blank line after each."""
     for block in blocks:
         if isinstance(block, Paragraph):
             yield from (block.text, "")
@@ -116,7 +117,7 @@ def markdown_lines(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; a bar in a cell is escaped."""
+    """Yield the Markdown lines of a table, with bars in cells escaped."""
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:

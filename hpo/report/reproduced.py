@@ -1,6 +1,6 @@
-"""A report set beside its configuration, its study, and trainings that were compared again.
+"""Compares a report with its configuration, its study, and its reproduced trainings.
 
-What people read must be what is checked: a training that comes out the same says nothing of a score above it.
+A reproduction must check the numbers that people read: equal trainings say nothing about a wrong score in the report.
 """
 
 import math
@@ -25,14 +25,14 @@ from hpo.trials.goal import Goal
 from hpo.trials.reported_values import number
 from hpo.trials.table import metric_columns, point_of
 
-# A figure follows from recorded numbers; only libraries of other versions may round it in another way.
+# A reported number is computed from recorded numbers; only other library versions may round it differently.
 _ROUNDING = 1e-9
-# A trial's score under other names.
-_SAME = {"search_score": "score", "validation_score": "score"}
-# Parts of a section that are named one by one.
-_FEW = 4
-# Where a report tells of trials, and under which key it names them.
-_PLACES = {
+# Other names of a trial's score.
+_OTHER_NAMES = {"search_score": "score", "validation_score": "score"}
+# The most parts of a section that `unchecked` names one by one.
+_MOST_NAMED = 4
+# The parts of a report about trials, and the key of the trial's number in each.
+_PARTS_OF_TRIALS = {
     **{"winner": "number", "top": "number", "baselines.default": "number", "finalists": "number", "test": "trial"},
     **{"best_so_far.trials": "trial", "best_so_far.seconds": "trial"},
     **{"front.members": "number", "test.front": "trial"},
@@ -41,14 +41,14 @@ _PLACES = {
 
 @dataclass(frozen=True)
 class ReportedNumber:
-    """A number of a report, and what was worked out for it.
+    """A number of a report, and the values computed for it.
 
     Attributes:
-        trial: the number of the trial that it tells of.
-        key: where it stands in report.json, such as `winner.score`.
-        said: what the report says; of a stranger's, anything.
-        recorded: what the recorded values give.
-        given: what the trainings give, or the recorded values where not all were trained.
+        trial: the number of its trial.
+        key: its key in report.json, such as `winner.score`.
+        said: the value in the report; any type, because reports may come from strangers.
+        recorded: the number computed from the recorded values.
+        given: the number computed from the reproduced trainings, or from the recorded values if some were not trained.
     """
 
     trial: int
@@ -59,7 +59,7 @@ class ReportedNumber:
 
     @property
     def holds(self) -> bool:
-        """Whether the report says what its recorded values give, each of which is compared with its training."""
+        """Whether the reported number equals the one computed from recorded values."""
         if self.recorded is None or self.said is None:
             return self.said is None and self.recorded is None
         if not is_number(self.said):
@@ -68,7 +68,7 @@ class ReportedNumber:
 
 
 def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> None:
-    """Raise StudyError for a report with what is no number, or of another configuration."""
+    """Raise StudyError if the report has invalid numbers or contradicts its configuration."""
     winner = inner(report, "winner")
     scores = {"winner.score": winner.get("score")} if winner.get("score") is not None else {}
     scores |= {f"winner.values.{name}": value for name, value in inner(winner, "values").items()}
@@ -77,12 +77,12 @@ def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> Non
     wrong |= {key: value for key, value in scores.items() if not is_number(value) or number(value) is None}
     for key, value in wrong.items():
         text = str(value) if is_number(value) else repr(value)
-        raise StudyError(f"report.json: {key} is {text:.40}, which is no score; no version of hpo writes that")
-    _refuse_others(report, _repeated(config), "the configuration of the study")
+        raise StudyError(f"report.json: {key} is {text:.40}, which is no score; no version of hpo writes this")
+    _refuse_differences(report, _config_values(config), "the configuration of the study")
 
 
 def refuse_other_study(recorded: Recorded) -> None:
-    """Raise StudyError where the report's winner is no trial of the study, or it repeats the study in another way."""
+    """Raise StudyError if the report's winner is not a trial of the study, or the report contradicts the study."""
     _refuse_other_winner(recorded)
     for row in recorded.rows:
         own = point_of(row, recorded.study.space)
@@ -90,39 +90,40 @@ def refuse_other_study(recorded: Recorded) -> None:
             point = entry.get("point")
             if isinstance(point, Mapping) and own is not None and dict(point) != own:
                 raise StudyError(f"report.json: {where}.point is not the point of trial {row['number']}")
-    _refuse_others(recorded.files.report, _repeated_of_study(recorded), "the study")
+    _refuse_differences(recorded.files.report, _study_numbers(recorded), "the study")
 
 
 def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> list[ReportedNumber]:
-    """Return the numbers of the report about the trials that were trained again; none without a report."""
+    """Return the report's numbers about the reproduced trials; none without a report."""
     names, goal = _task_names(recorded), recorded.study.goal
     rows = {row["number"]: row for row in recorded.rows}
-    figures: list[ReportedNumber] = []
+    reported: list[ReportedNumber] = []
     for trial in dict.fromkeys(repetition.trial for repetition in repetitions):
         row = rows[str(trial)]
-        before = {name: float(row[name]) for name in names}
-        again = [repetition for repetition in repetitions if repetition.trial == trial]
-        now = {each.name: each.reproduced for each in again if each.reproduced is not None and not each.is_mean}
+        recorded_values = {name: float(row[name]) for name in names}
+        own = [repetition for repetition in repetitions if repetition.trial == trial]
+        reproduced = {each.name: each.reproduced for each in own if each.reproduced is not None and not each.is_mean}
         further = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
         del further[goal.metric]
-        # What was not trained, or is not compared, is as recorded.
-        means = {each.name: each.reproduced for each in again if each.reproduced is not None and each.is_mean}
-        # A mean of some trained and some recorded values would be of neither.
+        # Values that were not trained, or are not compared, keep their recorded value.
+        means = {each.name: each.reproduced for each in own if each.reproduced is not None and each.is_mean}
+        # Do not mix reproduced and recorded values in one mean.
         old, new = (
-            _given(values, amount_of(row)) | ({} if goal.is_single else _given_of_several(values, others, goal))
+            _trial_numbers(values, amount_of(row))
+            | ({} if goal.is_single else _numbers_of_several(values, others, goal))
             for values, others in (
-                (before, further),
-                (now if len(now) == len(names) else before, {**further, **means}),
+                (recorded_values, further),
+                (reproduced if len(reproduced) == len(names) else recorded_values, {**further, **means}),
             )
         )
         for where, entry in _entries(recorded.files.report, str(trial)):
-            told = ((key, _SAME.get(key, key), said) for key, said in leaves(entry))
-            figures += [
-                ReportedNumber(trial, f"{where}.{key}", said, old[name], new[name])
-                for key, name, said in told
+            values = ((key, _OTHER_NAMES.get(key, key), value) for key, value in leaves(entry))
+            reported += [
+                ReportedNumber(trial, f"{where}.{key}", value, old[name], new[name])
+                for key, name, value in values
                 if name in old
             ]
-    return figures
+    return reported
 
 
 def _task_names(recorded: Recorded) -> list[str]:
@@ -130,37 +131,39 @@ def _task_names(recorded: Recorded) -> list[str]:
     return [layout.name(index) for index in range(layout.size)]
 
 
-def unchecked(recorded: Recorded, figures: Sequence[ReportedNumber]) -> list[str]:
-    """Return the keys of the report below which numbers were not compared with anything, by section where possible.
+def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[str]:
+    """Return the keys of the report with unchecked numbers, by section where possible.
 
-    What is compared is listed, in `_repeated` and `_given`; whatever else a report holds is named by itself.
+    `_config_values` and `_trial_numbers` list the checked keys; every other key counts as unchecked.
     """
     report, config = recorded.files.report, recorded.study.config
-    # Of the configuration, what its trials depend on: a report alone repeats the other settings nowhere.
+    # Only settings that decide trials count as checked: the report repeats the other settings nowhere.
     own = plain_own(config.objective_config)
     decisive = tuple(f"config.{name}." for name in (*own, "space", "strategy", "split"))
-    checked = {"format", "winner.number", *(figure.key for figure in figures), *_repeated_of_study(recorded)}
-    checked |= {key for key in _repeated(config) if not key.startswith("config.") or key.startswith(decisive)}
-    for trial in {figure.trial for figure in figures}:
+    checked = {"format", "winner.number", *(each_number.key for each_number in reported), *_study_numbers(recorded)}
+    checked |= {key for key in _config_values(config) if not key.startswith("config.") or key.startswith(decisive)}
+    for trial in {each_number.trial for each_number in reported}:
         for where, entry in _entries(report, str(trial)):
             checked |= {f"{where}.number", f"{where}.trial"}
             checked |= {key for key, _ in leaves(entry.get("point"), f"{where}.point")}
-    return [name for key, part in report.items() for name in _named(part, key, checked)]
+    return [name for key, part in report.items() for name in _unchecked_keys(part, key, checked)]
 
 
-def _named(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
-    """Return the key of a section with unchecked numbers, or, where only a few parts of it have some, theirs."""
+def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
+    """Return the key of a section with unchecked numbers, or the keys of its parts if only a few have some."""
     numbers = [place for place, value in leaves(part, key) if is_number(value)]
     if not any(place not in checked for place in numbers):
         return []
     if is_inner or not isinstance(part, Mapping) or not any(place in checked for place in numbers):
         return [key]
-    inside = [name for last, each in part.items() for name in _named(each, f"{key}.{last}", checked, is_inner=True)]
-    return inside if len(inside) <= _FEW else [key]
+    inside = [
+        name for last, each in part.items() for name in _unchecked_keys(each, f"{key}.{last}", checked, is_inner=True)
+    ]
+    return inside if len(inside) <= _MOST_NAMED else [key]
 
 
-def _given(values: Mapping[str, float], amount: int | None) -> dict[str, float | None]:
-    """Return what follows from a trial's values, by the keys that a report has for it."""
+def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str, float | None]:
+    """Return the numbers computed from a trial's values, by their keys in a report."""
     numbers = list(values.values())
     return {
         "score": math.fsum(numbers) / len(numbers),
@@ -171,8 +174,10 @@ def _given(values: Mapping[str, float], amount: int | None) -> dict[str, float |
     }
 
 
-def _given_of_several(values: Mapping[str, float], further: Mapping[str, float], goal: Goal) -> dict[str, float | None]:
-    """Return what follows from a trial's values of the leading metric, and the means of the further ones, by key."""
+def _numbers_of_several(
+    values: Mapping[str, float], further: Mapping[str, float], goal: Goal
+) -> dict[str, float | None]:
+    """Return the numbers computed from a trial's values of the leading metric and means of further metrics, by key."""
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {goal.metric: math.fsum(values.values()) / len(values), **further}
     low, high = interval(numbers) or (None, None)
@@ -186,8 +191,8 @@ def _given_of_several(values: Mapping[str, float], further: Mapping[str, float],
     }
 
 
-def _repeated(config: StudyConfig) -> dict[str, Any]:
-    """Return what a report has from its configuration, and the numbers of its 25 fields, by key."""
+def _config_values(config: StudyConfig) -> dict[str, Any]:
+    """Return the report's values that come from its configuration, and the numbers of its 25 fields, by key."""
     study = config.study
     own = {"name": study.name, "seed": study.seed, "objective": config.objective, "intent": config.report.intent}
     tree = {
@@ -204,22 +209,22 @@ def _repeated(config: StudyConfig) -> dict[str, Any]:
     return dict(leaves(tree))
 
 
-def _repeated_of_study(recorded: Recorded) -> dict[str, Any]:
-    """Return the numbers that a report has from its winner's row, and from space and data where these are the same."""
+def _study_numbers(recorded: Recorded) -> dict[str, Any]:
+    """Return the report's numbers from its winner's row, and from space and data if these are the same."""
     study = recorded.study
     tree: dict[str, Any] = {}
     if recorded.winner is not None:
         tree["winner"] = {"run": {"trial": int(recorded.winner["number"])}}
     if recorded.is_same_study:
-        # Of files only the hashes are compared, and with a split only the examples'.
+        # Only size and split are compared, because another comparison covers the hashes of files.
         data = {key: value for key, value in describe_data(study).items() if key in ("size", "split")}
         tree |= {**describe_space(study), "counts": {"tasks_per_trial": study.layout.size}, "data": data}
     return {key: value for key, value in leaves(tree) if is_number(value)}
 
 
 def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each part of a report that tells of a trial, and where it stands."""
-    for place, name in _PLACES.items():
+    """Yield the key of each part of a report about a trial, and the part."""
+    for place, name in _PARTS_OF_TRIALS.items():
         *before, last = place.split(".")
         part = inner(report, *before).get(last)
         listed = {f"{place}.{at}": each for at, each in enumerate(part)} if isinstance(part, list) else {place: part}
@@ -229,8 +234,8 @@ def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mappi
 
 
 def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key of every value in a tree of JSON, and the value."""
-    # Not by recursion: a stranger's report may be nested deeply.
+    """Yield every value of a JSON tree with its dotted key."""
+    # A loop instead of recursion, because a stranger's report may be deeply nested.
     stack = [(key, tree)]
     while stack:
         key, branch = stack.pop()
@@ -242,18 +247,18 @@ def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value of JSON is a number."""
+    """Return whether a JSON value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _refuse_others(report: Mapping[str, Any], given: Mapping[str, Any], what: str) -> None:
-    for key, said in leaves(report):
-        if key in given and said != given[key]:
-            raise StudyError(f"report.json: {key} is {said!r}, and {what} gives {given[key]!r}")
+def _refuse_differences(report: Mapping[str, Any], expected: Mapping[str, Any], source: str) -> None:
+    for key, value in leaves(report):
+        if key in expected and value != expected[key]:
+            raise StudyError(f"report.json: {key} is {value!r}, but {source} has {expected[key]!r}")
 
 
 def _refuse_other_winner(recorded: Recorded) -> None:
-    """Raise StudyError where the report's winner is no trial of the study, by its number or its tasks."""
+    """Raise StudyError if the report's winner is not a trial of the study, by its number or its tasks."""
     winner = recorded.files.report.get("winner")
     if not isinstance(winner, Mapping) or is_missing(winner):
         return
@@ -261,5 +266,5 @@ def _refuse_other_winner(recorded: Recorded) -> None:
     if row is None or row["number"] != str(winner.get("number")):
         raise StudyError(f"report.json: winner.number is {winner.get('number')!r}, which is no complete trial of it")
     for name in {*names} ^ {*inner(winner, "values")}:
-        says = "is missing" if name in names else "is no task of the study"
-        raise StudyError(f"report.json: winner.values.{name} {says}, which has {', '.join(names)}")
+        problem = "is missing" if name in names else "is no task of the study"
+        raise StudyError(f"report.json: winner.values.{name} {problem}; the tasks are {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""What a report is made from: a study's space, goal and trials, and values that sections and figures share."""
+"""The input of a report: a study's space, goal and trials, and values that sections and figures share."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,27 +23,27 @@ from hpo.trials.space.first_points import default_of
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Direction, Outcome, TaskLayout, Trial
 
-# With fewer trials for each hyperparameter, chance moves the shares of PED-ANOVA, and surfaces between the trials, more
-# than the space does.
+# With fewer trials per hyperparameter, PED-ANOVA's shares and interpolated surfaces depend more on chance than on the
+# space.
 _ENOUGH_PER_KEY = 20
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What figures are drawn from, and what sections share with them.
+    """The input of figures, and the values that sections share with them.
 
     Attributes:
         trials: all trials, in the order of their numbers.
-        finalists: the finalists on the fresh seeds that chose the winner; empty where the search's scores did.
-        default: the default configuration; None where it does not lie in the space.
-        trainings: the trials as they ran: those of the search, and those that took some to their end after it, under
-            the same numbers; None = the trials.
-        workers: the configured number; None = as many as fit.
-        gpus: those of each worker.
-        lanes: trainings planned to be under way at once; None where the strategy never waits for one.
-        clock: begin and end of each task on the study's clock.
+        finalists: the finalists' trainings on the fresh seeds that chose the winner; empty if the search's scores chose
+            it.
+        default: the default configuration; None if it is outside the space.
+        trainings: the trials of the search, then the full trainings after it under the same numbers; None = `trials`.
+        workers: the configured number of workers; None = as many as fit.
+        gpus: number of GPUs of each worker.
+        lanes: number of parallel trainings on the study's clock; None if the strategy never waits for a training.
+        clock: start and end of each task on the study's clock.
         scale_results: the trials by scale; None for a study without scales.
-        is_over: whether the winner was chosen; before that it is the best so far.
+        is_over: whether the search chose the winner; before that the winner is the best trial so far.
     """
 
     space: Space
@@ -66,7 +66,7 @@ class Subject:
 
     @classmethod
     def of(cls, study: PreparedStudy, run: StudyRun) -> Self:
-        """Return what the report of a study is made from."""
+        """Return the input of a study's report."""
         section, dispatch = study.config.study, study.config.dispatch
         waits, share = study.waits, run.notes.gpu_share
         searched = memory_record(study.goal, study.layout, run.searched)
@@ -91,51 +91,51 @@ class Subject:
 
     @property
     def metric(self) -> str:
-        """The metric, of several the leading one."""
+        """The (leading) metric."""
         return self.goal.metric
 
     @property
     def direction(self) -> Direction:
-        """Which way it is better."""
+        """The direction of the (leading) metric."""
         return self.goal.direction
 
     @property
-    def named(self) -> str:
-        """The metric as captions name it: of several `accuracy, the leading metric,`."""
+    def metric_label(self) -> str:
+        """The metric's name in captions: of several metrics `accuracy, the leading metric,`."""
         return f"{self.metric}, the leading metric," if len(self.goal.metrics) > 1 else self.metric
 
     @property
-    def as_they_ran(self) -> Sequence[Trial]:
-        """The trainings, or the trials where none followed the search."""
+    def all_trainings(self) -> Sequence[Trial]:
+        """The trainings, or the trials if no training followed the search."""
         return self.trials if self.trainings is None else self.trainings
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """The place of each trial by its number: that, or, of one that was trained further, after all others."""
-        further = [trial.number for trial in self.as_they_ran[len(self.trials) :]]
+        """The position of each trial, by its number; a trial that was trained further after the search comes last."""
+        further = [trial.number for trial in self.all_trainings[len(self.trials) :]]
         later = {number: len(self.trials) + place for place, number in enumerate(further)}
         return {trial.number: later.get(trial.number, trial.number) for trial in self.trials}
 
     @cached_property
     def scored(self) -> list[Trial]:
-        """The complete trials with comparable scores: of the largest scale there is, and trained for longest."""
+        """The complete trials with comparable scores: those at the largest scale with the longest training."""
         complete = at_largest_scale([t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)])
         longest = max((t.amount or 0 for t in complete), default=0)
         return [t for t in complete if (t.amount or 0) == longest]
 
     @cached_property
     def ranked(self) -> list[Trial]:
-        """The same from best to worst, the earlier trial first on ties; the winner always comes first."""
+        """`scored` from best to worst, the earlier trial first on ties; the winner always comes first."""
         return self._winner_first(leaders(self.scored, len(self.scored)))
 
     @cached_property
     def front(self) -> list[Trial]:
-        """The trials within the limits that none dominates, the best of the leading metric first."""
+        """The Pareto front of the trials within the limits, the best of the leading metric first."""
         return front(self.trials)
 
     @cached_property
     def in_order(self) -> list[Trial]:
-        """All complete trials from best to worst: the winner, the others of the front, then the leaders."""
+        """All complete trials from best to worst: the winner, the rest of the Pareto front, then the others."""
         members = {trial.number for trial in self.front}
         ordered = leaders(self.trials, len(self.trials))
         return self._winner_first([*self.front, *(t for t in ordered if t.number not in members)])
@@ -146,22 +146,22 @@ class Subject:
         return [self.winner, *(trial for trial in trials if trial.number != self.winner.number)]
 
     @cached_property
-    def within(self) -> list[Trial]:
-        """The complete trials that keep the limits, of the largest scale there is, and trained for longest."""
-        kept = at_largest_scale([trial for trial in self.trials if trial.keeps_limits])
-        longest = max((trial.amount or 0 for trial in kept), default=0)
-        return [trial for trial in kept if (trial.amount or 0) == longest]
+    def within_limits(self) -> list[Trial]:
+        """The complete trials within the limits, at the largest scale with the longest training."""
+        valid = at_largest_scale([trial for trial in self.trials if trial.keeps_limits])
+        longest = max((trial.amount or 0 for trial in valid), default=0)
+        return [trial for trial in valid if (trial.amount or 0) == longest]
 
     @cached_property
     def growth(self) -> Growth:
-        """The hypervolume of the front in the order of the trials' places; see `growth`."""
-        return growth(sorted(self.within, key=lambda trial: self.places[trial.number]), self.goal)
+        """The growth of the front's hypervolume in the order of the trials' positions; see `growth`."""
+        return growth(sorted(self.within_limits, key=lambda trial: self.places[trial.number]), self.goal)
 
     @property
-    def no_expectation(self) -> str | None:
-        """Why it is not known what hypervolume a random search would have; None where it is."""
+    def why_no_expectation(self) -> str | None:
+        """The reason why a random search's hypervolume is unknown; None if it is known."""
         if (why := dependent_text(self.strategy)) is not None:
-            return f"it takes {why}"
+            return f"it needs {why}"
         return None if len(self._ended) > 1 else "fewer than two trials have ended"
 
     @property
@@ -170,12 +170,12 @@ class Subject:
 
     @cached_property
     def expected_growth(self) -> Expectation:
-        """The hypervolume that a random search would have; only where these trials are independent draws."""
+        """The expected hypervolume of a random search; valid only if these trials are independent draws."""
         return expected_growth(self._ended, self.growth.scale)
 
     @cached_property
     def importances(self) -> Importances | Absent:
-        """How much each hyperparameter matters, and which are told apart from chance; see `importances`."""
+        """The importance of each hyperparameter for the (leading) metric; see `importances`."""
         return self.importances_by_metric[self.metric]
 
     @cached_property
@@ -188,7 +188,7 @@ class Subject:
 
     @cached_property
     def importances_by_metric(self) -> dict[str, Importances | Absent]:
-        """The same for each metric, the leading one first."""
+        """The importances for each metric, the leading one first."""
         space, scored = self._of_one_scale
         return {
             name: importances(space, direction, scored, [self.goal.scores(t.losses)[name] for t in scored])
@@ -197,35 +197,35 @@ class Subject:
 
     @cached_property
     def contributions(self) -> dict[str, Contribution] | Absent:
-        """What each hyperparameter contributes to the winner's gain over the default; see `shapley_values`."""
+        """The contribution of each hyperparameter to the winner's gain over the default; see `shapley_values`."""
         space, scored = self._of_one_scale
         default = None if self.default is None else {k: v for k, v in self.default.items() if k != SCALE}
         return shapley_values(space, scored, default, self.winner and self.winner.within_scale)
 
     @property
     def keys(self) -> list[str]:
-        """The hyperparameters that complete trials have, the most important first if that is known."""
-        there = {key for trial in self.scored for key in trial.point if key != SCALE}
+        """The hyperparameters of complete trials, the most important first if the importances are known."""
+        present = {key for trial in self.scored for key in trial.point if key != SCALE}
         known = self.importances
         ordered = self.space.keys if isinstance(known, Absent) else list(known.shares)
-        return [key for key in ordered if key in there]
+        return [key for key in ordered if key in present]
 
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
-        """Every task that a worker ran, with its trial and index, in the order of their starts."""
-        ran = [(t, index, o) for t in self.as_they_ran for index, o in t.outcomes.items() if o.worker]
+        """Every task of a worker with its trial and index, in the order of their starts."""
+        ran = [(t, index, o) for t in self.all_trainings for index, o in t.outcomes.items() if o.worker]
         return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
 
     @property
-    def which(self) -> str:
-        """Which trials `scored` are, in words."""
+    def scored_text(self) -> str:
+        """A description of `scored` in words."""
         amounts = {t.amount for t in self.trials if t.amount is not None}
         kind = f"complete trial*, trained for {max(amounts)}" if len(amounts) > 1 else "complete trial*"
         return format_count(len(self.scored), kind) + self.at_scale
 
     @property
     def at_scale(self) -> str:
-        """At which scale `scored` are, to follow them; empty for a study without scales."""
+        """The scale of `scored` as a suffix of their description; empty without scales."""
         if not self.scored or not (scale := self.scored[0].scale):
             return ""
         target = self.goal.target
@@ -233,17 +233,17 @@ class Subject:
 
     @property
     def called(self) -> str:
-        """What `winner` is called."""
+        """The name of `winner` in texts."""
         return "winner" if self.is_over else "best trial so far"
 
     @property
-    def few_text(self) -> str:
-        """A warning, to follow a caption, where what is drawn of each hyperparameter rests on few trials."""
+    def few_trials_note(self) -> str:
+        """A warning for the end of a caption if there are few trials per hyperparameter; else empty."""
         keys = [key for key in self.keys if len({repr(trial.point.get(key)) for trial in self.scored}) > 1]
         if len(self.scored) >= _ENOUGH_PER_KEY * len(keys):
             return ""
         few = "trial is" if len(self.scored) == 1 else "trials are"
-        return f" {len(self.scored)} {few} few for {format_count(len(keys), 'hyperparameter*')}: a hint, no more."
+        return f" {len(self.scored)} {few} few for {format_count(len(keys), 'hyperparameter*')}: this is only a hint."
 
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""
@@ -251,16 +251,16 @@ class Subject:
 
 
 def dependent_text(strategy: str) -> str | None:
-    """Return what a search by this strategy lacks for an expectation of random search; None where it has it."""
+    """Return why this strategy's trials give no estimate of random search; None if they do."""
     if strategy == "random":
         return None
     return (
-        f"independent draws; {strategy} search chooses points by what it saw or by a pattern: "
+        f"independent draws; {strategy} search chooses points by earlier results or by a pattern: "
         f"repeat whole searches instead (hpo compare)"
     )
 
 
 def score_of(trial: Trial) -> float:
-    """Return the score of a trial that has one."""
+    """Return the score of a complete trial."""
     assert trial.score is not None
     return trial.score

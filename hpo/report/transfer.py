@@ -1,6 +1,6 @@
-"""What trials at several scales say together: where the best of each hyperparameter lies, and how loss falls with cost.
+"""Results across scales: the best values of each hyperparameter by scale, and the power law of loss over cost.
 
-Scores of different scales do not compare: everything here is of each scale's own best trials.
+Scores of different scales are not comparable, so all results here use each scale's own best trials.
 """
 
 import math
@@ -20,16 +20,16 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# The share of a scale's trials that are its best, where the strategy is not a ladder, which says it.
+# The share of a scale's trials that count as its best; a ladder has its own setting.
 _ELITE = 0.25
 FEWEST_SCALES = 4
 
 
 @dataclass(frozen=True)
 class Law:
-    """loss = factor * cost^-exponent, through the best losses of the scales below the target, and what it predicts.
+    """The power law loss = factor * cost^-exponent, fitted to the best losses of the scales below the target.
 
-    Cost is relative to the first scale. `low` and `high` are the ends of the 95 % interval of the target's best loss.
+    Cost is relative to the first scale. `predicted` is the target's best loss, with the 95 % interval `low` to `high`.
     """
 
     factor: float
@@ -48,10 +48,10 @@ class ScaleResults:
     """The trials of a study by scale.
 
     Attributes:
-        changes: of the configuration, of each scale, the smallest first.
-        known_costs: of a training at each scale, in any unit; None where trials tell them.
-        elite: the share of a scale's trials that are its best.
-        is_grid: whether every point was to be trained at every scale.
+        changes: the changes of the configuration by scale, the smallest scale first.
+        known_costs: the cost of a training at each scale, in any unit; None = measured from the trials.
+        elite: the share of a scale's trials that count as its best.
+        is_grid: whether the study trains every point at every scale.
     """
 
     space: Space
@@ -82,35 +82,35 @@ class ScaleResults:
 
     @cached_property
     def ranked(self) -> list[list[Trial]]:
-        """The complete trials of each scale, from best to worst, one of each point; see `ranked_points`."""
+        """The complete trials of each scale from best to worst, one per point; see `ranked_points`."""
         return [ranked_points(trials) for trials in self.by_scale]
 
     @cached_property
     def costs(self) -> list[float | None]:
-        """The cost of a training at each scale, relative to the first; None where that is not known."""
-        means = self.known_costs or self._told_costs or self._means([t.seconds for t in self.trials])
+        """The cost of a training at each scale, relative to the first scale; None = not known."""
+        means = self.known_costs or self._clock_costs or self._means([t.seconds for t in self.trials])
         first = means[0]
         return [cost / first if cost and first else None for cost in means]
 
     @cached_property
-    def _told_costs(self) -> Sequence[float | None]:
-        """The mean cost of a trial at each scale, on the study's clock; empty where it is the same at all of them."""
+    def _clock_costs(self) -> Sequence[float | None]:
+        """The mean cost of a trial at each scale on the study's clock; empty if all scales have the same cost."""
         means = self._means([t.total_cost for t in self.trials])
         return means if len({cost for cost in means if cost is not None}) > 1 else ()
 
     def _means(self, costs: Sequence[float | None]) -> Sequence[float | None]:
-        """Return the mean of what each complete trial cost, by scale; None where none is there."""
+        """Return the mean cost of the complete trials by scale; None for a scale without known costs."""
         by_number = dict(zip([t.number for t in self.trials], costs, strict=True))
         means: list[float | None] = []
         for trials in self.ranked:
-            there = [cost for t in trials if (cost := by_number[t.number]) is not None]
-            means.append(math.fsum(there) / len(there) if there else None)
+            known = [cost for t in trials if (cost := by_number[t.number]) is not None]
+            means.append(math.fsum(known) / len(known) if known else None)
         return means
 
     @cached_property
     def cost_shares(self) -> list[float] | None:
-        """The share of the search's cost at each scale, on the study's clock, else by the costs of the scales."""
-        if self._told_costs:
+        """The share of the search's cost at each scale: on the study's clock, else from the costs of the scales."""
+        if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
         trainings = [sum(len(t.outcomes) for t in trials) for trials in self.by_scale]
         if any(cost is None and count for cost, count in zip(self.costs, trainings, strict=True)):
@@ -119,27 +119,27 @@ class ScaleResults:
 
     @property
     def second_shares(self) -> list[float] | None:
-        """The share of the seconds of all trainings at each scale."""
+        """The share of all training seconds at each scale."""
         return shares([math.fsum(t.seconds for t in trials) for trials in self.by_scale])
 
     @property
     def dimensions(self) -> list[Dimension]:
-        """Those that were searched, without the scale."""
+        """The searched dimensions without the scale."""
         return [d for d in self.space.dimensions if d.key != SCALE]
 
     @property
     def ordered(self) -> list[Dimension]:
-        """Those whose values have an order, and more than one."""
+        """The dimensions with more than one value, whose values have an order."""
         return [
             d for d in self.dimensions if isinstance(d, Range) or (not isinstance(d, Choices) and len(d.values) > 1)
         ]
 
     def places(self, dimension: Dimension) -> list[Place | None]:
-        """Return where the best values of an ordered dimension lie at each scale, as the ladder sees them."""
+        """Return the position of the best values of an ordered dimension at each scale, as the ladder computes it."""
         return [place_of(dimension, elite(ranked, self.elite)) for ranked in self.ranked]
 
     def shift(self, dimension: Dimension) -> Shift | None:
-        """Return how the best moves with cost; None where too few trials tell it. See `fit_shift`."""
+        """Return how the best value shifts with cost; None with too few trials. See `fit_shift`."""
         known = [(ranked, math.log2(cost)) for ranked, cost in zip(self.ranked, self.costs, strict=True) if cost]
         if not known:
             return None
@@ -148,30 +148,30 @@ class ScaleResults:
 
     @property
     def no_law(self) -> str | None:
-        """Why no loss at the target is predicted; None where it is."""
+        """The reason why the loss at the target is not predicted; None if it is."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
-            done = f", and {len(below)} of {self.target - 1} below the target have a score"
+            scored = f", and {len(below)} of {self.target - 1} below the target have a score"
             return (
-                f"a power law of loss over cost takes {FEWEST_SCALES} scales or more; there are {self.target}"
-                f"{done * (self.target >= FEWEST_SCALES)}"
+                f"a power law of loss over cost needs at least {FEWEST_SCALES} scales; there are {self.target}"
+                f"{scored * (self.target >= FEWEST_SCALES)}"
             )
         if any(trial.loss != trial.score or trial.loss <= 0 for trial in below):
-            return "a power law is one of a loss, which is above 0 and minimized; this metric is not"
+            return "a power law needs a loss, which is above 0 and minimized; this metric is not"
         if None in self.costs[:-1] or self.costs[-1] is None:
-            return "the cost of a training at each scale, the target with it, is not known"
+            return "the cost of a training is not known at every scale"
         if len(set(self.costs)) < self.target:
-            return "trainings of different scales cost the same"
+            return "trainings at different scales have the same cost"
         return None
 
     @cached_property
     def law(self) -> Law | None:
-        """The power law of loss over cost by the scales below the target; None where `no_law` says why.
+        """The power law of loss over cost from the scales below the target; None if there is a reason in `no_law`.
 
-        Its two numbers are those of a straight line through the logarithms; a third, the loss that no cost removes,
-        cannot be told from so few scales. The interval is that of one more observation, by Student's t.
+        Factor and exponent are a linear fit of the logarithms. So few scales do not determine a third number, the
+        irreducible loss. The interval is the prediction interval of one more observation, by Student's t.
 
-        Source: of the power law, Kaplan et al. 2020, "Scaling laws for neural language models", equation 1.3.
+        Source: Kaplan et al. 2020, "Scaling laws for neural language models", equation 1.3, for the power law.
         """
         if self.no_law is not None:
             return None
@@ -190,7 +190,7 @@ class ScaleResults:
 
 
 def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleResults) -> Point | None:
-    """Return the best point at the target that a ladder expects by the scales below it; None of other strategies."""
+    """Return the best point at the target that a ladder expects from the scales below it; None for other strategies."""
     made = make_strategy(strategy, scale_results.space, seed)
     if not isinstance(made, Ladder):
         return None
@@ -200,13 +200,13 @@ def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleR
 
 
 def shares(spent: Sequence[float]) -> list[float] | None:
-    """Return the parts of a whole, which sum to 1; None where it is 0."""
+    """Return the share of each part in the sum of all; None if the sum is 0."""
     whole = math.fsum(spent)
     return [part / whole for part in spent] if whole else None
 
 
 def value_at(dimension: Dimension, place: float) -> Any:
-    """Return the value at a place, a number of a range without its rounding."""
+    """Return the value at a position from 0 to 1; a number of a range is not rounded."""
     if isinstance(dimension, Range) and not dimension.integer:
         low, high = dimension.low, dimension.high
         return low * (high / low) ** place if dimension.log else low + place * (high - low)
@@ -214,10 +214,10 @@ def value_at(dimension: Dimension, place: float) -> Any:
 
 
 def span_of(dimension: Dimension) -> float:
-    """Return how far it is from one end to the other: in logarithms where it has these, or in values."""
+    """Return the distance between the ends of a dimension: in logarithms for a logarithmic range, else in values."""
     if not isinstance(dimension, Range):
         return float(len(dimension.values))
-    # As `to_unit` has it, where whole numbers reach half a number beyond the ends.
+    # As in `to_unit`, whole numbers extend by 0.5 beyond the ends.
     half = 0.5 * dimension.integer
     low, high = dimension.low - half, dimension.high + half
     return math.log(high / low) if dimension.log else high - low

@@ -1,4 +1,4 @@
-"""Writes the report of a study, and publishes what others need to read, reproduce and replay it."""
+"""Writes the report of a study, and publishes the files for reading, reproducing and replaying it."""
 
 import hashlib
 import shutil
@@ -28,13 +28,13 @@ from hpo.trials.table import trials_table, write_trials
 STUDIES = Path("studies")
 CURVES = "curves.csv"
 
-# No database, no weights, no copy of the data: `hpo reproduce` and `hpo search --replay` need none of them.
-_OF_A_STUDY = (
+# Without the database, the weights and the data: `hpo reproduce` and `hpo search --replay` need none of them.
+_STUDY_FILES = (
     *("config.yaml", "trials.csv", CURVES, "imports.csv", "report.md", "report.json", "environment.json"),
     *("best.yaml", "test.json", TEST_LOG),
 )
-# Without the page, which holds the library that draws it; `hpo compare` writes it again from the others.
-_OF_A_COMPARISON = (
+# Without the page, which contains plotly (5 MB); `hpo compare` writes it again from the other files.
+_COMPARISON_FILES = (
     *("comparison.md", "comparison.json", "comparison.csv", "comparison.yaml"),
     *("searches.csv", "environment.json"),
 )
@@ -42,7 +42,7 @@ _OF_A_COMPARISON = (
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """The files, the one to look at first; what report.json holds; and the numbers that a tracker shows."""
+    """A written report: its files in reading order, the content of report.json, and metrics for a tracker."""
 
     paths: tuple[Path, ...]
     summary: ReportJson
@@ -50,9 +50,10 @@ class WrittenReport:
 
 
 def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> WrittenReport:
-    """Write trials.csv, report.json, report.md, report.html and, where there is a winner, best.yaml into its folder.
+    """Write the report's files into the study's folder.
 
-    Without `has_page` report.html is not written, which takes seconds, and an older one, now outdated, is removed.
+    The files are trials.csv, report.json, report.md, report.html and, if there is a winner, best.yaml. Without
+    `has_page`, skip report.html, which takes seconds to write, and remove an outdated one.
     """
     folder = study.folder
     trials, winner = run.trials, run.winner
@@ -64,7 +65,7 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
     if winner is not None:
         text = yaml_text(best_config(study.as_of(run.notes.allowed_changes, winner), winner))
         write_atomically(folder.best_path, text)
-    # Its importances and contributions are worked out once, for report.json and the figures.
+    # One subject for report.json and the figures, so that importances and contributions are computed once.
     subject = Subject.of(study, run)
     summary = summarise(study, run, subject, _hashes(study, run.model))
     json_path, markdown_path, page_path = (folder.path / f"report.{kind}" for kind in ("json", "md", "html"))
@@ -97,59 +98,59 @@ def _drawings(study: PreparedStudy, subject: Subject) -> tuple[Drawing, ...]:
 
 
 def write_checklist(study: PreparedStudy, report: ReportJson) -> Path:
-    """Write checklist.md, and return its path."""
+    """Write checklist.md and return its path."""
     path = study.folder.path / "checklist.md"
     write_atomically(path, render_checklist(report))
     return path
 
 
 def write_latex(study: PreparedStudy, report: ReportJson) -> Path:
-    """Write tables.tex, and return its path."""
+    """Write tables.tex and return its path."""
     path = study.folder.path / "tables.tex"
     write_atomically(path, render_latex(report))
     return path
 
 
 def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
-    """Return the SHA-256 of the files beside the report, by the path within the study's folder.
+    """Return the SHA-256 of the files next to the report, by the path within the study's folder.
 
-    From them a reproduction detects a changed file. Not included are the report itself and files that a publication
-    leaves out, except the winner's model.
+    A reproduction detects changed files by these hashes. The report itself and unpublished files have none, except for
+    the winner's model.
     """
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
     paths += sorted((folder.path / model.checkpoint_dir).glob("*")) if model else []
-    there = {path.relative_to(folder.path).as_posix(): path for path in paths if path.is_file()}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()}
+    by_name = {path.relative_to(folder.path).as_posix(): path for path in paths if path.is_file()}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in by_name.items()}
 
 
 def publish(study: PreparedStudy) -> list[Path]:
-    """Copy the study's files into `studies/<name>/`, over an older publication, and return their paths.
+    """Copy the study's files into `studies/<name>/`, replace an older publication, and return their paths.
 
     Raises:
-        StudyError: the study's own folder is the published one, or a link is in its place.
+        StudyError: the study's own folder is the target, or the target is a link.
     """
-    return _copied(study.folder.path, study.config.study.name, _OF_A_STUDY)
+    return _copy_files(study.folder.path, study.config.study.name, _STUDY_FILES)
 
 
 def publish_comparison(folder: Path, name: str) -> list[Path]:
-    """Copy a comparison into `studies/<name>/`, as `publish` does, without the page of 5 MB."""
-    return _copied(folder, name, _OF_A_COMPARISON)
+    """Copy a comparison into `studies/<name>/` as `publish` does, without the page of 5 MB."""
+    return _copy_files(folder, name, _COMPARISON_FILES)
 
 
-def _copied(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
+def _copy_files(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
     target = STUDIES / name
     refuse_link(target)
     StudyFolder(folder).refuse_links()
     if target.resolve() == folder.resolve():
-        raise StudyError(f"publish: {target} is the study's own folder; publish from runs/")
+        raise StudyError(f"publish: {target} is the study's own folder; publish a study in runs/")
     target.mkdir(parents=True, exist_ok=True)
-    # Published files are readable by others, unlike the state in runs/.
+    # Other users may read published files, unlike the files in runs/.
     for place in (STUDIES, target):
         place.chmod(0o755)
     published = []
     for file in files:
-        # A link would redirect the copy to another place.
+        # A link would redirect the copy to another path.
         (target / file).unlink(missing_ok=True)
         if (folder / file).exists():
             shutil.copyfile(folder / file, target / file)

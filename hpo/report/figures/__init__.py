@@ -1,4 +1,4 @@
-"""The figures of a report: each is drawn from a study and its trials, or gives the reason in one line."""
+"""The figures of a report. Each function draws one from a study and its trials, or returns the reason in one line."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from hpo.report.part import Absent, part
 from hpo.report.subject import Subject
 from hpo.trials.goal import Goal
 
-__all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures", "left_out", "undrawn"]
+__all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures", "left_out", "missing_figures"]
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, or why there is none, in a section of the report; its `name` is in the page's addresses."""
+    """A figure in a section of the report, or the reason why it is missing; `name` is its anchor on the page."""
 
     name: str
     section: str
-    title: str  # empty where that of the section is enough
+    title: str  # empty if the section's title is enough
     content: Drawn | Absent
 
 
@@ -54,13 +54,13 @@ _BESIDE_TEXT = ("front", "transfer")
 
 
 def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tuple[Drawing, ...]:
-    """Return the figures of a study with these names in the order of the report; equal studies give equal figures.
+    """Return a study's figures with these names in the order of the report; equal studies give equal figures.
 
-    Without names all that concern it: with one metric there is no hypervolume, and without limits, too, no front;
-    without scales none of them.
+    Without names return all that apply. Hypervolume needs several metrics, the front needs several metrics or a limit,
+    and figures of scales need scales.
     """
     if names is None:
-        names = [name for name in FIGURES if _concerns(name, subject.goal)]
+        names = [name for name in FIGURES if _applies(name, subject.goal)]
     return tuple(
         Drawing(name, section, title, part(partial(draw, subject), Absent))
         for name, section, title, draw in FIGURE_TABLE
@@ -68,22 +68,22 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
     )
 
 
-def undrawn(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return the figures that concern a study of this goal, each without content for this reason."""
+def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
+    """Return the figures that apply to this goal, each missing for this reason."""
     return tuple(
         Drawing(name, section, title, Absent(reason))
         for name, section, title, _ in FIGURE_TABLE
-        if _concerns(name, goal)
+        if _applies(name, goal)
     )
 
 
 def left_out(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return what a page without figures has in their place: the sections with a text, and one with the reason."""
-    beside_text = [drawing for drawing in undrawn(goal, reason) if drawing.name in _BESIDE_TEXT]
+    """Return the drawings of a page without figures: the sections that have a text, and one with the reason."""
+    beside_text = [drawing for drawing in missing_figures(goal, reason) if drawing.name in _BESIDE_TEXT]
     return (*beside_text, Drawing("figures", "Figures", "", Absent(reason)))
 
 
-def _concerns(name: str, goal: Goal) -> bool:
+def _applies(name: str, goal: Goal) -> bool:
     has_scales = goal.target > 0
-    concern = {"front": not goal.is_single, "hypervolume": len(goal.metrics) > 1}
-    return (concern | {"transfer": has_scales, "loss-over-cost": has_scales}).get(name, True)
+    applies = {"front": not goal.is_single, "hypervolume": len(goal.metrics) > 1}
+    return (applies | {"transfer": has_scales, "loss-over-cost": has_scales}).get(name, True)

@@ -1,4 +1,4 @@
-"""Searches of strategies compared by two metrics: what half of them attain, and the hypervolume that is missing."""
+"""Figures of several metrics: the hypervolume of a study's front, and the attainment of compared searches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from hpo.trials.fronts import REFERENCE
 
 
 def draw_hypervolume(subject: Subject) -> Drawn | Absent:
-    """Draw the hypervolume of the front over the trials, and what a random search would have had."""
+    """Draw the hypervolume of the front over the trials, and the expected hypervolume of a random search."""
     goal = subject.goal
     if len(goal.metrics) == 1:
-        return Absent("one metric alone decides")
-    grown, reason = subject.growth, subject.no_expectation
+        return Absent("the study has one metric only")
+    grown, reason = subject.growth, subject.why_no_expectation
     if not grown.trials:
         return Absent("no trial keeps the limits" if goal.limits and subject.scored else "no trial is complete")
     figure = new_figure()
@@ -30,7 +30,7 @@ def draw_hypervolume(subject: Subject) -> Drawn | Absent:
         name = "random search, on average"
         mode = "lines+markers" if len(mean.budgets) < 3 else "lines"
         figure.add_scatter(x=mean.budgets, y=mean.means, mode=mode, line=line, name=name, legendgroup="random")
-    # The number of trials, as a random search counts them: from 1.
+    # Count trials from 1, as the random search does.
     places = [subject.places[trial.number] + 1 for trial in grown.trials]
     ends = [*grown.trials, grown.trials[-1]]
     x = [*places, max(len(subject.places), *places)]
@@ -42,17 +42,17 @@ def draw_hypervolume(subject: Subject) -> Drawn | Absent:
     figure.update_xaxes(title_text="trials", rangemode="tozero")
     figure.update_yaxes(title_text="hypervolume (maximize)", rangemode="tozero")
     caption = (
-        f"What the front dominates of {join_names(list(goal.metrics))}, each scaled from the best (0) to the worst (1) "
-        f"trial{' within the limits' * bool(goal.limits)}, up to {REFERENCE}: at most "
-        f"{REFERENCE ** len(goal.metrics):.4g}."
+        f"Hypervolume that the front dominates in {join_names(list(goal.metrics))}, each scaled from the best (0) to "
+        f"the worst (1) trial{' within the limits' * bool(goal.limits)}, with reference point {REFERENCE}; the maximum "
+        f"is {REFERENCE ** len(goal.metrics):.4g}."
     )
     if reason is None:
         caption += (
-            " Dashed: a random search of so many trials, among these without replacement; the band is its standard "
-            "deviation. Beyond half of them it would lean on the best ones."
+            " Dashed: the mean over random searches that draw from these trials without replacement, with the standard "
+            "deviation as a band. It ends at half of the trials, where the best ones begin to decide it."
         )
     else:
-        caption += f" What a random search would have is not shown: {reason}."
+        caption += f" The curve of a random search is missing: {reason}."
     return Drawn(figure, caption)
 
 
@@ -64,7 +64,10 @@ Corners = Sequence[Sequence[float]]
 
 
 def draw_attainment(result: ComparisonJson) -> Any:
-    """Return the staircases of each strategy, or the fronts of studies; None without two metrics, or without any."""
+    """Return a figure of each strategy's attainment, or of each study's front.
+
+    Return None without two metrics or without data.
+    """
     from plotly import graph_objects
 
     fronts = result.get("fronts")
@@ -81,11 +84,11 @@ def draw_attainment(result: ComparisonJson) -> Any:
     figure = graph_objects.Figure()
     for place, (label, levels) in enumerate(by_label.items()):
         colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
-        few, half, most = (_staircase(levels.get(level, ()), worst) for level in ("25", "50", "75"))
-        if few:
-            # From the staircase that a quarter attain back along that of three quarters; where there is none, as far
-            # as the axes go.
-            outline = [*few, *reversed(most or [worst])]
+        quarter, half, three_quarters = (_staircase(levels.get(level, ()), worst) for level in ("25", "50", "75"))
+        if quarter:
+            # The band is between the staircases that a quarter and three quarters of the searches attain. Without the
+            # latter it extends to the ends of the axes.
+            outline = [*quarter, *reversed(three_quarters or [worst])]
             across, upwards = zip(*outline, strict=True)
             look = {"fill": "toself", "fillcolor": pale(colour), "line": {"width": 0}, "mode": "lines"}
             figure.add_scatter(x=across, y=upwards, hoverinfo="skip", showlegend=False, legendgroup=label, **look)
@@ -110,9 +113,9 @@ def _ends(values: Sequence[float], is_maximized: bool) -> tuple[float, float]:
 
 
 def _staircase(corners: Corners, worst: tuple[float, float]) -> list[tuple[float, float]]:
-    """Return the line through the corners, the best of the first metric first, from one end of the axes to the other.
+    """Return the line through the corners from one end of the axes to the other, the best of the first metric first.
 
-    Between two corners lies what is as bad as both: the first metric of the later, and the second of the earlier.
+    Between two corners the line takes the first metric of the later corner and the second metric of the earlier one.
     """
     if not corners:
         return []

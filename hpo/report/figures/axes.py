@@ -1,4 +1,4 @@
-"""The axes of figures: of a hyperparameter, of scores without outliers, and of a search's time without its pauses."""
+"""The axes of figures: a hyperparameter, scores without outliers, and the time of a search without pauses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,20 +15,21 @@ from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Outcome, Trial
 
 _LONGEST_NAME, _MOST_POWERS = 30, 4
-_FAR = 3.0  # times the interquartile range: Tukey's outer fence, beyond which values are far out
+_FAR = 3.0  # times the interquartile range: Tukey's outer fence; values beyond it are outliers
 
-# A pause between two stretches is removed from the time axis, and another if it is longer than both of these: a study
-# that was resumed the next day would otherwise be two strips at the ends of an empty picture.
-_SHARE = 0.1  # of the time in which something ran
+# The time axis leaves out every pause between two sessions, and any other pause longer than both limits. Otherwise a
+# study resumed the next day would be two strips at the ends of an empty picture.
+_SHARE = 0.1  # of the running time
 _SECONDS = 60.0
 _MOST_MARKS = 50
 
 
 def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
-    """Return title and ticks of an axis, on which `room` characters fit, as plotly takes them.
+    """Return title and ticks of an axis with room for `room` characters, in plotly's form.
 
-    A range is drawn by its numbers, `values`, or else its ends; a finite dimension by ranks, or by the texts of its
-    values as categories: plotly reads a number as the name of a category first, and only then as a rank.
+    The axis of a range has the numbers `values`, or else the ends of the range. The axis of a finite dimension has
+    ranks, or with `has_names` the texts of its values as categories. Plotly reads a number as a category's name before
+    it reads it as a rank.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
@@ -45,37 +46,37 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
 
 
 def values_of(dimension: Dimension, trials: Sequence[Trial]) -> dict[int, Any]:
-    """Return the values of the trials that have one, by their numbers."""
+    """Return the values of the trials that have one, by trial number."""
     return {trial.number: trial.point[dimension.key] for trial in trials if dimension.key in trial.point}
 
 
 def texts(dimension: Dimension) -> list[str]:
-    """Return the values of a finite dimension as texts, no two alike."""
+    """Return the values of a finite dimension as distinct texts."""
     values = dimension.values
-    ways = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
-    # The shortest format in which all texts differ; a number and a text may look the same.
-    return next((way for way in ways if len(set(way)) == len(way)), [repr(v) for v in values])
+    formats = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
+    # Take the shortest format in which all texts differ; a number and a text may look the same.
+    return next((names for names in formats if len(set(names)) == len(names)), [repr(v) for v in values])
 
 
 def short(text: str, most: int) -> str:
-    """Return a text of at most so many characters; of a longer one the end, which distinguishes names."""
+    """Return the text, shortened to its last `most` characters, because the end distinguishes names."""
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
 
 
 def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
-    """Return the ticks of an axis of ranks: of their texts as many, evenly spaced, as fit into `room` characters."""
+    """Return the ticks of an axis of ranks: as many evenly spaced texts as fit into `room` characters."""
     names = [escape_markup(short(text, room // 2)) for text in texts]
     every = 1
-    # Two characters between neighbours.
+    # Neighbours need a space of two characters.
     while every < len(names) and sum(len(name) + 2 for name in names[::every]) > room:
         every += 1
     return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every], "tickangle": 0}
 
 
 def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
-    """Return the ticks of a logarithmic axis over these values, written out: 20, 50, 100 rather than 2, 5, 100.
+    """Return the ticks of a logarithmic axis over these values as full numbers: 20, 50, 100 instead of 2, 5, 100.
 
-    At most `most` powers of ten if there are enough in the range; else 1, 2 and 5 times each.
+    The ticks are at most `most` powers of ten; in a short range they are 1, 2 and 5 times each power.
     """
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = range(math.floor(low), math.ceil(high) + 1)
@@ -86,32 +87,32 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:
-    """End the axis of heights where values lie far out, but show `always`; return a sentence on it, or nothing."""
+    """Limit the vertical axis to exclude outliers, but include `always`; return a sentence about it, or ""."""
     low, high = fence(values)
     if (low, high) == (min(values), max(values)):
         return ""
     low, high = min([low, *always]), max([high, *always])
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     figure.update_yaxes(range=[low - margin, high + margin])
-    return " Values far out lie beyond the picture: double-click to see all."
+    return " Outliers are outside of the picture: double-click to see all."
 
 
 def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
-    """Return scores with those far out at the nearest that is not, and a sentence on these, or nothing.
+    """Return the scores with outliers moved to the nearest other score, and a sentence about them, or an empty text.
 
-    All other scores would share one colour.
+    Unclipped outliers would leave one colour for all other scores.
     """
     low, high = fence(list(scores.values()))
     near = {number: min(max(score, low), high) for number, score in scores.items()}
     far = sum(near[number] != score for number, score in scores.items())
     return (
         near,
-        f" {format_count(far, 'score*')} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if far else "",
+        f" {format_count(far, 'score*')} outside of {low:.4g} to {high:.4g} drawn at the nearer end." if far else "",
     )
 
 
 def fence(values: Sequence[float]) -> tuple[float, float]:
-    """Return the lowest and the highest value within three times the interquartile range beyond the quartiles.
+    """Return the lowest and the highest value within three interquartile ranges of the quartiles.
 
     Source: Tukey 1977, "Exploratory Data Analysis", section 2D.
     """
@@ -123,21 +124,23 @@ def fence(values: Sequence[float]) -> tuple[float, float]:
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """Return the most readable unit for a duration: its seconds, and its name."""
+    """Return the most readable unit for a duration: its number of seconds and its name."""
     units = ((3600.0, "hours"), (60.0, "minutes"))
     return next(((size, name) for size, name in units if seconds >= 2 * size), (1.0, "seconds"))
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The seconds since the first task of a search began, without pauses; both are in seconds since the epoch."""
+    """The time since the start of a search's first task, without pauses.
+
+    `start` and `pauses` are in seconds since the epoch."""
 
     start: float
     pauses: tuple[tuple[float, float], ...]
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], stretches: Sequence[Stretch] = ()) -> Self:
-        """Return the axis of these tasks, which the search ran in these stretches."""
+        """Return the axis of these tasks, which the search ran in these sessions."""
         resumed = {ran.started for ran in stretch_runs(outcomes, stretches)[1:]}
         gaps: list[tuple[float, float]] = []
         ordered = sorted(outcomes, key=lambda o: o.started)
@@ -152,15 +155,15 @@ class TimeAxis:
         return cls(start, tuple(g for g in gaps if g[1] in resumed or g[1] - g[0] > longest))
 
     def at(self, time: float) -> float:
-        """Return the place of a time since the epoch."""
+        """Return the place of a time on the axis; `time` is in seconds since the epoch."""
         return time - self.start - sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
 
     def mark_pauses(self, figure: Any, unit: float, **place: Any) -> str:
-        """Draw a dotted line for each pause, at most fifty; return a sentence on what was left out, or nothing."""
+        """Draw a dotted line for each pause, at most fifty; return a sentence about the pauses, or an empty text."""
         for begin, _ in self.pauses[:_MOST_MARKS]:
             figure.add_vline(x=self.at(begin) / unit, line_dash="dot", line_color="#888", line_width=1, **place)
         if not self.pauses:
             return ""
         seconds = sum(end - begin for begin, end in self.pauses)
         length = format_duration(seconds)
-        return f" {format_count(len(self.pauses), 'pause*')} in which nothing ran ({length}, dotted) left out."
+        return f" {format_count(len(self.pauses), 'pause*')} without a running task ({length}, dotted) left out."

@@ -1,4 +1,4 @@
-"""The best score so far, against the number of trials and against time, and what a random search would have found."""
+"""The best score so far over trials and over time, and the expected best score of a random search."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ _Places = list[tuple[float, Trial]]
 
 
 def draw_best_so_far(subject: Subject) -> Drawn | Absent:
-    """Draw the best so far as steps over the scores of the trials, in two panels with one scale.
+    """Draw the best score so far as steps over the scores of the trials, in two panels with one axis of scores.
 
     One panel is in the order of the trials' numbers, the other in the order of their ends. Each scale has its own best.
     """
@@ -43,8 +43,8 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
         if subject.scale_results is None
         else [t for ranked in subject.scale_results.ranked for t in ranked]
     )
-    by_number = sorted(((float(subject.places[t.number]), t) for t in scored), key=_in_time)
-    by_end = sorted(((axis.at(t.ended), t) for t in scored if t.ended is not None), key=_in_time)
+    by_number = sorted(((float(subject.places[t.number]), t) for t in scored), key=_place_key)
+    by_end = sorted(((axis.at(t.ended), t) for t in scored if t.ended is not None), key=_place_key)
     unit, name = time_unit(by_end[-1][0] if by_end else 0.0)
     panels = {"trial": by_number, f"{name} since the start": [(at / unit, t) for at, t in by_end]}
     figure = new_figure(2 if by_end else 1)
@@ -54,32 +54,32 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
         if places:
             _draw_panel(figure, subject, [p for p in places if p[1].number in visible], places, column)
             figure.update_xaxes(title_text=title, rangemode="tozero", row=1, col=column)
-    # Else plotly's own ticks would have fractions.
+    # Plotly's default ticks would have fractions.
     figure.update_xaxes(dtick=1 if len(subject.trials) < 10 else None, col=1)
     paused = axis.mark_pauses(figure, unit, row=1, col=2) if by_end else ""
-    best = min(subject.within or subject.scored, key=lambda t: t.loss)
+    best = min(subject.within_limits or subject.scored, key=lambda t: t.loss)
     always = [score_of(trial) for trial in (best, subject.ranked[0])]
     far = leave_out_far(figure, [score_of(trial) for trial in scored], always)
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", row=1, col=1)
     styled(figure, legend=LEGEND)
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {format_count(failed, 'trial*')} failed, without a score." if failed else ""
-    within = " Trials beyond a limit are dots only." if len(subject.within) < len(subject.scored) else ""
+    within = " Trials beyond a limit are dots only." if len(subject.within_limits) < len(subject.scored) else ""
     which = (
-        subject.which
+        subject.scored_text
         if subject.scale_results is None
         else f"{format_count(len(scored), 'complete trial*')}, of each scale"
     )
-    caption = f"Best {subject.named} so far over {which}.{without}{within}"
+    caption = f"Best {subject.metric_label} so far over {which}.{without}{within}"
     return Drawn(figure, caption + sampled(drawn, scored) + far + paused)
 
 
 def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, column: int) -> None:
     won = [(place, trial) for place, trial in places if subject.is_winner(trial)]
-    # The winner is drawn whole where it lies on an axis.
+    # Do not clip the star if it is on an axis.
     star = {"marker": STAR, "cliponaxis": False}
     look = {"marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
-    lines = [(name, *_steps(those, colour)) for name, colour, those in _by_scale(subject, places)]
+    lines = [(name, *_steps(points, colour)) for name, colour, points in _by_scale(subject, places)]
     for name, drawn, style in (("trials", dots, look), *lines, (subject.called, won, star)):
         trials = [trial for _, trial in drawn]
         x, y = [place for place, _ in drawn], [trial.score for trial in trials]
@@ -89,26 +89,26 @@ def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, c
 
 
 def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Places]]:
-    """Yield the places that compare, of each scale, with the name and the colour of their line."""
+    """Yield the comparable places, those of each scale, with the name and the colour of their line."""
     scale_results = subject.scale_results
     if scale_results is None:
         yield "best so far", GOOD, places
         return
     for scale in sorted({trial.scale for _, trial in places}):
-        there = [place for place in places if place[1].scale == scale]
-        yield f"best at {scale_name(scale_results, scale)}", scale_colour(scale, scale_results.target), there
+        of_scale = [place for place in places if place[1].scale == scale]
+        yield f"best at {scale_name(scale_results, scale)}", scale_colour(scale, scale_results.target), of_scale
 
 
 def _steps(places: _Places, colour: str) -> tuple[_Places, dict[str, Any]]:
-    """Return the places of the line of the best so far, and its look."""
+    """Return the places of the line of the best score so far, and its style."""
     better = {trial.number for trial in improvements(trial for _, trial in places if trial.keeps_limits)}
     steps = [place for place in places if place[1].number in better]
-    # To the end of the axis, since the last best holds until then.
+    # Extend the line of the last best score to the end of the axis.
     ends = [*steps, *((places[-1][0], trial) for _, trial in steps[-1:])]
     return ends, {"mode": "lines", "line": {"color": colour, "width": 2.5, "shape": "hv"}}
 
 
-def _in_time(place: tuple[float, Trial]) -> tuple[float, int]:
+def _place_key(place: tuple[float, Trial]) -> tuple[float, int]:
     return place[0], place[1].number
 
 
@@ -119,7 +119,7 @@ _LOOK = {
 
 
 def draw_expected_performance(subject: Subject) -> Drawn | Absent:
-    """Draw the expected best score of both estimators against the budget, and its spread as a band."""
+    """Draw the expected best score of both estimators over the number of trials, with its spread as a band."""
     scores = [score_of(trial) for trial in subject.scored if trial.keeps_limits]
     curves = describe_expected(subject.strategy, scores, subject.direction)
     if is_missing(curves):
@@ -141,7 +141,7 @@ def draw_expected_performance(subject: Subject) -> Drawn | Absent:
     within = " within the limits" if subject.goal.limits else ""
     return Drawn(
         figure,
-        f"The best {subject.named} that a random search of so many trials finds on average, by both estimators, ± the "
-        f"standard deviation over searches. Up to half of the {len(scores):,} complete trials{within}: beyond, both "
-        f"lean on the one best.{far}",
+        f"The expected best {subject.metric_label} of a random search with this number of trials, by both estimators, "
+        f"± the standard deviation over searches. The curves end at half of the {len(scores):,} complete "
+        f"trials{within}, because beyond that both depend mostly on the best trial.{far}",
     )

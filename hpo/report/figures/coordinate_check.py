@@ -1,22 +1,22 @@
-"""The classical picture of a coordinate check: what each layer gives over the model's size, a panel a step."""
+"""The figure of a coordinate check: the size of each layer's output over the model's size, one panel per step."""
 
 from hpo.report.figures.axes import log_ticks, short
 from hpo.report.figures.style import GREY, LEGEND, PALETTE, Drawn, new_figure, styled
 from hpo.report.formatting import escape_markup
 from hpo.study.coordinate_check import BOUND, STEPS, CoordinateCheck
 
-# Of the worst layers, a colour each; all others that are outside of the bound share the last.
+# One colour for each of the worst layers; all others outside of the bound share the last one.
 _COLOURS = [PALETTE[name] for name in ("orange", "blue", "green", "purple", "yellow", "black")]
-_CHANGED = ", changed"  # the end of the name of a size that is of a difference
+_CHANGED = ", changed"  # suffix of the sizes that belong to a difference from the first step
 _LONGEST_NAME = 50
 
 
 def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
-    """Draw a line a layer; those that grow or shrink have colours, the worst a name."""
+    """Draw one line per layer; layers that grow or shrink have colours, and the worst also have names."""
     figure = new_figure(len(STEPS), [f"after {step} step{'s' * (step > 1)}" for step in STEPS])
-    told: set[str] = set()
+    in_legend: set[str] = set()
     named = check.outside[: len(_COLOURS) - 1]
-    # Those with a name last, so that they lie above.
+    # Draw layers with a name last, on top of the others.
     for layer in sorted(check.steepest, key=lambda layer: (layer in named, layer in check.outside)):
         name, colour = "known to change" if layer in check.expected else f"within {BOUND}", GREY
         if layer in check.outside:
@@ -33,12 +33,12 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
                 marker={"color": colour, "size": 5},
                 name=name,
                 legendgroup=name,
-                showlegend=name not in told,
+                showlegend=name not in in_legend,
                 hovertemplate=hover,
                 row=1,
                 col=column,
             )
-            told.add(name)
+            in_legend.add(name)
     ticks = [float(value) for value in check.values]
     figure.update_xaxes(
         type="log", tickvals=ticks, ticktext=[f"{value:g}" for value in ticks], title_text=escape_markup(check.key)
@@ -49,7 +49,7 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
     styled(figure, 480, legend=LEGEND | {"y": 1.1})
     return Drawn(
         figure,
-        f"What each layer gives over {check.key}, a line a layer, after each of these steps of training; dashed: how "
-        f"much that has changed since before the first step. Lines should be level. In colours are layers whose slope "
-        f"is further than {BOUND} from 0 after some step.",
+        f"Mean absolute output of each layer over {check.key}, one line per layer, after each of these training steps. "
+        f"Dashed: its change since before the first step. Lines should be level. Layers with a slope further than "
+        f"{BOUND} from 0 after some step have colours.",
     )

@@ -1,4 +1,4 @@
-"""The front of several metrics, with its limits."""
+"""The Pareto front of several metrics, with the limits."""
 
 import itertools
 import math
@@ -28,15 +28,15 @@ from hpo.trials.goal import Goal, Limit
 from hpo.trials.trial import Trial
 
 _MOST, _COLUMNS = 400, 3
-_LOG = 100.0  # the largest value over the smallest, from which an axis is logarithmic
-_REACH, _MARGIN = 0.3, 0.06  # shares of an axis: how far intervals and limits may lengthen it, and what is left free
+_LOG = 100.0  # ratio of the largest to the smallest value from which an axis is logarithmic
+_REACH, _MARGIN = 0.3, 0.06  # shares of an axis: the most that intervals and limits may add, and the margin
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """A metric, or what has a limit: the values of the trials by their numbers, and the intervals of some.
+    """The axis of a metric, or of a number with a limit: values and intervals by trial number.
 
-    `always` are the numbers of those that must be seen.
+    `always` has the numbers of the trials that must be visible.
     """
 
     name: str
@@ -48,33 +48,35 @@ class _Axis:
 
     @cached_property
     def is_log(self) -> bool:
-        """Whether small values are what matters, over several powers of ten."""
+        """Whether the axis is logarithmic: minimized values over several powers of ten."""
         least = min(self.values.values())
         return not self.is_maximized and least > 0 and max(self.values.values()) / least >= _LOG
 
     @cached_property
     def _near(self) -> tuple[float, float]:
-        """The ends without what lies far out, but with what must be seen."""
+        """The ends without outliers, but with the trials that must be visible."""
         places = [self._place(value) for value in self.values.values()]
         least, most = min(places), max(places)
-        bounds = [self._place(limit.bound) for limit in self.limits if self._can_be(limit.bound)]
-        seen = [self._place(self.values[number]) for number in self.always if number in self.values]
-        seen += [bound for bound in bounds if least <= bound <= most]
-        seen += (least, most) if self.is_log else fence(places)
-        return min(seen), max(seen)
+        bounds = [self._place(limit.bound) for limit in self.limits if self._is_drawable(limit.bound)]
+        inside = [self._place(self.values[number]) for number in self.always if number in self.values]
+        inside += [bound for bound in bounds if least <= bound <= most]
+        inside += (least, most) if self.is_log else fence(places)
+        return min(inside), max(inside)
 
     @cached_property
     def visible(self) -> list[Limit]:
-        """The limits that are not far from all trials."""
-        low, high = self._longer
-        return [each for each in self.limits if self._can_be(each.bound) and low <= self._place(each.bound) <= high]
+        """The limits near the trials."""
+        low, high = self._extended
+        return [
+            each for each in self.limits if self._is_drawable(each.bound) and low <= self._place(each.bound) <= high
+        ]
 
     @cached_property
     def ends(self) -> list[float]:
-        """The ends of the axis as plotly takes them; of a logarithmic one as powers."""
+        """The ends of the axis in plotly's form: exponents for a logarithmic axis."""
         low, high = self._near
-        least, most = self._longer
-        ends = [end for both in self.intervals.values() for end in both if self._can_be(end)]
+        least, most = self._extended
+        ends = [end for both in self.intervals.values() for end in both if self._is_drawable(end)]
         places = [self._place(end) for end in (*ends, *(limit.bound for limit in self.visible))]
         inside = [low, high, *(min(max(place, least), most) for place in places)]
         margin = _MARGIN * (max(inside) - min(inside)) or 0.05 * abs(high) or 0.05
@@ -86,7 +88,7 @@ class _Axis:
         return sum(not low <= self._place(value) <= high for value in self.values.values())
 
     def error(self, trials: Sequence[Trial]) -> dict[str, Any] | None:
-        """Return the bars of these trials' intervals; None where none of them has one."""
+        """Return the error bars of these trials; None if no trial has an interval."""
         if not any(self.intervals.values()):
             return None
         above, below = [], []
@@ -94,12 +96,12 @@ class _Axis:
             value = self.values[trial.number]
             low, high = self.intervals.get(trial.number) or (value, value)
             above.append(high - value)
-            # On a logarithmic axis there is nothing at 0.
+            # A logarithmic axis does not contain 0.
             below.append(min(value - low, 0.9 * value) if self.is_log else value - low)
         return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": GOOD, "width": 3}
 
     def layout(self, goal: Goal) -> dict[str, Any]:
-        """Return title, ends and ticks as plotly takes them."""
+        """Return title, ends and ticks in plotly's form."""
         direction = goal.metrics.get(self.name)
         title = escape_markup(self.name) + (f" ({direction})" if direction else "") + " (log)" * self.is_log
         return {
@@ -109,12 +111,12 @@ class _Axis:
         }
 
     @property
-    def _longer(self) -> tuple[float, float]:
+    def _extended(self) -> tuple[float, float]:
         low, high = self._near
         more = _REACH * (high - low)
         return low - more, high + more
 
-    def _can_be(self, value: float) -> bool:
+    def _is_drawable(self, value: float) -> bool:
         return value > 0 or not self.is_log
 
     def _place(self, value: float) -> float:
@@ -122,16 +124,16 @@ class _Axis:
 
 
 def draw_front(subject: Subject) -> Drawn | Absent:
-    """Draw each pair of metrics, and the leading one over each number that has a limit."""
+    """Draw each pair of metrics, and the leading metric over each other number with a limit."""
     goal = subject.goal
     if goal.is_single:
-        return Absent("one metric alone decides")
+        return Absent("the study has one metric only")
     if not subject.scored:
         return Absent("no trial is complete")
     others = [name for name in goal.names if name not in goal.metrics]
     pairs = [*itertools.combinations(goal.metrics, 2), *((goal.metric, name) for name in others)]
     if not pairs:
-        return Absent("the limit is one of the metric itself")
+        return Absent("the only limit is on the metric itself")
     members = subject.front if len(goal.metrics) > 1 else []
     special = {trial.number for trial in (*members, *([] if subject.winner is None else [subject.winner]))}
     common = [trial for trial in subject.scored if trial.number not in special]
@@ -156,7 +158,7 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of a metric, or of what has a limit; `scores` are those of the front, by the trials' numbers."""
+    """Return the axis of a metric, or of a number with a limit; `scores` has the front's scores by trial number."""
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,
@@ -186,7 +188,7 @@ def _draw_panel(
             for trial in drawn
             if trial.keeps_limits and trial.number not in numbers and not subject.is_winner(trial)
         ],
-        # From the best across to the worst: the height that is held was reached before.
+        # In reverse order, because the line's steps keep the height of the previous trial.
         "front": list(reversed(members)),
         subject.called: [trial for trial in drawn if subject.is_winner(trial)],
     }
@@ -226,7 +228,7 @@ def _hover(goal: Goal, trial: Trial) -> str:
 
 
 def _lines(text: str, most: int = 60) -> list[str]:
-    """Return a point in lines, broken between its values."""
+    """Return the text of a point in lines, broken between its values."""
     lines = [""]
     for part in text.split(", "):
         longer = f"{lines[-1]}, {part}" if lines[-1] else part
@@ -236,18 +238,19 @@ def _lines(text: str, most: int = 60) -> list[str]:
 
 def _caption(subject: Subject, axes: Mapping[str, _Axis]) -> str:
     goal, winner = subject.goal, subject.winner
-    text = f"{subject.which}; the star is the {subject.called}." if winner is not None else f"{subject.which}."
+    star = "" if winner is None else f"; the star is the {subject.called}"
+    text = f"{subject.scored_text}{star}."
     if len(goal.metrics) > 1:
         blue = "Blue: the front" if subject.front else "There is no front: no trial keeps the limits"
-        text += f" {blue}" + (", of which none is as good in all metrics and better in one." if subject.front else ".")
+        text += f" {blue}" + (", which no other trial dominates." if subject.front else ".")
         if subject.front and any(axis.intervals for axis in axes.values()):
             text += " Bars: 95 % intervals over folds and seeds."
     if len(goal.metrics) > 2:
-        text += " What seems dominated in one panel is better in another metric."
+        text += " A trial that seems dominated in one panel is better in another metric."
     if goal.limits:
         hidden = [str(each) for axis in axes.values() for each in axis.limits if each not in axis.visible]
-        text += f" Dashed: the limits ({join_names([*map(str, goal.limits)])}); hollow: beyond one."
+        text += f" Dashed: the limits ({join_names([*map(str, goal.limits)])}); hollow: trials that exceed one."
         text += f" Outside of the picture: {join_names(hidden)}." if hidden else ""
     if any(axis.num_far for axis in axes.values()):
-        text += " Values far out lie beyond the picture: double-click to see all."
+        text += " Outliers are outside of the picture: double-click to see all."
     return text

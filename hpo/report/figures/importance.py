@@ -1,4 +1,4 @@
-"""What mattered: the importance of each hyperparameter, and its part of the gain over the default."""
+"""The importance of each hyperparameter, and its contribution to the gain over the default."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,16 +12,16 @@ from hpo.report.subject import Subject
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
-    """Draw one bar per hyperparameter, the longest at the top; beside them its part of the winner's gain.
+    """Draw one bar of importance per hyperparameter, the longest at the top, and its contribution to the winner's gain.
 
-    Bars that are not told apart from chance are hollow, and with few trials left out.
+    Bars without significance are hollow; with few trials they are left out.
     """
     known, parts = subject.importances, subject.contributions
     if isinstance(known, Absent):
         return known
     by_metric, has_several = subject.importances_by_metric, len(subject.goal.metrics) > 1
-    drawn = {name: each for name, each in by_metric.items() if not isinstance(each, Absent) and each.shown}
-    nothing = f"no hyperparameter is told apart from chance by {format_count(known.num_trials, 'trial*')}"
+    drawn = {name: each for name, each in by_metric.items() if not isinstance(each, Absent) and each.visible}
+    nothing = f"no hyperparameter is significant after {format_count(known.num_trials, 'trial*')}"
     if not drawn and isinstance(parts, Absent):
         return Absent(nothing)
     titles = [*map(escape_markup, drawn)] if has_several else ["share of importance"] * len(drawn)
@@ -29,17 +29,17 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     titles += [] if isinstance(parts, Absent) else [gain]
     figure = new_figure(len(titles), titles)
     for column, each in enumerate(drawn.values(), start=1):
-        colours = [OTHER if key in each.significant else pale(OTHER, 0.0) for key in each.shown]
+        colours = [OTHER if key in each.significant else pale(OTHER, 0.0) for key in each.visible]
         marker = {"color": colours, "line": {"color": OTHER, "width": 1.5}}
-        _add(figure, each.shown, {"marker": marker, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
+        _add(figure, each.visible, {"marker": marker, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
         figure.update_xaxes(rangemode="tozero", row=1, col=column)
     caption = (
-        f"Left: PED-ANOVA (Watanabe et al. 2023, Optuna's) on {subject.which}: how far the values among the best "
+        f"Left: PED-ANOVA (Watanabe et al. 2023, Optuna's) on {subject.scored_text}: how far the values among the best "
         f"{best_share(len(subject.scored)):.0%} differ from those among all, one hyperparameter at a time."
         f"{_chance_text(known)}"
     )
     if not drawn:
-        caption = f"Left out is importance (PED-ANOVA): {nothing}."
+        caption = f"Importance (PED-ANOVA) is left out: {nothing}."
     gains: Mapping[str, float] = {}
     if isinstance(parts, Absent):
         caption = caption.removeprefix("Left: ") + f" No gain over the default: {parts.reason}."
@@ -52,32 +52,32 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
         look = {"marker": {"color": colours}, "error_x": error}
         _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, len(titles))
         caption += (
-            f" {'Right: what' if drawn else 'What'} each of the {subject.called}'s values adds to the default's "
-            f"{subject.named.rstrip(',')}, with those of hyperparameters that depend on it; above 0 is better. "
-            "Shapley values (HyperSHAP, Wever et al. 2025) of what randomised trees predict, and the middle 95 % of "
-            "twenty fits to samples of the trials."
+            f" {'Right: the' if drawn else 'The'} contribution of each value of the {subject.called} to the gain "
+            f"over the default in {subject.metric_label.rstrip(',')}, including hyperparameters that depend on it; "
+            "above 0 is better. Shapley values (HyperSHAP, Wever et al. 2025) of the predictions of randomised trees, "
+            "with the middle 95 % of twenty fits to samples of the trials."
         )
     if has_several and drawn:
-        caption += f" Each metric has its own panel, in the order of {subject.metric}, limits aside."
+        caption += f" Each metric has its own panel, in the order of {subject.metric}, without regard to limits."
         caption += "".join(
             f" {name}: {each.reason if isinstance(each, Absent) else nothing}."
             for name, each in by_metric.items()
             if name not in drawn
         )
-    caption += subject.few_text
-    names = [key for key in known.shares if key in gains or any(key in each.shown for each in drawn.values())]
+    caption += subject.few_trials_note
+    names = [key for key in known.shares if key in gains or any(key in each.visible for each in drawn.values())]
     styled(figure, 110 + 30 * len(names), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
     order = [escape_markup(key) for key in reversed(names)]
     figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=order)
-    return Drawn(figure, f"{caption} Neither says anything of values that were not tried.")
+    return Drawn(figure, f"{caption} Neither applies to values that were not tried.")
 
 
 def _chance_text(known: Importances) -> str:
-    """Return a sentence, to follow others, on which bars chance explains."""
-    chance = "at most 5 % of shuffles of the scores give as much"
+    """Return a sentence about the significance of the bars, for the end of a caption."""
+    significant = "at most 5 % of shuffles of the scores give as much"
     if known.num_trials < ENOUGH:
-        return f" Of so few trials only what is told apart from chance is shown ({chance})."
-    return f" Filled bars are told apart from chance ({chance}), hollow ones are not, which is no proof of no effect."
+        return f" With so few trials only significant shares are shown ({significant})."
+    return f" Filled bars are significant ({significant}); hollow bars are not, but may still have an effect."
 
 
 def _add(figure: Any, values: Mapping[str, float], look: dict[str, Any], column: int) -> None:

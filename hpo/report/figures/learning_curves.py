@@ -1,4 +1,4 @@
-"""Learning curves of the trials, the winner's in front; and the scores of the best trials by fold."""
+"""The learning curves of the trials, with the winner's on top, and the scores of the best trials by fold."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from hpo.trials.trial import Outcome, Trial
 
 _MOST_CURVES, _MOST_PLACES = 100, 200
 _AXES = ("epoch", "step")
-# Keys of a curve's points that are not measurements.
+# Keys in a curve's points that are no measurements.
 _NO_METRICS = {*_AXES, "epochs", "lr"}
 _COLOURS = {"stopped": STOPPED, "failed": FAILED, "running": RUNNING}
 
@@ -35,23 +35,23 @@ _Curve = list[tuple[float, float]]
 
 
 def draw_learning_curves(subject: Subject) -> Drawn | Absent:
-    """Draw the mean curve over the tasks of each trial, and every task's curve of the winner.
+    """Draw each trial's mean curve over its tasks, and the curve of each of the winner's tasks.
 
-    A mean ends with the trial's shortest curve; beyond, it would jump.
+    A mean ends with the trial's shortest curve, because it would jump after that.
     """
     points = [point for trial in subject.trials for outcome in trial.outcomes.values() for point in outcome.curve]
     if not points:
         return Absent("the objective yields no learning curve")
-    # Values that were not finite were not recorded, so any point may have gaps.
+    # Any point may lack values, because the record leaves out values that are not finite.
     axis = next((axis for axis in _AXES if any(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
     if axis is None or metric is None:
-        return Absent("no point of the learning curves has an epoch or step, and something that was measured")
+        return Absent("no point of the learning curves has an epoch or step and a measured value")
     means = {trial.number: _mean_curve(trial, axis, metric) for trial in subject.trials}
     scale = max((t.scale for t in subject.trials if means[t.number]), default=0)
-    there = [t for t in subject.trials if means[t.number] and t.scale == scale and not subject.is_winner(t)]
-    # Those that run are few, and what is looked for.
-    running, ended = ([t for t in there if (t.state == "running") == is_open] for is_open in (True, False))
+    others = [t for t in subject.trials if means[t.number] and t.scale == scale and not subject.is_winner(t)]
+    # Draw all running trials, because they are few and of interest.
+    running, ended = ([t for t in others if (t.state == "running") == is_open] for is_open in (True, False))
     drawn = best_and_even(ended, _MOST_CURVES)
     figure = new_figure()
     for trial in [*sorted(drawn, key=lambda t: -t.loss), *running]:
@@ -72,24 +72,26 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
                 )
         _add(figure, winner, means[winner.number], subject.called, {"color": WINNER, "width": 3})
     if not figure.data:
-        return Absent("no two trainings of a trial have an evaluation at the same place")
+        return Absent("no two trainings of a trial have an evaluation at the same epoch or step")
     styled(figure, showlegend=False)
     last = max(x for trace in figure.data for x in trace.x)
-    figure.update_xaxes(title_text=axis, dtick=1 if last < 10 else None)  # plotly's own would have fractions
+    figure.update_xaxes(title_text=axis, dtick=1 if last < 10 else None)  # plotly's default ticks would have fractions
     direction = subject.goal.metrics.get(metric)
     figure.update_yaxes(title_text=f"{escape_markup(metric)} ({direction})" if direction else escape_markup(metric))
     far = leave_out_far(figure, [y for trace in figure.data for y in trace.y])
-    name = subject.named if metric == subject.metric else metric
-    caption = f"{name} on the way, mean over folds and seeds; the {subject.called} in orange{folds}."
+    name = subject.metric_label if metric == subject.metric else metric
+    caption = f"{name} during training, mean over folds and seeds; the {subject.called} in orange{folds}."
     states = {trial.state for trial in (*drawn, *running)}
-    others = " Stopped trials in yellow." * ("stopped" in states) + " Failed trials in purple." * ("failed" in states)
-    others += " Running trials in green." * bool(running)
-    at_scale = f" Of the trials at scale {scale} of {subject.goal.target}." if scale else ""
-    return Drawn(figure, caption + at_scale + others + sampled(drawn, ended) + far)
+    states_text = " Stopped trials in yellow." * ("stopped" in states) + " Failed trials in purple." * (
+        "failed" in states
+    )
+    states_text += " Running trials in green." * bool(running)
+    at_scale = f" Only trials at scale {scale} of {subject.goal.target}." if scale else ""
+    return Drawn(figure, caption + at_scale + states_text + sampled(drawn, ended) + far)
 
 
 def _mean_curve(trial: Trial, axis: str, metric: str) -> _Curve:
-    """Return the mean over the trial's tasks at the places where all tasks with a curve were measured."""
+    """Return the mean over the trial's tasks at the epochs or steps that all of their curves have."""
     curves = [dict(curve) for outcome in trial.outcomes.values() if (curve := _curve(outcome, axis, metric))]
     common = sorted(set(curves[0]).intersection(*curves[1:])) if curves else []
     return [(place, sum(curve[place] for curve in curves) / len(curves)) for place in evenly(common, _MOST_PLACES)]
@@ -108,7 +110,7 @@ def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
 
 def _add(figure: Any, trial: Trial, curve: _Curve, name: str, line: Mapping[str, Any]) -> None:
     if curve:
-        # One evaluation does not make a line.
+        # One point is not visible as a line.
         mode, marker = "lines" if len(curve) > 1 else "markers", {"color": line["color"]}
         x, y = zip(*curve, strict=True)
         figure.add_scatter(x=x, y=y, name=name, meta=trial.number, line=line, mode=mode, marker=marker)
@@ -118,18 +120,18 @@ _MOST = 15
 
 
 def draw_fold_spread(subject: Subject) -> Drawn | Absent:
-    """Draw the score of every fold and seed of the best configurations, the winner first (★)."""
+    """Draw the score of each fold and seed of the best trials, the winner first (★)."""
     if not subject.ranked:
         return Absent("no trial is complete")
     if subject.layout.size == 1:
-        return Absent("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
+        return Absent("each trial has one training (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     colours = [WINNER if subject.is_winner(trial) else OTHER for trial in best]
     figure = new_figure()
     for index in range(subject.layout.size):
         values = [trial.outcomes[index].metrics[subject.metric] for trial in best]
-        # One name for all folds: with many, a legend would be longer than the figure.
+        # Folds have names on hover only, because a legend of many folds would be longer than the figure.
         hover = f"{subject.layout.name(index)}: %{{y}}<extra>trial %{{customdata}}</extra>"
         add_trials(figure, best, names, values, hover, marker={"color": colours, "size": 7}, opacity=0.7)
     bar = {"symbol": "line-ew-open", "size": 22, "color": colours, "line": {"width": 2.5}}
@@ -139,8 +141,9 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     figure.update_xaxes(type="category", title_text="trial, from the best")
     figure.update_yaxes(title_text=escape_markup(subject.metric))
     parts = f"{subject.layout.folds} folds" if subject.layout.repeats == 1 else f"{subject.layout.size} folds and seeds"
-    count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
+    count = f"the {len(best)} best of {subject.scored_text}" if len(best) < len(subject.scored) else subject.scored_text
     return Drawn(
         figure,
-        f"{subject.named} on each of {parts}, and their mean (bar), for {count}; the {subject.called} first (★).",
+        f"{subject.metric_label} on each of {parts}, and their mean (bar), for {count}; the {subject.called} "
+        f"first (★).",
     )

@@ -1,4 +1,4 @@
-"""The best so far of repeated searches: the mean of each strategy, with a band."""
+"""The best score so far of repeated searches: the mean of each strategy, with a band."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _AXES = {"trials": "trials", "seconds": "seconds of training, all workers togeth
 
 
 def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
-    """Return the curves of each strategy or study over `trials` or `seconds`, with bands; None without such data."""
+    """Return a figure of each strategy's or study's curve over `trials` or `seconds`, with bands; None without data."""
     from plotly import graph_objects
 
     figure = graph_objects.Figure()
@@ -28,7 +28,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
             continue
         colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
         mean, low, high = (_heights(curve[name], result) for name in ("mean", "low", "high"))
-        # The best so far is a step function.
+        # The best score so far is a step function.
         if low:
             edge = {"width": 0, "shape": "hv"}
             add_band(figure, curve[unit], low, high, fillcolor=pale(colour), line=edge, legendgroup=label)
@@ -40,7 +40,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
     metric = escape_markup(result["metric"])
     across = {"title": {"text": _AXES[unit]}, "rangemode": "tozero"}
     if "fronts" in result:
-        upwards = _log_axis(figure, metric, f"{metric} (log)")  # The metric is a regret itself.
+        upwards = _log_axis(figure, metric, f"{metric} (log)")  # the metric is already a regret
     elif result["optimum"] is None:
         upwards = {"title": {"text": f"best {metric}"}, "range": _range(figure)}
     else:
@@ -50,9 +50,9 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
 
 
 def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
-    """Return an axis of regrets; what is 0, and has no logarithm, is drawn at its lower end, which is called 0."""
+    """Return a logarithmic axis of regrets; zeros are drawn at its lower end with the tick label 0."""
     heights = [y for trace in figure.data for y in trace.y]
-    # Less is rounding.
+    # Smaller regrets are rounding errors.
     least = _ROUNDING * max(heights)
     above = [y for y in heights if y > max(0.0, least)]
     if not above:
@@ -72,7 +72,7 @@ def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
 
 
 def _range(figure: Any) -> tuple[float, float] | None:
-    """Return the heights of curves and bands after a tenth of the longest; the first trials would dwarf the rest."""
+    """Return the range of curves and bands without the first tenth of the longest, which would dwarf the rest."""
     start = max(trace.x[-1] for trace in figure.data) / 10
     heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]
     margin = 0.05 * (max(heights) - min(heights))

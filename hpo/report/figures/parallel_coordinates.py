@@ -16,21 +16,21 @@ from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Trial
 
 _MOST, _MOST_AXES = 150, 10
-_ROOM = 120  # characters that fit under the figure
-_GAP = 0.12 / 0.88  # of an axis's numbers: how far below them the trials lie that have none
+_ROOM = 120  # number of characters that fit under the figure
+_GAP = 0.12 / 0.88  # distance of trials without a value below the axis, as a share of its length
 
-_Mark = tuple[float, str]  # a height from 0 to 1, and what lies there
+_Mark = tuple[float, str]  # a height from 0 to 1, and its text
 
 
 class _Axis(NamedTuple):
-    """The marks of the trials by their numbers, and the ticks."""
+    """The marks of the trials by trial number, and the ticks."""
 
     marks: Mapping[int, _Mark]
     ticks: Sequence[_Mark]
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
-    """Draw one line per trial, in fuller colour for better ones."""
+    """Draw one line per trial, with a fuller colour for a better score."""
     if not subject.scored:
         return Absent("no trial is complete")
     drawn = best_and_even(subject.scored, _MOST)
@@ -40,56 +40,56 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     others, clipped_others = _other_metrics(subject, drawn)
     axes = {subject.metric: by_score} | others | {key: _axis(subject.space[key], drawn) for key in keys}
     figure = new_figure()
-    # Good ones on top, and the winner on all of them.
+    # Draw better trials later, and the winner last, on top of all.
     for trial in sorted(drawn, key=lambda t: (subject.is_winner(t), -t.loss, -t.number)):
         height, _ = by_score.marks[trial.number]
         colour = shade(height if subject.direction == "maximize" else 1 - height)
         line = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": colour, "width": 1.2}
         heights, texts = zip(*(axis.marks[trial.number] for axis in axes.values()), strict=True)
-        says = [escape_markup(f"{name}: {text}") for name, text in zip(axes, texts, strict=True)]
+        labels = [escape_markup(f"{name}: {text}") for name, text in zip(axes, texts, strict=True)]
         look = {"mode": "lines", "line": line, "meta": trial.number, "hovertemplate": "%{customdata}<extra></extra>"}
-        figure.add_scatter(x=list(range(len(axes))), y=heights, customdata=says, **look)
+        figure.add_scatter(x=list(range(len(axes))), y=heights, customdata=labels, **look)
     low, high = min(scores.values()), max(scores.values())
     half = 0.0 if low < high else 0.5
     ends = {"color": [low, high], "cmin": low - half, "cmax": high + half, "showscale": True}
-    # Nothing but its scale of colours is seen.
+    # This trace is empty and only adds the colour bar.
     figure.add_scatter(x=[None, None], y=[None, None], mode="markers", marker={**ends, **colours_of(subject)})
     _label(figure, axes)
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60}, hovermode="closest", showlegend=False)
     return Drawn(
         figure,
-        f"A line is a trial, full blue is good{f' in {subject.metric}' * bool(others)}, orange the {subject.called}: "
-        f"{subject.which}."
+        f"Each line is a trial ({subject.scored_text}). Full blue is good{f' in {subject.metric}' * bool(others)}, "
+        f"orange is the {subject.called}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(drawn, subject.scored)
         + clipped
         + clipped_others
-        + " None marks a hyperparameter that did not exist beside the trial's other values."
+        + " None marks a hyperparameter that does not exist with the trial's other values."
         * any(key not in trial.point for key in keys for trial in drawn),
     )
 
 
 def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str, _Axis], str]:
-    """Return the axes of the further metrics, and a sentence on what is drawn at their ends, or nothing."""
-    axes, says = {}, ""
+    """Return the axes of the further metrics, and a sentence about clipped values; empty without any."""
+    axes, sentences = {}, ""
     for name in list(subject.goal.metrics)[1:]:
         values, clipped = clip({trial.number: trial.mean(name) for trial in trials})
-        says += clipped and f" {escape_markup(name)}:{clipped}"
+        sentences += clipped and f" {escape_markup(name)}:{clipped}"
         axes[f"metric.{name}" if name in subject.space.keys else name] = _number_axis(trials, values, is_log=False)
-    return axes, says
+    return axes, sentences
 
 
 def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
-    """Return the axis of a hyperparameter: of a range its numbers, else the ranks of the values that are there."""
+    """Return the axis of a hyperparameter: the numbers of a range, else the ranks of the values that occur."""
     values = values_of(dimension, trials)
     if isinstance(dimension, Range):
         return _number_axis(trials, values, dimension.log)
     ranks = {number: rank_of(dimension, value) for number, value in values.items()}
-    there = sorted(set(ranks.values()))
-    names = [texts(dimension)[rank] for rank in there]
+    used = sorted(set(ranks.values()))
+    names = [texts(dimension)[rank] for rank in used]
     if len(values) < len(trials):
         names = ["None (value)" if name == "None" else name for name in names]
-    places = {number: there.index(rank) for number, rank in ranks.items()}
+    places = {number: used.index(rank) for number, rank in ranks.items()}
     return _scaled(trials, places, range(len(names)), lambda place: names[int(place)], 1.0)
 
 
@@ -109,7 +109,7 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis from the lowest place, or `gap` below it where trials have none, to the highest."""
+    """Return an axis from the lowest to the highest place; it starts `gap` lower if some trials have no value."""
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 
@@ -122,12 +122,12 @@ def _scaled(
 
 
 def _label(figure: Any, axes: Mapping[str, _Axis]) -> None:
-    """Draw the axes with their ticks and names, or the last parts of these if the full ones would overlap."""
+    """Draw the axes with their ticks and names; a name that would overlap is shortened to its last part."""
     for place, axis in enumerate(axes.values()):
         line = {"color": "#888", "width": 1}
         figure.add_shape(type="line", x0=place, x1=place, y0=0, y1=1, line=line, layer="below")
         for height, text in axis.ticks:
-            # Otherwise the lines would cross the values out; the page has its own white.
+            # Without a background the lines would cross out the values; the page has its own white.
             look = {"bgcolor": "white", "font": {"size": 10, "color": GREY}, "showarrow": False}
             figure.add_annotation(x=place, y=height, text=escape_markup(text), xanchor="right", xshift=-4, **look)
     room = _ROOM // len(axes)

@@ -1,4 +1,4 @@
-"""Several scales in one picture: the score over each hyperparameter, a line a scale; and the loss over the cost."""
+"""Figures of a study with scales: the score over each hyperparameter, one line per scale, and the loss over cost."""
 
 import math
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ from hpo.trials.trial import Trial, loss_of
 _COLUMNS, _MOST_PANELS, _ROOM = 3, 12, 110
 _MOST_BINS, _MOST_DOTS = 8, 100
 _LONGEST_NAME = 40
-_SHOWN = 0.7
+_VISIBLE_SHARE = 0.7
 
 
 def draw_transfer(subject: Subject) -> Drawn | Absent:
-    """Draw one panel per ordered hyperparameter: the score over its values, and where the best of each scale lies."""
+    """Draw one panel per ordered hyperparameter: scores over its values, with the best trial of each scale marked."""
     scale_results = subject.scale_results
     if scale_results is None:
         return Absent("the study has no scales")
     if not any(scale_results.ranked):
         return Absent("no trial is complete")
-    there = {key for ranked in scale_results.ranked for trial in ranked for key in trial.point}
-    dimensions = [dimension for dimension in scale_results.ordered if dimension.key in there]
+    keys = {key for ranked in scale_results.ranked for trial in ranked for key in trial.point}
+    dimensions = [dimension for dimension in scale_results.ordered if dimension.key in keys]
     if not dimensions:
         return Absent("no hyperparameter has values with an order")
     shown = dimensions[:_MOST_PANELS]
@@ -42,15 +42,15 @@ def draw_transfer(subject: Subject) -> Drawn | Absent:
         at = {"row": place // columns + 1, "col": place % columns + 1}
         _draw_panel(figure, subject, scale_results, dimension, at, has_legend=place == 0)
         figure.update_xaxes(axis_of(dimension, _ROOM // columns, _numbers(dimension, scale_results)), **at)
-    _end_axis(figure, subject, _worth_seeing(scale_results))
+    _end_axis(figure, subject, _visible_losses(scale_results))
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", col=1)
     styled(figure, 110 + 290 * rows, legend=LEGEND)
     more = f" The first {len(shown)} of {len(dimensions)}." if len(dimensions) > len(shown) else ""
     return Drawn(
         figure,
-        f"The {subject.named} over each hyperparameter, one colour a scale, darker for larger ones: a dot is a trial, "
-        f"a line joins the best along the values, a diamond is the best of its scale, the star the {subject.called}."
-        f"{more} The worst trials lie beyond the picture: double-click to see all.",
+        f"The {subject.metric_label} over each hyperparameter, one colour per scale, darker for larger ones. A dot is "
+        f"a trial, a line joins the best along the values, a diamond is the best of its scale, and the star is the "
+        f"{subject.called}.{more} The worst trials are outside of the picture: double-click to see all.",
     )
 
 
@@ -64,26 +64,26 @@ def _draw_panel(
 ) -> None:
     key = dimension.key
     for scale, ranked in enumerate(scale_results.ranked, start=1):
-        there = [trial for trial in ranked if key in trial.point]
-        if not there:
+        trials = [trial for trial in ranked if key in trial.point]
+        if not trials:
             continue
         name, colour = scale_name(scale_results, scale), scale_colour(scale, scale_results.target)
         group: dict[str, Any] = {"name": name, "legendgroup": name, **at}
         hover = f"%{{y}} (trial %{{customdata}})<extra>{name}</extra>"
         dots = {"color": colour, "size": 5, "opacity": 0.55}
-        _add(figure, dimension, there[:_MOST_DOTS], hover, marker=dots, showlegend=False, **group)
+        _add(figure, dimension, trials[:_MOST_DOTS], hover, marker=dots, showlegend=False, **group)
         line = {"mode": "lines", "line": {"color": colour, "width": 2}}
         _add(
             figure,
             dimension,
-            _envelope(dimension, there, scale_results.is_grid),
+            _envelope(dimension, trials, scale_results.is_grid),
             hover,
             **line,
             showlegend=False,
             **group,
         )
         mark = {"color": colour, "size": 11, "symbol": "diamond", "line": {"color": "white", "width": 1}}
-        _add(figure, dimension, there[:1], hover, marker=mark, showlegend=has_legend, **group)
+        _add(figure, dimension, trials[:1], hover, marker=mark, showlegend=has_legend, **group)
     if (winner := subject.winner) is not None and key in winner.point:
         star = {
             "marker": STAR,
@@ -93,7 +93,12 @@ def _draw_panel(
             "legendgroup": "winner",
         }
         _add(
-            figure, dimension, [winner], f"%{{y}} (trial %{{customdata}})<extra>{subject.called}</extra>", **star, **at
+            figure,
+            dimension,
+            [winner],
+            f"%{{y}} (trial %{{customdata}})<extra>{subject.called}</extra>",
+            **star,
+            **at,
         )
 
 
@@ -102,15 +107,15 @@ def _add(figure: Any, dimension: Dimension, trials: Sequence[Trial], hover: str,
 
 
 def _x(dimension: Dimension, trial: Trial) -> Any:
-    """Return the place on the axis: a number of a range, else the rank of the value."""
+    """Return the place on the axis: the number of a range, else the rank of the value."""
     value = trial.point[dimension.key]
     return value if isinstance(dimension, Range) else rank_of(dimension, value)
 
 
 def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> list[Trial]:
-    """Return the best trial of each of a few equal parts of the values that were tried, in the values' order.
+    """Return the best trial in each of a few equal bins of the tried values, in the order of values.
 
-    Of a grid, which has few values, each is a part.
+    Each value of a grid is its own bin, because a grid has few values.
     """
     units = {trial.number: to_unit(dimension, trial.point[dimension.key]) for trial in ranked}
     low, high = min(units.values()), max(units.values())
@@ -123,7 +128,7 @@ def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> l
 
 
 def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
-    """Return the numbers that a range's axis has; empty of another."""
+    """Return the values of a range for its axis; empty for other dimensions."""
     if not isinstance(dimension, Range):
         return []
     return [
@@ -134,39 +139,40 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
     ]
 
 
-def _worth_seeing(scale_results: ScaleResults) -> list[float]:
-    """Return the losses from the best to the worst that a picture shows; the worst trials would flatten the rest.
+def _visible_losses(scale_results: ScaleResults) -> list[float]:
+    """Return the lowest and the highest loss that a figure shows, without the worst trials, which would flatten the
+    rest.
 
-    They end where the larger part of all trials are, by how far each is behind the best of its scale.
+    The highest loss includes 70 % of all trials by their distance to the best of their scale.
     """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
-    return [min(bests), max(bests) + float(np.quantile(behind, _SHOWN))]
+    return [min(bests), max(bests) + float(np.quantile(behind, _VISIBLE_SHARE))]
 
 
 def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
-    """End the axis of scores at the lowest and the highest of these losses, with a margin."""
+    """Limit the axis of scores to the lowest and the highest of these losses, with a margin."""
     low, high = sorted(loss_of(loss, subject.direction) for loss in (min(losses), max(losses)))
     margin = 0.08 * (high - low) or 0.05 * abs(low) or 0.05
     figure.update_yaxes(range=[low - margin, high + margin])
 
 
 def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
-    """Draw the best score of each scale over the cost of a training, and the power law that predicts the target."""
+    """Draw the best score of each scale over the cost of a training, and the power law."""
     scale_results = subject.scale_results
     if scale_results is None:
         return Absent("the study has no scales")
-    found = [
+    known = [
         (cost, ranked)
         for cost, ranked in zip(scale_results.costs, scale_results.ranked, strict=True)
         if cost and ranked
     ]
-    if not found:
-        return Absent("no trial is complete, or what a training costs is not known")
+    if not known:
+        return Absent("no trial is complete, or the cost of a training is not known")
     figure, metric = new_figure(), escape_markup(subject.metric)
-    best = [ranked[0] for _, ranked in found]
-    x = [cost for cost, _ in found]
-    others = [(cost, trial) for cost, ranked in found for trial in ranked[1:_MOST_DOTS]]
+    best = [ranked[0] for _, ranked in known]
+    x = [cost for cost, _ in known]
+    others = [(cost, trial) for cost, ranked in known for trial in ranked[1:_MOST_DOTS]]
     hover = "%{y} (trial %{customdata})<extra></extra>"
     trials = [trial for _, trial in others]
     dots = {"color": OTHER, "size": 5, "opacity": 0.6}
@@ -176,7 +182,7 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
     look = {"mode": "lines+markers", "line": {"color": GOOD, "width": 2}, "marker": {"color": marks, "size": 10}}
     add_trials(figure, best, x, [trial.score for trial in best], hover, name="best of each scale", **look)
     law, ends = scale_results.law, [cost for cost in scale_results.costs if cost]
-    says = f"Nothing is predicted for the target: {scale_results.no_law}."
+    prediction = f"There is no prediction for the target: {scale_results.no_law}."
     if law is not None:
         grid = np.geomspace(ends[0], ends[-1], 40).tolist()
         line = {"color": OTHER, "dash": "dash", "width": 2}
@@ -193,21 +199,21 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
             name="predicted",
             hovertemplate=f"%{{y}} ({law.low:.4g} to {law.high:.4g})<extra>predicted</extra>",
         )
-        says = (
-            f"Dashed: loss = {law.factor:.4g} cost^-{law.exponent:.3g} through the best of the scales below the target "
-            f"and what it predicts there with its 95 % interval; without a loss that no cost removes, which so few "
-            f"scales cannot tell."
+        prediction = (
+            f"Dashed: the power law loss = {law.factor:.4g} cost^-{law.exponent:.3g} through the best of the scales "
+            f"below the target, and its prediction for the target with the 95 % interval. It has no irreducible loss, "
+            f"because so few scales do not determine one."
         )
-    losses = _worth_seeing(scale_results)
+    losses = _visible_losses(scale_results)
     if law is not None:
-        # A wide interval would leave nothing else to see.
+        # Limit a wide interval, which would flatten everything else.
         room = 2 * (losses[1] - losses[0])
         losses += [law.predicted, max(law.low, losses[0] - room), min(law.high, losses[1] + room)]
     _end_axis(figure, subject, losses)
     figure.update_yaxes(title_text=f"{metric} ({subject.direction})")
     styled(figure, legend=LEGEND)
     figure.update_xaxes(title_text="cost of a training, the first scale's = 1 (log)", **log_ticks(ends))
-    return Drawn(figure, f"The best {subject.named} of each scale over the cost of a training. {says}")
+    return Drawn(figure, f"The best {subject.metric_label} of each scale over the cost of a training. {prediction}")
 
 
 def scale_name(scale_results: ScaleResults, scale: int) -> str:
@@ -218,5 +224,5 @@ def scale_name(scale_results: ScaleResults, scale: int) -> str:
 
 
 def scale_colour(scale: int, target: int) -> str:
-    """Return the colour of a scale: the darker the larger, on white and on black."""
+    """Return the colour of a scale, darker for a larger one, visible on white and on black."""
     return pale(GOOD, 0.4 + 0.6 * (scale - 1) / max(1, target - 1))

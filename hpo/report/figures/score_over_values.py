@@ -16,30 +16,30 @@ from hpo.report.subject import Subject, score_of
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Trial
 
-# A cell is a pair of values: without steps, 1,000 trials of ranges would make a million cells.
+# A cell is a pair of values. Without rounding to steps, 1,000 trials of two ranges would have a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
-_ROOM = 80  # characters that fit under the figure
+_ROOM = 80  # number of characters that fit under the figure
 _DOTS = {"size": 4, "color": OTHER}
 _MAP = {"connectgaps": True, "contours_coloring": "heatmap", "hoverinfo": "none", "line_smoothing": 1.3}
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """A hyperparameter, and the places of the trials that have it, by their numbers."""
+    """A hyperparameter, and the places of the trials that have it, by trial number."""
 
     dimension: Dimension
     places: Mapping[int, Any]
 
     @cached_property
     def ends(self) -> list[float]:
-        """The ends of the axis as plotly takes them, a margin beyond the values; of a logarithmic one as powers."""
-        there = [math.log10(place) if self._is_log else place for place in self.places.values()]
-        margin = 0.05 * (max(there) - min(there))
-        return [min(there) - margin, max(there) + margin]
+        """The ends of the axis with a margin, in plotly's form: exponents for a logarithmic axis."""
+        places = [math.log10(place) if self._is_log else place for place in self.places.values()]
+        margin = 0.05 * (max(places) - min(places))
+        return [min(places) - margin, max(places) + margin]
 
     @cached_property
     def cells(self) -> list[float]:
-        """The places of the map's cells: each value, and both ends."""
+        """The places of the map's cells: each value and both ends."""
         low, high = (10**end if self._is_log else end for end in self.ends)
         return [low, *sorted(set(self.places.values())), high]
 
@@ -49,9 +49,9 @@ class _Axis:
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
-    """Draw one map per pair of up to four hyperparameters; a cell is the best score in it."""
+    """Draw one map per pair of up to four hyperparameters; a cell shows its best score."""
     if len(subject.scored) < FEWEST:
-        # With fewer, most of a map would be interpolated.
+        # With fewer trials most of a map would be interpolated.
         return too_few(len(subject.scored))
     from plotly.subplots import make_subplots
 
@@ -60,38 +60,38 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
     keys = sorted([key for key, axis in axes.items() if len(set(axis.places.values())) > 1][:_MOST_KEYS])
     if len(keys) < 2:
         return Absent("fewer than two hyperparameters have more than one value among the complete trials")
-    # Two have one map, more of them a square of maps.
+    # Two hyperparameters have one map, more have a square of maps.
     size = 1 if len(keys) == 2 else len(keys)
     figure = make_subplots(size, size, shared_xaxes=True, shared_yaxes=True)
-    columns, rows = ([axes[key] for key in those] for those in (keys[:size], keys[-size:]))
+    columns, rows = ([axes[key] for key in edge] for edge in (keys[:size], keys[-size:]))
     _label(figure, columns, rows, _ROOM // len(keys))
     scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})
     for (column, x), (row, y) in itertools.product(enumerate(columns, start=1), enumerate(rows, start=1)):
-        there = [trial for trial in drawn if trial.number in x.places and trial.number in y.places]
-        if x is y or not there:
+        trials = [trial for trial in drawn if trial.number in x.places and trial.number in y.places]
+        if x is y or not trials:
             continue
-        # Of two in one cell, the better overwrites.
-        worst_first = sorted(there, key=lambda t: -t.loss)
+        # The better of two trials in one cell overwrites the other.
+        worst_first = sorted(trials, key=lambda t: -t.loss)
         best = {(x.places[t.number], y.places[t.number]): scores[t.number] for t in worst_first}
         heights = [[best.get((across, up)) for across in x.cells] for up in y.cells]
         at = {"row": row, "col": column}
         figure.add_contour(x=x.cells, y=y.cells, z=heights, coloraxis="coloraxis", **_MAP, **at)
         hover = "trial %{customdata}<extra></extra>"
-        add_dots_and_star(figure, subject, there, x.places, y.places, hover, _DOTS, showlegend=False, **at)
+        add_dots_and_star(figure, subject, trials, x.places, y.places, hover, _DOTS, showlegend=False, **at)
     height, margin = 480 if size == 1 else 230 * size, {"t": 20, "r": 30, "b": 70, "l": 90}
     styled(figure, height, margin=margin, coloraxis=colours_of(subject))
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
-    snapped = f" Numbers of ranges are drawn at the nearest of {_STEPS + 1} places." if ranges else ""
+    snapped = f" Values of ranges are rounded to {_STEPS + 1} places." if ranges else ""
     return Drawn(
         figure,
-        f"The best {subject.named} at each pair of values ({subject.which}; a dot is a trial, the star the "
-        f"{subject.called}; full blue is good), and between them what the neighbours suggest.{snapped}"
-        f"{subject.few_text}{sampled(drawn, subject.scored)}{clipped}",
+        f"The best {subject.metric_label} at each pair of values ({subject.scored_text}), interpolated between them. "
+        f"A dot is a trial, the star is the {subject.called}, full blue is good.{snapped}"
+        f"{subject.few_trials_note}{sampled(drawn, subject.scored)}{clipped}",
     )
 
 
 def _places(dimension: Dimension, trials: list[Trial]) -> dict[int, Any]:
-    """Return the ranks of a finite dimension's values, and of a range the nearest of a few places."""
+    """Return the ranks of a finite dimension's values, or a range's values rounded to a few places."""
     values = values_of(dimension, trials)
     if not isinstance(dimension, Range):
         return {number: rank_of(dimension, value) for number, value in values.items()}
@@ -100,7 +100,7 @@ def _places(dimension: Dimension, trials: list[Trial]) -> dict[int, Any]:
 
 
 def _label(figure: Any, columns: list[_Axis], rows: list[_Axis], room: int) -> None:
-    """Give all maps their axes, and names to those at the edges only."""
+    """Set the axes of all maps; only maps at the edges have titles."""
     for column, x in enumerate(columns, start=1):
         across = axis_of(x.dimension, room)
         figure.update_xaxes(across | {"range": x.ends, "title_text": None}, col=column)
@@ -112,7 +112,7 @@ def _label(figure: Any, columns: list[_Axis], rows: list[_Axis], room: int) -> N
 
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
-_ROOM = 110  # characters that fit under the figure
+_ROOM = 110  # number of characters that fit under the figure
 _DOTS = {"color": OTHER, "size": 6, "opacity": 0.7}
 
 
@@ -123,8 +123,8 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
     from plotly.subplots import make_subplots
 
     drawn = best_and_even(subject.scored, _MOST)
-    there = {key for trial in drawn for key in trial.point}
-    known = [key for key in subject.keys if key in there]
+    present = {key for trial in drawn for key in trial.point}
+    known = [key for key in subject.keys if key in present]
     keys = known[:_MOST_PANELS]
     rows = math.ceil(len(keys) / _COLUMNS)
     columns = math.ceil(len(keys) / rows)
@@ -144,5 +144,5 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
     figure.update_yaxes(title_text=escape_markup(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
     more = f" The {len(keys)} most important of {len(known)} hyperparameters." if len(known) > len(keys) else ""
-    which = f"{subject.named} of {subject.which}" if len(subject.goal.metrics) > 1 else subject.which
+    which = f"{subject.metric_label} of {subject.scored_text}" if len(subject.goal.metrics) > 1 else subject.scored_text
     return Drawn(figure, f"{which}; the star is the {subject.called}.{more}{sampled(drawn, subject.scored)}{far}")

@@ -1,4 +1,4 @@
-"""What a figure of a report is, and its look: colours, layout, numbers, and which of many trials are drawn."""
+"""The style of a report's figures: colours, layout, rounding, and the sample of many trials."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from hpo.trials.trial import Trial
 
 Item = TypeVar("Item")
 
-# Okabe & Ito 2008, "Color Universal Design": distinguishable with any kind of colour vision. Their pale yellow is left
-# out, since it is hardly visible as a line on white. By their names in the page's style.
+# Source: Okabe & Ito 2008, "Color Universal Design", distinguishable with any colour vision. Their pale yellow is left
+# out, because a line in it is hardly visible on white. The keys are the names in the page's style.
 PALETTE = {
     "blue": "#0072B2",
     "orange": "#D55E00",
@@ -25,26 +25,28 @@ PALETTE = {
     "grey": "#9AA0A6",
 }
 GREY = PALETTE["grey"]
-# What a colour means, in every figure of a report. All of them can be seen on white and on black.
+# The meaning of colours in every figure. All are visible on white and on black.
 WINNER, GOOD, OTHER = (PALETTE[name] for name in ("orange", "blue", "grey"))
 STOPPED, FAILED, RUNNING = (PALETTE[name] for name in ("yellow", "purple", "green"))
 STAR = {"color": WINNER, "size": 12, "symbol": "star"}
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}  # a row above the figure
 
-_DIGITS = 5  # significant digits of a number in a figure; more are not visible and double the page's size
-_BEST = 0.2  # of the trials that are drawn
+_DIGITS = 5  # significant digits of a number; more are not visible and would double the page's size
+_BEST = 0.2  # share of the drawn trials
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A plotly figure with its caption: what it shows, and what was left out of it."""
+    """A plotly figure with its caption, which says what it shows and what it leaves out."""
 
     figure: Any
     caption: str
 
 
 def new_figure(num_columns: int = 1, titles: Sequence[str] = (), num_rows: int = 1, is_shared: bool = True) -> Any:
-    """Return an empty figure of panels without plotly's look, see `white_style`; by default of one scale upwards."""
+    """Return an empty figure of panels without plotly's template (see `white_style`).
+
+    With `is_shared` all panels share the vertical axis."""
     from plotly.graph_objects import Figure
     from plotly.subplots import make_subplots
 
@@ -60,15 +62,17 @@ def new_figure(num_columns: int = 1, titles: Sequence[str] = (), num_rows: int =
 
 
 def white_style() -> dict[str, Any]:
-    """Return plotly's white look, which a page has once: in each of its figures it would cost a third of their time."""
+    """Return plotly's white template.
+
+    A page contains it once, because in every figure it would take a third of the drawing time."""
     from plotly.io import templates
 
-    look: dict[str, Any] = templates["plotly_white"].to_plotly_json()
-    return look
+    style: dict[str, Any] = templates["plotly_white"].to_plotly_json()
+    return style
 
 
 def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
-    """Return the figure with the common look."""
+    """Return the figure with the common style."""
     figure.update_layout(
         title=None,
         width=None,
@@ -87,21 +91,21 @@ def pale(colour: str, opacity: float = 0.15) -> str:
 
 
 def shade(share: float) -> str:
-    """Return the colour of a score, from 0, the worst, to 1, the best: full ones are good, on white and on black."""
+    """Return the colour of a scaled score from 0 (worst) to 1 (best); a full colour is good, on white and on black."""
     return pale(GOOD, 0.1 + 0.9 * share)
 
 
 def colours_of(subject: Subject) -> dict[str, Any]:
-    """Return the scale of the scores' colours, from the lowest to the highest, and its bar."""
+    """Return the colour scale of the scores, from the lowest to the highest, and its colour bar."""
     low, high = (0.0, 1.0) if subject.direction == "maximize" else (1.0, 0.0)
     title = {"text": escape_markup(subject.metric)}
     return {"colorscale": [(0.0, shade(low)), (1.0, shade(high))], "colorbar": {"title": title}}
 
 
 def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any) -> None:
-    """Draw a band between two curves, without a line of its own; `look` as of a plotly scatter."""
+    """Draw a band between two curves without a line; `look` has arguments of a plotly scatter."""
     for end, fill in ((high, None), (low, "tonexty")):
-        # The second end is filled up to the first.
+        # Plotly fills the area from the second curve to the first.
         figure.add_scatter(x=places, y=end, fill=fill, mode="lines", hoverinfo="skip", showlegend=False, **look)
 
 
@@ -123,15 +127,15 @@ def add_dots_and_star(
     dots: Mapping[str, Any],
     **look: Any,
 ) -> None:
-    """Draw each trial as a dot and the winner as a star, at places by number."""
+    """Draw each trial as a dot and the winner as a star; `x` and `y` are places by trial number."""
     for is_winner, marker in ((False, dots), (True, STAR)):
-        those = [trial for trial in trials if subject.is_winner(trial) == is_winner]
-        across, upwards = ([places[trial.number] for trial in those] for places in (x, y))
-        add_trials(figure, those, across, upwards, hover, marker=marker, **look)
+        group = [trial for trial in trials if subject.is_winner(trial) == is_winner]
+        across, upwards = ([places[trial.number] for trial in group] for places in (x, y))
+        add_trials(figure, group, across, upwards, hover, marker=marker, **look)
 
 
 def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """Return at most `most` of the trials, in their order: a fifth of these are the best, the others evenly spaced.
+    """Return at most `most` of the trials in their order: a fifth are the best ones, the others are evenly spaced.
 
     The sample is not random, so equal studies have equal figures.
     """
@@ -150,12 +154,12 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
     return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
-def sampled(drawn: Sequence[Trial], there: Sequence[Trial]) -> str:
-    """Return a sentence on the trials that were left out; empty if there are none."""
-    if len(drawn) == len(there):
+def sampled(drawn: Sequence[Trial], trials: Sequence[Trial]) -> str:
+    """Return a sentence about trials that are not drawn; empty if all are drawn."""
+    if len(drawn) == len(trials):
         return ""
     best = round(_BEST * len(drawn))
-    return f" {len(drawn):,} of {len(there):,} are drawn: the best {best:,} and an even sample of the others."
+    return f" {len(drawn):,} of {len(trials):,} are drawn: the best {best:,} and an even sample of the others."
 
 
 def figure_content(figure: Any) -> dict[str, Any]:
@@ -167,7 +171,7 @@ def figure_content(figure: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return part of a figure as JSON types, with the numbers of lists rounded to visible precision."""
+    """Return a part of a figure as JSON types, with the numbers in lists rounded to visible precision."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
@@ -175,7 +179,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         digits = _digits([item for item in value if type(item) is float and math.isfinite(item)])
         return [float(f"{item:.{digits}g}") if _is_number(item) else _plain(item) for item in value]
-    # A single number may be a range's end or a size, and rounding it saves nothing.
+    # Do not round a single number: it may be the end of a range, and rounding it saves nothing.
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -184,7 +188,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _digits(values: Sequence[float]) -> int:
-    """Return how many significant digits distinguish the values: more if they differ little."""
+    """Return the number of significant digits that distinguishes the values: more if they differ little."""
     if not values:
         return _DIGITS
     size, span = max(map(abs, values)), max(values) - min(values)

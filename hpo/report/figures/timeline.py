@@ -1,4 +1,4 @@
-"""The timelines of a search, one bar per task: a row per worker as it ran, a row per lane as it was planned."""
+"""The real timeline of a search with a row per worker, and the planned one with a row per lane; a bar is a task."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class _Bar:
-    """One task, or several of one kind in one row, from 0, that a picture cannot distinguish; in any unit of time."""
+    """One task, or several tasks of one kind in one row that are too close to distinguish."""
 
     row: int
     kind: str
@@ -37,7 +37,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
     if not outcomes:
         return Absent("no task was run by a worker")
     axis = TimeAxis.of(outcomes, subject.stretches)
-    # A resumed study has new processes, which would make a staircase if workers did not share rows.
+    # A resumed study has new worker processes; without shared rows its bars would form a staircase.
     workers = sorted(worker_spans(outcomes).items(), key=lambda item: (item[1], item[0]))
     rows = dict(zip([worker for worker, _ in workers], _free_rows(span for _, span in workers), strict=True))
     bars = [
@@ -54,7 +54,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
 def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
     """Draw one row per lane with one bar per task, over units of cost on the study's clock."""
     if subject.lanes is None:
-        return Absent("the search did not go by a clock")
+        return Absent("the search had no clock")
     if not subject.clock:
         return Absent("no task has ended on the clock")
     trials = {trial.number: trial for trial in subject.trials}
@@ -63,11 +63,15 @@ def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
     bars = [_bar(subject, trials[k.trial], k.task, row, *span) for (k, span), row in zip(spans, rows, strict=True)]
     figure, joined = _draw_bars(bars, "lane", "cost since the start")
     fit = predict_seconds(subject.trials)
-    says = ""
+    prediction = ""
     if fit is not None:
-        says = f" Seconds per trial follow from cost within a factor of {fit['factor']:.2f} for two trials in three"
-        says += "." if fit["correlation"] is None else f" (correlation of the logarithms {fit['correlation']:.2f})."
-    return Drawn(figure, f"{format_count(len(bars), 'task*')} on {format_count(subject.lanes, 'lane*')}.{says}{joined}")
+        prediction = f" Cost predicts a trial's seconds within a factor of {fit['factor']:.2f} for two of three trials"
+        prediction += (
+            "." if fit["correlation"] is None else f" (correlation of the logarithms {fit['correlation']:.2f})."
+        )
+    return Drawn(
+        figure, f"{format_count(len(bars), 'task*')} on {format_count(subject.lanes, 'lane*')}.{prediction}{joined}"
+    )
 
 
 def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end: float) -> _Bar:
@@ -81,7 +85,7 @@ def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end:
 
 
 def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """Return for each span, in the order of their starts, the first row that is free by then."""
+    """Return the first free row for each span, in the order of their starts."""
     ends: list[float] = []
     rows = []
     for start, end in spans:
@@ -94,23 +98,23 @@ def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
 def _idle_text(subject: Subject) -> str:
     cost = describe_cost(subject)
     share, seen = cost["idle_share"], cost["workers_seen"]
-    asked = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
-    number = f"{asked} asked for, {seen} seen" if asked else f"{seen} seen"
-    when = "first start to last end without pauses"
-    return "" if share is None else f"Idle share of the workers ({number}), {when}: {share:.1%}."
+    requested = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
+    number = f"{requested} requested, {seen} at once" if requested else f"{seen} at once"
+    when = "from first start to last end, without pauses"
+    return "" if share is None else f"Idle share of the workers ({number}) {when}: {share:.1%}."
 
 
 def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:
-    """Return a figure of at most 3,000 bars with the idle share of each row, and a sentence on bars that were joined.
+    """Return a figure of at most 3,000 bars with the idle share of each row, and a sentence about joined bars.
 
-    `row` says what a row is, `axis` what time is; times are divided by `unit`.
+    `row` is the name of a row, `axis` the title of the time axis; times are divided by `unit`.
     """
     end = max(bar.end for bar in bars)
     gap, joined = 0.0, bars
     while len(joined) > _MOST:
-        # A gap of less than 1/2000 of the picture is not visible on a screen.
+        # A gap of less than 1/2000 of the picture is not visible.
         gap = 2 * gap or end / 2_000
-        joined = _joined(bars, gap)
+        joined = _join_bars(bars, gap)
     figure = new_figure()
     for kind in _KINDS:
         _add(figure, kind, [bar for bar in joined if bar.kind == kind], unit)
@@ -125,8 +129,8 @@ def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> 
     return figure, f" Tasks less than {gap:.2g} apart are one bar." if len(joined) < len(bars) else ""
 
 
-def _joined(bars: Sequence[_Bar], gap: float) -> list[_Bar]:
-    """Return the bars with those of one row and kind as one that are no further apart."""
+def _join_bars(bars: Sequence[_Bar], gap: float) -> list[_Bar]:
+    """Return the bars, with bars of one row and kind joined if they are at most `gap` apart."""
     joined: dict[tuple[int, str], list[_Bar]] = {}
     for bar in bars:
         row = joined.setdefault((bar.row, bar.kind), [])

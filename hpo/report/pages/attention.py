@@ -1,7 +1,7 @@
-"""Heat maps of attention: a picture, and a self-contained page.
+"""Heat maps of attention, as a PNG and as a self-contained page.
 
-A map has `name`, `rows` (the tokens that attend), `columns` (the tokens attended to) and `heads`, each a list of rows
-of weights that sum to 1. Dark = high; all maps share one scale from 0 to 1.
+A map has `name`, `rows` (the attending tokens), `columns` (the attended tokens) and `heads`. Each head is a list of
+rows of weights that sum to 1. Dark is high; all maps share one colour scale from 0 to 1.
 """
 
 import math
@@ -15,13 +15,13 @@ from hpo.report.pages.html import render
 Maps = Sequence[Mapping[str, Any]]
 
 _INCHES_PER_TOKEN, _SMALLEST, _LARGEST = 0.2, 1.6, 6.0
-_MOST_LABELS = 28  # more of them would overlap in the largest map
-_MOST_PIXELS, _LONGEST_SIDE = 60e6, 60_000  # bounds memory; matplotlib refuses sides of 65,536 pixels
+_MOST_LABELS = 28  # more labels would overlap in the largest map
+_MOST_PIXELS, _LONGEST_SIDE = 60e6, 60_000  # limits memory; matplotlib refuses sides of 65,536 pixels
 
 
 def write_attention_png(path: Path, maps: Maps) -> None:
-    """Write a picture with one row per layer and one column per head."""
-    from matplotlib.figure import Figure  # here, because it loads slowly and only this function needs it
+    """Write a PNG with one row per layer and one column per head."""
+    from matplotlib.figure import Figure  # lazy, because it loads slowly
 
     across = max(len(one["heads"]) for one in maps)
     wide, heights = max(_inches(one["columns"]) for one in maps), [_inches(one["rows"]) for one in maps]
@@ -36,18 +36,18 @@ def write_attention_png(path: Path, maps: Maps) -> None:
                 continue
             axis.imshow(one["heads"][place], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
             axis.set_title(f"{one['name']}, head {place}", fontsize=8)
-            # parse_math: a token such as $ is not a formula.
+            # A token such as $ does not start a formula.
             style = {"fontsize": 7, "parse_math": False}
             axis.set_xticks(*_labels(one["columns"]), rotation=90, **style)
             axis.set_yticks(*_labels(one["rows"]), **style)
     with warnings.catch_warnings():
-        # Characters that the font lacks are drawn as boxes, so a warning for each adds nothing.
+        # A box replaces each character that the font lacks, so the warnings add nothing.
         warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
         figure.savefig(path, format="png")
 
 
 def attention_html(maps: Maps, text: str) -> str:
-    """Return a page with every map; hovering over a cell shows its tokens and its weight."""
+    """Return a page with every map; hovering over a cell shows its tokens and weight."""
     rounded = [
         {**one, "heads": [[[round(w, 4) for w in row] for row in head] for head in one["heads"]]} for one in maps
     ]
@@ -59,6 +59,6 @@ def _inches(tokens: Sequence[str]) -> float:
 
 
 def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the places and names of all tokens, or of every n-th if all would overlap, with white space visible."""
+    """Return the places and names of all tokens, or of every n-th token to avoid overlap, with visible white space."""
     places = list(range(0, len(tokens), math.ceil(len(tokens) / _MOST_LABELS)))
     return places, [tokens[at].replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣") for at in places]

@@ -1,7 +1,7 @@
-"""The reproducibility checklists of ACL and of machine learning, filled in from a report: for a paper's appendix.
+"""The reproducibility checklists of ACL and of machine learning for a paper's appendix, filled in from a report.
 
 Source: "Reproducibility Criteria" of ACL 2021, after Dodge et al. 2019 (arXiv 1909.03004); "The Machine Learning
-Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are theirs; a question of both is
+Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are verbatim; a question in both is
 listed once.
 """
 
@@ -25,7 +25,7 @@ from hpo.study.winner.estimates import ScoresOnTest
 
 
 def render_checklist(report: ReportJson) -> str:
-    """Return the filled checklist as Markdown; answers that only the authors know are left open, in bold."""
+    """Return the filled checklist as Markdown; bold text marks answers that only the authors know."""
     title, name = heading(report["study"])
     lines = [f"# Reproducibility checklist: {title if name else title.lower()}", "", *([name, ""] if name else [])]
     for section, questions in _QUESTIONS.items():
@@ -34,7 +34,7 @@ def render_checklist(report: ReportJson) -> str:
             try:
                 text = answer(report)
             except UnknownValueError as error:
-                text = _or_missing(missing(str(error)))
+                text = _text_of(missing(str(error)))
             lines += [f"- *{question}*", f"  {text}"]
         lines.append("")
     return "\n".join(lines)
@@ -42,9 +42,9 @@ def render_checklist(report: ReportJson) -> str:
 
 def _code(report: ReportJson) -> str:
     environment = report["environment"]
-    commit = _or_missing(environment["commit"], "commit ")
+    commit = _text_of(environment["commit"], "commit ")
     dirty = ", with uncommitted changes" if environment["is_dirty"] is True else ""
-    return f"{commit}{dirty}. {_left('a link to it')}"
+    return f"{commit}{dirty}. {_for_authors('a link to it')}"
 
 
 def _dependencies(report: ReportJson) -> str:
@@ -64,16 +64,16 @@ def _infrastructure(report: ReportJson) -> str:
 def _runtime(report: ReportJson) -> str:
     cost = require(report["cost"])
     if cost["wall_seconds"] is None:
-        return "Nothing was trained."
+        return "There was no training."
     planned = ""
     if cost["lanes"] is not None:
-        planned = f"; planned for {cost['lanes']} trainings at once"
+        planned = f"; planned for {cost['lanes']} parallel trainings"
         if cost["order"] == "free":
-            planned = "; free order: what each proposal knew depended on which training ended first"
+            planned = "; free order: each proposal used the trainings that had ended by then"
     return (
         f"{runtime_text(cost, 'a configuration on average')}; {cost['device_hours']:.3g} device hours "
-        f"({cost['device']}) in all, {format_duration(cost['wall_seconds'])} from first start to last end without "
-        f"pauses{planned}."
+        f"({cost['device']}) in total, {format_duration(cost['wall_seconds'])} from first start to last end "
+        f"without pauses{planned}."
     )
 
 
@@ -87,19 +87,19 @@ def _validation(report: ReportJson) -> str:
     view, test, line = winner_view(report), report["test"], ""
     if not is_missing(test):
         score, text = ScoresOnTest.of(test).metrics[report["metric"]["name"]], score_text(report)
-        line = f"; test {score.text(text, note=False)}, opened {times_text(test['evaluations_of_these_data'])}"
+        line = f"; test {score.text(text, note=False)}, evaluated {times_text(test['evaluations_of_these_data'])}"
     return f"{view.values if view.expected else f'{view.values} on validation'}{view.amount_text}{line}."
 
 
 def _metric(report: ReportJson) -> str:
     metric = report["metric"]
-    definition = _or_missing(metric["definition"])
+    definition = _text_of(metric["definition"])
     text = f"{metric['name']} ({metric['direction']}): {definition}. {metric['aggregation'].capitalize()}."
     front = front_of(report)
     if front is None:
         return text
     others = {name: aim for name, aim in front["metrics"].items() if name != metric["name"]}
-    also = [f"{name} ({aim['direction']}): {_or_missing(aim['definition'])}." for name, aim in others.items()]
+    also = [f"{name} ({aim['direction']}): {_text_of(aim['definition'])}." for name, aim in others.items()]
     limits = [f"Limits: {', '.join(limit['text'] for limit in front['limits'])}."] if front["limits"] else []
     return " ".join([text, *also, *limits])
 
@@ -112,7 +112,9 @@ def _runs(report: ReportJson) -> str:
         counts.get("configurations", counts["proposed"] - counts.get("retries", 0)),
         counts["proposed"],
     )
-    inside = f" in {trials} trials, which train some further or again" if configurations != trials else ""
+    inside = (
+        f" in {trials} trials, some of which train a configuration further or again" if configurations != trials else ""
+    )
     return (
         f"{configurations} configurations{inside}, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
@@ -126,7 +128,7 @@ def _bounds(report: ReportJson) -> str:
 
 def _best(report: ReportJson) -> str:
     winner = require(report["winner"])
-    return f"{point_text(winner['point'])}; all others: {winner['config']}."
+    return f"{point_text(winner['point'])}; all other values: {winner['config']}."
 
 
 def _choice(report: ReportJson) -> str:
@@ -142,15 +144,15 @@ def _statistics(report: ReportJson) -> str:
     view, expected = winner_view(report), require(report["winner"]).get("expected")
     values = f"{view.values_with_spread}{spread_note(view)}"
     if expected is None or is_missing(expected):
-        return f"{values}. {'' if expected is None else _or_missing(expected)}"
-    return f"{values}; the optimism of choosing the best is taken off by a parametric bootstrap."
+        return f"{values}. {'' if expected is None else _text_of(expected)}"
+    return f"{values}; a parametric bootstrap corrects the optimism of choosing the best."
 
 
 def _data(report: ReportJson) -> str:
     data = require(report["data"])
     size = "" if data["size"] is None else f", {data['size']:,} examples"
-    labels = _or_missing(data["split"]) if is_missing(data["split"]) else _labels(data["split"])
-    return f"{_or_missing(data['name'])}{size}; {labels}."
+    labels = _text_of(data["split"]) if is_missing(data["split"]) else _labels(data["split"])
+    return f"{_text_of(data['name'])}{size}; {labels}."
 
 
 def _labels(split: SplitPart) -> str:
@@ -168,39 +170,42 @@ def _splits(report: ReportJson) -> str:
     return f"{kind_text(split)}: {parts}; {folds}."
 
 
-def _excluded(report: ReportJson) -> str:
-    exclusions, method = _or_missing(require(report["data"])["exclusions"]), report["method"]
-    preprocessing, vocabulary = _or_missing(method["preprocessing"]), _or_missing(method["vocabulary"])
+def _exclusions(report: ReportJson) -> str:
+    exclusions, method = _text_of(require(report["data"])["exclusions"]), report["method"]
+    preprocessing, vocabulary = _text_of(method["preprocessing"]), _text_of(method["vocabulary"])
     return f"Excluded: {exclusions}. Preprocessing: {preprocessing}; vocabulary: {vocabulary}."
 
 
 def _source(report: ReportJson) -> str:
     data = require(report["data"])
-    source, version, licence = map(_or_missing, (data["source"], data["version"], data["licence"]))
+    source, version, licence = map(_text_of, (data["source"], data["version"], data["licence"]))
     return f"{source}; version: {version}; licence: {licence}. SHA-256 of every file: report.json, `data.files`."
 
 
 def _rerun(report: ReportJson) -> str:
     study = report["study"]
-    alone = "" if study["objective"] == OUTSIDE else f"; the winner alone: `hpo reproduce {study['name']}`"
-    return f"`{study['rerun']}`{alone}. Reproduction: {reproduction_text(report)}."
+    winner_only = "" if study["objective"] == OUTSIDE else f"; the winner only: `hpo reproduce {study['name']}`"
+    return f"`{study['rerun']}`{winner_only}. Reproduction: {reproduction_text(report)}."
 
 
-def _or_missing(value: object, before: str = "") -> str:
-    return f"**Missing: {value['missing']}**" if is_missing(value) else f"{before}{value}"
+def _text_of(value: object, prefix: str = "") -> str:
+    return f"**Missing: {value['missing']}**" if is_missing(value) else f"{prefix}{value}"
 
 
-def _left(what: str) -> str:
+def _for_authors(what: str) -> str:
     return f"**For the authors: {what}**"
 
 
-def _authors(what: str) -> Callable[[ReportJson], str]:
-    return lambda _: _left(what)
+def _authors_answer(what: str) -> Callable[[ReportJson], str]:
+    return lambda _: _for_authors(what)
 
 
 _QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[ReportJson], str]], ...]] = {
     "All reported experimental results": (
-        ("A clear description of the mathematical setting, algorithm, and/or model", _authors("the paper's section")),
+        (
+            "A clear description of the mathematical setting, algorithm, and/or model",
+            _authors_answer("the paper's section"),
+        ),
         ("A link to the source code, with specification of all dependencies", _code),
         ("Specification of dependencies", _dependencies),
         ("A description of the computing infrastructure used", _infrastructure),
@@ -220,8 +225,11 @@ _QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[ReportJson], str]], ...]] = 
     "All datasets used": (
         ("Relevant statistics, such as number of examples and label distributions", _data),
         ("Details of train/validation/test splits", _splits),
-        ("An explanation of any data that were excluded, and all pre-processing steps", _excluded),
+        ("An explanation of any data that were excluded, and all pre-processing steps", _exclusions),
         ("A link to a downloadable version of the dataset", _source),
-        ("For new data collected: a complete description of the data collection process", _authors("where it is new")),
+        (
+            "For new data collected: a complete description of the data collection process",
+            _authors_answer("if the data is new"),
+        ),
     ),
 }

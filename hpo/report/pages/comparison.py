@@ -1,4 +1,4 @@
-"""A comparison as Markdown, and as one self-contained page: standings, verdicts, and interactive curves."""
+"""A comparison as Markdown and as a self-contained page: standings, verdicts, and interactive curves."""
 
 import math
 import statistics
@@ -16,13 +16,13 @@ from hpo.trials.trial import loss_of
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = (
-    "B better by less than 0 means that A is better. In brackets 95 % intervals, those of differences at the level of "
-    "their tests: 0 is outside exactly where one is better."
+    "'B better by' below 0 means that A is better. Brackets are 95 % intervals; intervals of differences have the "
+    "level of their tests, so they exclude 0 exactly if one is better."
 )
 
 
 def render_comparison_markdown(result: ComparisonJson) -> str:
-    """Return the page of the content of comparison.json: standings first, then every verdict."""
+    """Return a comparison as Markdown: the answers first, then standings and verdicts."""
     return "\n".join([f"# {result['name']}", "", *markdown_lines(_blocks(result))])
 
 
@@ -37,7 +37,7 @@ def _blocks(result: ComparisonJson) -> Iterator[Block]:
 
 
 def tables(result: ComparisonJson) -> dict[str, Table]:
-    """Return the tables by title, those without rows included; of pairs those at all budgets."""
+    """Return all tables by title, including empty ones, with pairs at all budgets."""
     return {
         "Standings": _standings(result),
         "Verdicts": _verdicts(result, result["pairs"]),
@@ -47,9 +47,9 @@ def tables(result: ComparisonJson) -> dict[str, Table]:
 
 
 def render_comparison_page(result: ComparisonJson) -> str:
-    """Return the page of the content of comparison.json."""
+    """Return a comparison as an HTML page."""
     first = _first_pairs(result)
-    shown = {"Verdicts": first, "Verdicts at other budgets": result["pairs"][len(first) :]}
+    verdicts = {"Verdicts": first, "Verdicts at other budgets": result["pairs"][len(first) :]}
     figures = [draw_mean_curves(result, unit) for unit in ("trials", "seconds")]
     figures = [figure for figure in figures if figure is not None]
     fronts = draw_attainment(result)
@@ -58,8 +58,8 @@ def render_comparison_page(result: ComparisonJson) -> str:
         result=result,
         answers=answers(result),
         headline=headline(result),
-        tables=tables(result) | {name: _verdicts(result, those) for name, those in shown.items()},
-        marks={name: ["decided" if pair["better"] else "" for pair in those] for name, those in shown.items()},
+        tables=tables(result) | {name: _verdicts(result, pairs) for name, pairs in verdicts.items()},
+        marks={name: ["decided" if pair["better"] else "" for pair in pairs] for name, pairs in verdicts.items()},
         reading=READING if first else "",
         figures=figures,
         fronts=fronts,
@@ -69,20 +69,20 @@ def render_comparison_page(result: ComparisonJson) -> str:
 
 
 def headline(result: ComparisonJson) -> str:
-    """Return one sentence that says what was compared."""
-    what = _what(result)
+    """Return a sentence about the compared searches."""
+    goal = _goal_text(result)
     if result["kind"] == "studies":
-        return f"{len(result['strategies'])} studies, one search each; {what}."
+        return f"{len(result['strategies'])} studies, one search each; {goal}."
     budget = max((s["budget"] for s in result["standings"] if s["unit"] == "trials"), default=0)
-    best = "" if result["optimum"] is None else f" The best score there is: {format_value(result['optimum'])}."
+    best = "" if result["optimum"] is None else f" The best possible score: {format_value(result['optimum'])}."
     return (
         f"{len(result['strategies'])} strategies, {result['repeats']} searches each with paired seeds, up to "
-        f"{budget:g} trials a search; {what}.{best}"
+        f"{budget:g} trials a search; {goal}.{best}"
     )
 
 
-def _what(result: ComparisonJson) -> str:
-    """Return what is better in few words: the metric, or the metrics, and the limits."""
+def _goal_text(result: ComparisonJson) -> str:
+    """Return the metrics with their directions, and the limits."""
     metrics = result["fronts"]["metrics"] if "fronts" in result else {result["metric"]: result["direction"]}
     named = join_names([f"{name} ({direction})" for name, direction in metrics.items()])
     within = f" within {join_names(result['limits'])}" if result.get("limits") else ""
@@ -90,12 +90,12 @@ def _what(result: ComparisonJson) -> str:
 
 
 def answers(result: ComparisonJson) -> list[str]:
-    """Return which is better: of strategies one sentence, of studies one per pair."""
+    """Return the answers to which one is better: one sentence for strategies, one per pair for studies."""
     return result["answers"] if result["kind"] == "studies" else [_answer(_first_pairs(result))]
 
 
 def _answer(pairs: Sequence[Pair]) -> str:
-    """Return which strategy is better at one budget."""
+    """Return a sentence about which strategy is better at one budget."""
     when = f"After {budget_text(pairs[0])}"
     labels = list(dict.fromkeys(label for pair in pairs for label in (pair["a"], pair["b"])))
     beaten: dict[str, list[str]] = {}
@@ -103,30 +103,30 @@ def _answer(pairs: Sequence[Pair]) -> str:
         if pair["better"] is not None:
             beaten.setdefault(pair["better"], []).append(pair["b"] if pair["better"] == pair["a"] else pair["a"])
     if not beaten:
-        which = "the two cannot" if len(labels) == 2 else f"none of the {len(labels)} can"
-        return f"{when} {which} be told apart."
+        which = "neither of the two" if len(labels) == 2 else f"none of the {len(labels)}"
+        return f"{when} {which} is significantly better."
     best = next((label for label, others in beaten.items() if len(others) == len(labels) - 1), None)
     if best is not None:
         return f"{when} {best} is better than {'all others' if len(labels) > 2 else beaten[best][0]}."
-    says = "; ".join(f"{label} is better than {join_names(others)}" for label, others in beaten.items())
-    return f"{when} {says}; no other two can be told apart."
+    text = "; ".join(f"{label} is better than {join_names(others)}" for label, others in beaten.items())
+    return f"{when} {text}; no other difference is significant."
 
 
 def _first_pairs(result: ComparisonJson) -> list[Pair]:
-    """Return the pairs at the budget that was asked for first."""
+    """Return the pairs at the first budget."""
     pairs = result["pairs"]
     return [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
 
 
 def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
-    """Return the table of pairs; below 0 means that A is better."""
-    written = score_format(standing["mean_score"] for standing in result["standings"])
+    """Return the table of pairs; a difference below 0 means that A is better."""
+    write = score_format(standing["mean_score"] for standing in result["standings"])
     rows = [
         [
             budget_text(pair),
             pair["a"],
             pair["b"],
-            _number(pair["mean_difference"], pair["interval"], _signed(written)),
+            _number(pair["mean_difference"], pair["interval"], _signed(write)),
             _number(pair["a_beats_b"], pair["a_beats_b_interval"], "{:.2f}".format),
             "–" if (p := pair["p_holm"]) is None else "<0.001" if p < 0.001 else f"{p:.3f}",
             pair["verdict"],
@@ -137,15 +137,18 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def _winners(result: ComparisonJson) -> Table:
-    """Return the table of winners, fold by fold; below 0 means that A is better. Of several metrics no rows."""
+    """Return the table of winners, fold by fold; below 0 means that A is better.
+
+    It has no rows with several metrics.
+    """
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
-    written = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
+    write = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
     rows = [
         [
             pair["a"],
             pair["b"],
-            ", ".join(map(written, pair["by_fold"].values())),
-            _number(pair["mean_difference"], pair["interval"], written),
+            ", ".join(map(write, pair["by_fold"].values())),
+            _number(pair["mean_difference"], pair["interval"], write),
         ]
         for pair in result.get("folds", ())
         if "fronts" not in result
@@ -156,17 +159,17 @@ def _winners(result: ComparisonJson) -> Table:
 
 
 def _chosen(result: ComparisonJson) -> Table:
-    """Return the table of the trials that studies of several metrics, or with limits, have chosen."""
-    those = {
+    """Return the table of winners of studies with several metrics or with limits."""
+    winners = {
         (winner["label"], winner["trial"]): winner["values"]
         for winner in result.get("winners", ())
         if "values" in winner
     }
-    names = list(dict.fromkeys(name for values in those.values() for name in values))
+    names = list(dict.fromkeys(name for values in winners.values() for name in values))
     rows = [
         [label, "–" if trial is None else str(trial)]
         + [format_value(values[name]) if name in values else "–" for name in names]
-        for (label, trial), values in those.items()
+        for (label, trial), values in winners.items()
     ]
     return Table(("study", "chosen trial", *names), rows)
 
@@ -175,7 +178,7 @@ def _standings(result: ComparisonJson) -> Table:
     """Return the table of standings, the best of each budget first."""
     has_regret, has_limits = result["optimum"] is not None, bool(result.get("limits"))
     best = result["metric"] if "fronts" in result else f"best {result['metric']}"
-    written = score_format(standing["mean_score"] for standing in result["standings"])
+    write = score_format(standing["mean_score"] for standing in result["standings"])
     one = "strategy" if result["kind"] == "strategies" else "study"
     more = [*(["regret"] if has_regret else []), *(["over limits"] if has_limits else [])]
     head = ("budget", one, best, *more, "seconds spent")
@@ -191,7 +194,7 @@ def _standings(result: ComparisonJson) -> Table:
         [
             budget_text(s),
             s["label"],
-            _number(s["mean_score"], s["interval"], written),
+            _number(s["mean_score"], s["interval"], write),
             *([_number(s["mean_regret"], s["regret_interval"], "{:.3g}".format)] if has_regret else []),
             *([f"{s['share_over_limits']:.1%}".replace("%", " %")] if has_limits else []),
             f"{s['mean_seconds']:,.0f}" if s["mean_seconds"] >= 10 else f"{s['mean_seconds']:.2g}",
@@ -201,13 +204,13 @@ def _standings(result: ComparisonJson) -> Table:
     return Table(head, rows)
 
 
-def _number(value: float | None, interval: Sequence[float] | None, written: Callable[[float], str]) -> str:
+def _number(value: float | None, interval: Sequence[float] | None, write: Callable[[float], str]) -> str:
     if value is None:
         return "–"
-    # The addition removes the sign of -0.0.
-    ends = "" if interval is None else f" [{', '.join(written(end + 0.0) for end in interval)}]"
-    return f"{written(value + 0.0)}{ends}"
+    # Adding 0.0 removes the sign of -0.0.
+    ends = "" if interval is None else f" [{', '.join(write(end + 0.0) for end in interval)}]"
+    return f"{write(value + 0.0)}{ends}"
 
 
-def _signed(written: Callable[[float], str]) -> Callable[[float], str]:
-    return lambda value: f"{'+' if value > 0 else ''}{written(value)}"
+def _signed(write: Callable[[float], str]) -> Callable[[float], str]:
+    return lambda value: f"{'+' if value > 0 else ''}{write(value)}"

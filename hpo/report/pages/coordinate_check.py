@@ -1,4 +1,4 @@
-"""A coordinate check for people: its table, a picture, and a self-contained page."""
+"""A coordinate check as a table, a PNG, and a self-contained page."""
 
 from hpo.report.figures.coordinate_check import draw_coordinate_check
 from hpo.report.formatting import sentence
@@ -9,32 +9,32 @@ from hpo.study.coordinate_check import STEPS, CoordinateCheck
 
 
 def slopes_table(check: CoordinateCheck) -> Table:
-    """Return the slope of each layer after each step, and which are outside of the bound, or known to change."""
+    """Return the slope of each layer after each step; the last column marks layers outside of the bound."""
     steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [
         (
             layer,
             *(f"{check.slopes[step][layer]:+.2f}" for step in STEPS),
-            "steepest" if layer == steepest else "outside" if layer in check.outside else _expected(check, layer),
+            "steepest" if layer == steepest else "outside" if layer in check.outside else _expected_text(check, layer),
         )
         for layer in check.sizes[STEPS[0]]
     ]
     return Table(("layer", *(f"step {step}" for step in STEPS), ""), rows)
 
 
-def _expected(check: CoordinateCheck, layer: str) -> str:
+def _expected_text(check: CoordinateCheck, layer: str) -> str:
     return "expected" if layer in check.expected else ""
 
 
 def coordinate_check_html(check: CoordinateCheck) -> str:
-    """Return a page with the picture, which can be zoomed, and the table."""
+    """Return a page with the interactive figure and the table."""
     table = slopes_table(check)
     values = {"drawn": draw_coordinate_check(check), "verdict": sentence(check.verdict), "has_figures": True}
     return render("coordinate_check.html", head=table.head, rows=table.rows, **values)
 
 
 def coordinate_check_png(check: CoordinateCheck) -> bytes:
-    """Return the picture as a PNG."""
+    """Return the figure as a PNG."""
     png = draw_png(draw_coordinate_check(check).figure)
     assert png is not None
     return png

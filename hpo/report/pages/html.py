@@ -1,4 +1,4 @@
-"""HTML: the only place where templates are read, a study's content is escaped, and values of report.json laid out."""
+"""HTML: renders the templates, escapes a study's content, and lays out the values of report.json."""
 
 import base64
 import gzip
@@ -16,9 +16,9 @@ from hpo.report.formatting import HASH, is_list, plain_text
 from hpo.report.part import part, reason_missing
 
 _MARKS = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")
-# Longer tables are collapsed, and the longest are cut; report.json has all rows.
+# Longer tables are folded, and the longest are cut; report.json has all rows.
 _MOST_OPEN, _MOST_ROWS = 25, 200
-# The other buttons would upload the figure, or have no effect on lines.
+# Plotly's other buttons upload the figure, or have no effect on lines.
 _PLOTLY_SETTINGS = {
     "displaylogo": False,
     "responsive": True,
@@ -29,20 +29,20 @@ _PLOTLY_SETTINGS = {
 def render(template: str, **values: Any) -> str:
     """Return a page: a template of the folder `templates`, filled with values.
 
-    Every value is escaped; as data of a script (`tojson`) no text in it can end the script.
+    The template escapes every value. In the data of a script (`tojson`) no text can end the script.
     """
     return templates().get_template(template).render(values)
 
 
 def render_macro(template: str, macro: str, **values: Any) -> Markup:
-    """Return what a macro of a template makes of these values: a part of a page."""
-    made: Markup = getattr(templates().get_template(template).module, macro)(**values)
-    return made
+    """Return a part of a page: the output of a template's macro for these values."""
+    html: Markup = getattr(templates().get_template(template).module, macro)(**values)
+    return html
 
 
 @cache
 def templates() -> Environment:
-    """Return the templates, with the functions that they may call."""
+    """Return the templates' environment, with the functions that they call."""
     environment = Environment(
         loader=PackageLoader("hpo.report.pages"),
         autoescape=True,
@@ -56,7 +56,7 @@ def templates() -> Environment:
         "figure_content": figure_content,
         "packed_plotly": lambda: base64.b64encode(_plotly_library()).decode(),
         "palette": PALETTE,
-        # What a template's `call` holds; if it fails, what the macro `instead` makes of the reason.
+        # The body of a template's `call`; if it fails, the output of the macro `instead` with the reason.
         "part_or": lambda instead, caller: part(caller, instead),
         "plotly_library": lambda: gzip.decompress(_plotly_library()).decode(),
         "plotly_settings": _PLOTLY_SETTINGS,
@@ -67,9 +67,9 @@ def templates() -> Environment:
 
 
 def _plotly_library() -> bytes:
-    """Return plotly.js with the traces of flat axes alone, packed: a third of the library that comes with plotly.
+    """Return the compressed plotly.js with cartesian traces only: a third of the library in the plotly package.
 
-    It is that of `npm pack plotly.js-cartesian-dist-min` (MIT licence), of the major version that plotly draws for.
+    It comes from `npm pack plotly.js-cartesian-dist-min` (MIT licence), in the major version that plotly supports.
     """
     return (files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()
 
@@ -78,7 +78,7 @@ _Block = tuple[str, Any]
 
 
 class _Table(NamedTuple):
-    """A table of texts: the rows that are shown, and how many there are."""
+    """A table of texts: the visible rows, and the number of all rows."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -87,9 +87,10 @@ class _Table(NamedTuple):
 
 
 def blocks(value: Any) -> list[_Block]:
-    """Return the pieces that show a value of report.json, each by its kind.
+    """Return the pieces that show a value of report.json, as pairs of kind and content.
 
-    `missing` holds a reason, `text` and `code` a text, `list` values, `pairs` names with their values, `table` a table.
+    The content of `missing` is a reason, of `text` and `code` a text, of `list` values, of `pairs` names with their
+    values, and of `table` a table.
     """
     reason = reason_missing(value)
     if reason is not None:
@@ -106,10 +107,10 @@ def blocks(value: Any) -> list[_Block]:
 def _mapping(value: Mapping[str, Any]) -> list[_Block]:
     inner = list(value.values())
     if all(isinstance(item, Mapping) and item and not _is_deep(item) for item in inner):
-        return [_crossed(value)]
+        return [_cross_table(value)]
     columns = {key: item for key, item in value.items() if is_list(item) and len(item) > 2 and not _is_deep(item)}
     if len(columns) > 1 and len({len(item) for item in columns.values()}) == 1:
-        # Lists of equal length are columns.
+        # Lists of equal length become columns.
         others = {key: item for key, item in value.items() if key not in columns}
         return [*([_pairs(others)] if others else ()), _table(columns, zip(*columns.values(), strict=True))]
     if len(value) > _MOST_OPEN and not _is_deep(value):
@@ -117,8 +118,8 @@ def _mapping(value: Mapping[str, Any]) -> list[_Block]:
     return [_pairs(value)]
 
 
-def _crossed(value: Mapping[str, Mapping[str, Any]]) -> _Block:
-    """Return a table of two sets of names, the longer one downwards."""
+def _cross_table(value: Mapping[str, Mapping[str, Any]]) -> _Block:
+    """Return a table of two sets of names, with one row per name of the longer set."""
     names = list(dict.fromkeys(key for item in value.values() for key in item))
     if len(names) <= len(value) or len(names) < 8:
         rows = ((key, *(item.get(name, "") for name in names)) for key, item in value.items())
@@ -145,11 +146,11 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> _Block:
 
 
 def _is_deep(value: Any) -> bool:
-    """Return whether the value holds mappings or long lists, which do not fit into cells."""
+    """Return whether the value contains mappings or long lists, which do not fit into cells."""
     inner = value.values() if isinstance(value, Mapping) else value
     return any(isinstance(item, Mapping) or (is_list(item) and len(item) > 8) for item in inner)
 
 
 def _name(key: str) -> str:
-    """Return a key as words; dotted keys are names of the study and stay as they are."""
+    """Return a key as words; a dotted key is a setting's name and stays unchanged."""
     return key if "." in key else key.replace("_", " ")

@@ -1,4 +1,4 @@
-"""A plotly figure as a picture: in a notebook where no script runs, and in a file for a paper."""
+"""Draws plotly figures with matplotlib: for notebooks without scripts, and as files for a paper."""
 
 import base64
 import io
@@ -18,35 +18,35 @@ from hpo.report.figures.style import GREY, figure_content
 from hpo.report.pages.html import render
 
 _WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch
-_POINTS = 72 / _DOTS  # of a pixel
-_PAPER_WIDTH, _PAPER_DOTS = 650, 300  # the text's width on a page of one column, where a font of 10 points is one of 10
+_POINTS = 72 / _DOTS  # points per pixel
+_PAPER_WIDTH, _PAPER_DOTS = 650, 300  # width of a one-column page's text, at which fonts keep their size
 FILE_FORMATS = ("pdf", "png", "svg")
-# Equal figures are equal files.
+# Without dates, equal figures give equal files.
 _NO_TIME = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-_LEGEND = 120  # characters that fit beside each other in the width above
+_LEGEND = 120  # number of characters that fit next to each other in `_WIDTH`
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-."}
 _SYMBOLS = {"star": "*", "line-ew-open": "_", "circle-open": "o"}
-_PLAIN = {"parse_math": False}  # a name with $ is not a formula
+_PLAIN = {"parse_math": False}  # a name with $ does not start a formula
 
 Part = Mapping[str, Any]
 
 
 class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
-    """A plotly figure that an exported notebook shows, too; plotly's own is empty there, or wants a Chrome."""
+    """A plotly figure that also appears in an exported notebook, where plotly's own is empty or needs Chrome."""
 
     def __init__(self, figure: Figure) -> None:
         super().__init__(figure)
         self.update_layout(template="plotly_white")
 
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Return it in plotly's type, as a page of its own, and as a picture if it is of lines, dots and bars."""
+        """Return the figure in plotly's type, as a page, and as a PNG if it has only lines, dots and bars."""
         png = draw_png(self)
         picture = {} if png is None else {"image/png": base64.b64encode(png).decode()}
         page = render("notebook.html", figure=self, place=f"figure-{uuid.uuid4()}", png=picture.get("image/png"))
         return {"application/vnd.plotly.v1+json": json.loads(self.to_json()), "text/html": page, **picture}
 
     def _ipython_display_(self) -> None:
-        """Show it in the output of a cell; from a terminal, in the browser."""
+        """Show the figure in the output of a cell; from a terminal, in the browser."""
         from IPython.display import display
 
         if renderers.default == "browser":
@@ -56,53 +56,63 @@ class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
 
 
 def draw_for_paper(figure: Any, name: str, file_format: str) -> bytes:
-    """Return a figure as a file of one of `FILE_FORMATS`, as wide as a page's text.
+    """Return a figure as a file in one of `FILE_FORMATS`, as wide as a page's text.
 
-    Matplotlib draws a figure of lines, dots and horizontal bars, plotly any other one. StudyError where plotly lacks
-    the package or the browser that it needs for a file; `name` is what the message calls the figure.
+    Matplotlib draws figures of lines, dots and horizontal bars; plotly draws the others.
+
+    Args:
+        figure: a plotly figure.
+        name: the figure's name for the error message.
+        file_format: one of `FILE_FORMATS`.
+
+    Raises:
+        StudyError: plotly lacks the package or the browser for writing a file.
     """
-    from matplotlib import rc_context  # here, because it loads slowly
+    from matplotlib import rc_context  # lazy, because it loads slowly
 
-    # Publishers take TrueType fonts only.
+    # Publishers accept TrueType fonts only.
     with rc_context({"pdf.fonttype": 42, "svg.hashsalt": name}):
         picture = _draw(figure, _PAPER_WIDTH)
         if picture is not None:
-            return _saved(picture, file_format, _PAPER_DOTS)
+            return _save(picture, file_format, _PAPER_DOTS)
     try:
         content: bytes = figure.to_image(format=file_format, width=_PAPER_WIDTH, scale=_PAPER_DOTS / _DOTS)
     except RuntimeError as error:
         raise StudyError(
-            f"file: {name} is drawn by plotly, which needs the package kaleido and Chrome for a file: `pip install "
-            f"kaleido`, then `plotly_get_chrome`; or write a page: study.plot({name!r}).write_html('{name}.html')"
+            f"file: plotly needs the package kaleido and Chrome to write {name} as a file: run "
+            f"`pip install kaleido`, then `plotly_get_chrome`; or write a page: "
+            f"study.plot({name!r}).write_html('{name}.html')"
         ) from error
     return content
 
 
 def draw_png(figure: Any) -> bytes | None:
-    """Return a figure drawn by matplotlib, as a PNG; None where it has more than lines, dots and horizontal bars.
+    """Return a figure as a PNG drawn by matplotlib, without colour bars.
 
-    Scales of colours are left out.
+    Return None if it has more than lines, dots and horizontal bars.
     """
     picture = _draw(figure, _WIDTH)
-    return None if picture is None else _saved(picture, "png", _DOTS)
+    return None if picture is None else _save(picture, "png", _DOTS)
 
 
-def _saved(picture: Any, file_format: str, dots: int) -> bytes:
+def _save(picture: Any, file_format: str, dots: int) -> bytes:
     content = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # such characters become boxes
+        warnings.filterwarnings(
+            "ignore", message="Glyph", category=UserWarning
+        )  # a box replaces a character without a glyph
         picture.savefig(content, format=file_format, dpi=dots, bbox_inches="tight", metadata=_NO_TIME[file_format])
     return content.getvalue()
 
 
 def _draw(figure: Any, width: int) -> Any:
-    """Return a figure as one of matplotlib, so many pixels wide; None where it has more than it can draw."""
-    from matplotlib import figure as matplotlib  # here, as above
+    """Return a matplotlib figure, `width` pixels wide; None if this module cannot draw all traces."""
+    from matplotlib import figure as matplotlib  # lazy, as above
 
     data, layout = figure_content(figure).values()
     if any(trace["type"] not in ("scatter", "bar") for trace in data):
         return None
-    # The shape stays, but rows of bars need their height.
+    # Keep the aspect ratio, except for rows of bars, which need their height.
     height = layout["height"] * (1 if any(trace["type"] == "bar" for trace in data) else width / _WIDTH)
     picture = matplotlib.Figure(figsize=(width / _DOTS, height / _DOTS), dpi=_DOTS)
     panels: dict[str, Any] = {}
@@ -114,7 +124,7 @@ def _draw(figure: Any, width: int) -> Any:
             (left, right), (bottom, top) = (axis.get("domain", (0, 1)) for axis in axes)
             shared = panels.get(axes[1].get("matches", "none")[1:])
             panels[number] = picture.add_axes((left, bottom, right - left, top - bottom), sharey=shared)
-        # The places of an axis's names, in their order.
+        # The place of each category name on an axis.
         for letter, axis in zip("xy", axes, strict=True):
             names.setdefault(letter + number, {name: at for at, name in enumerate(axis.get("categoryarray", ()))})
         x, y = (_numbers(trace[letter], names[letter + number]) for letter in "xy")
@@ -128,7 +138,7 @@ def _draw(figure: Any, width: int) -> Any:
 
 
 def _numbers(values: Any, ranks: dict[str, int]) -> list[float]:
-    """Return values as places on an axis; names that are new come behind the others, and nothing is NaN."""
+    """Return values as places on an axis; new names come after the others, and None becomes NaN."""
     return [
         ranks.setdefault(value, len(ranks)) if isinstance(value, str) else float("nan" if value is None else value)
         for value in values
@@ -137,7 +147,7 @@ def _numbers(values: Any, ranks: dict[str, int]) -> list[float]:
 
 def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None:
     line, marker = trace.get("line", {}), trace.get("marker", {})
-    said = {
+    common = {
         "label": unescape(trace["name"]) if "name" in trace and trace.get("showlegend", True) else None,
         "zorder": 2,
     }
@@ -145,7 +155,7 @@ def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None
         error = trace.get("error_x", {})
         spread = [error["arrayminus"], error["array"]] if error else None
         look = {"color": _colours(marker["color"]), "xerr": spread, "ecolor": error.get("color")}
-        panel.barh(y, x, left=trace.get("base"), height=0.7, **look, **said)
+        panel.barh(y, x, left=trace.get("base"), height=0.7, **look, **common)
         return
     hold = line.get("shape") == "hv"
     if trace.get("fill") == "tonexty":
@@ -156,7 +166,7 @@ def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None
     if "lines" in trace["mode"]:
         width, dash = line.get("width", 2) * _POINTS, _DASHES.get(line.get("dash", ""), "-")
         style = "steps-post" if hold else "default"
-        panel.plot(x, y, dash, color=_colours(line.get("color", GREY)), linewidth=width, drawstyle=style, **said)
+        panel.plot(x, y, dash, color=_colours(line.get("color", GREY)), linewidth=width, drawstyle=style, **common)
     for letter in "xy":
         if error := trace.get(f"error_{letter}"):
             bars = {f"{letter}err": [error["arrayminus"], error["array"]], "ecolor": error["color"], "capsize": 2}
@@ -167,11 +177,11 @@ def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None
         look |= {"s": (marker.get("size", 6) * _POINTS) ** 2, "alpha": marker.get("opacity", trace.get("opacity"))}
         if symbol.startswith("circle-"):
             look |= {"facecolors": "none", "edgecolors": look.pop("c")}
-        panel.scatter(x, y, linewidths=marker.get("line", {}).get("width", 0) * _POINTS or None, **look, **said)
+        panel.scatter(x, y, linewidths=marker.get("line", {}).get("width", 0) * _POINTS or None, **look, **common)
 
 
 def _finish_axis(panel: Any, letter: str, axis: Part, ranks: Mapping[str, int]) -> None:
-    """Give an axis its name, scale, ends and ticks."""
+    """Set the name, scale, ends and ticks of an axis."""
     getattr(panel, f"set_{letter}label")(unescape(axis.get("title", {}).get("text", "")), **_PLAIN)
     is_log, ends = axis.get("type") == "log", getattr(panel, f"set_{letter}lim")
     if is_log:
@@ -197,7 +207,7 @@ def _finish_axis(panel: Any, letter: str, axis: Part, ranks: Mapping[str, int]) 
 
 
 def _write_notes(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
-    """Draw lines across the panels, and write the texts between the data and above the panels."""
+    """Draw lines across the panels, and write the texts inside and above the panels."""
     for shape in layout.get("shapes", ()):
         line = shape["line"]
         look = {"linestyle": _DASHES.get(line.get("dash"), "-"), "color": line["color"], "lw": 1}
@@ -227,9 +237,9 @@ def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part, width: in
             text.set_parse_math(False)
 
 
-def _colours(given: Any) -> Any:
-    """Return a colour, or one per item, as matplotlib takes it."""
-    if not isinstance(given, str):
-        return [_colours(one) for one in given]
-    numbers = [float(number) for number in re.findall(r"[\d.]+", given)]
-    return given if given.startswith("#") else (*(part / 255 for part in numbers[:3]), numbers[3])
+def _colours(colour: Any) -> Any:
+    """Return a colour, or one per item, in matplotlib's form."""
+    if not isinstance(colour, str):
+        return [_colours(one) for one in colour]
+    numbers = [float(number) for number in re.findall(r"[\d.]+", colour)]
+    return colour if colour.startswith("#") else (*(part / 255 for part in numbers[:3]), numbers[3])

@@ -1,4 +1,4 @@
-"""The report as Markdown, and as one page that opens from disk: what won, pictures, the trials, and the 25 fields."""
+"""The report as Markdown, and as one self-contained page: the winner, figures, the trials, and the 25 fields."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,11 +21,11 @@ from hpo.trials.table import column_of
 from hpo.trials.trial import rank
 
 _MOST_TRIALS = 500
-_OF_FRONT = ("is_on_front", "excess")
+_FRONT_COLUMNS = ("is_on_front", "excess")
 
 
 def render_report_markdown(report: ReportJson) -> str:
-    """Return the page of the content of report.json that code hosts render."""
+    """Return the report as Markdown, which code hosts render."""
     title, name = heading(report["study"])
     lines = [f"# {title}", "", *([name, ""] if name else ())]
     for section in SECTIONS:
@@ -37,19 +37,23 @@ def render_report_markdown(report: ReportJson) -> str:
 def render_report_page(
     summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame, order: Sequence[int] = ()
 ) -> str:
-    """Return the page of the content of report.json, of the figures, and of all trials as trials.csv holds them.
+    """Return the report as an HTML page.
 
-    `order` has the numbers of the complete trials, the best first.
+    Args:
+        summary: the content of report.json.
+        drawings: the figures.
+        trials: the content of trials.csv.
+        order: the numbers of the complete trials, the best first.
     """
-    # Functions that may fail on a summary are called in the template, where the other parts continue without them.
+    # The template calls functions that may fail, so that the other parts of the page continue without them.
     return render(
         "report.html",
         summary=summary,
         heading=heading,
         winner_view=winner_view,
         read=lambda page: [block for each in SECTIONS if each.page == page for block in read_section(each, summary)],
-        pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
-        # First those that lack something.
+        pictures=[(section, list(group)) for section, group in groupby(drawings, key=lambda drawing: drawing.section)],
+        # Incomplete fields come first.
         fields=sorted(summary["fields"], key=lambda field: not field["missing"]),
         values_of=_values,
         list_trials=partial(_list_trials, summary, trials, order),
@@ -58,12 +62,12 @@ def render_report_page(
 
 
 def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
-    """Return the values of a field by name."""
-    return [(key.rpartition(".")[2].replace("_", " "), _arranged(key, value_at(summary, key))) for key in field["keys"]]
+    """Return the values of a field with their names."""
+    return [(key.rpartition(".")[2].replace("_", " "), _arrange(key, value_at(summary, key))) for key in field["keys"]]
 
 
-def _arranged(key: str, value: Any) -> Any:
-    """Return a value as it is best read; of a split, with labels in their own table and without folds (field 6)."""
+def _arrange(key: str, value: Any) -> Any:
+    """Return a value in readable form: a split has its labels in a separate table, and no folds (field 6)."""
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
@@ -72,47 +76,47 @@ def _arranged(key: str, value: Any) -> Any:
 
 
 def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]) -> dict[str, Any]:
-    """Return the table of the trials, from the best to those without a score, at most 500, as a template takes it."""
+    """Return the table of at most 500 trials for the template, the best first, trials without a score last."""
     space = summary["space"]
-    # Of several metrics, or limits, these may be columns of the report's own.
-    own = [name for name in _OF_FRONT if f"space.{name}" in trials]
+    # With several metrics or limits, hyperparameters may have the names of the report's own columns.
+    own = [name for name in _FRONT_COLUMNS if f"space.{name}" in trials]
     keys = [] if is_missing(space) else [column_of(each["key"], own) for each in space]
     of_front = [name for name in _front_columns(summary, trials) if name not in keys]
     first = ["number", "score", *of_front, "state", *keys]
     columns = [*first, *(name for name in trials.columns if name not in first)]
     rows = trials.to_dict("records")
-    columns = [name for name in columns if name in first or _says_something(name, rows)]
+    columns = [name for name in columns if name in first or _has_content(name, rows)]
     number, winner = len(rows), summary["winner"].get("number")
     places = {trial: place for place, trial in enumerate(order)}
 
     def place(row: Mapping[Any, Any]) -> tuple[bool, int, tuple[int, int, float, float, int]]:
-        """The winner first, then complete trials in their order, then the others."""
+        """Sort the winner first, then complete trials in their order, then the others."""
         after = rank(row.get("amount"), math.inf, row["number"])
         return row["number"] != winner, places.get(row["number"], len(places)), after
 
     rows.sort(key=place)
     rows = rows[:_MOST_TRIALS]
     marks = [_mark(row, winner, of_front) for row in rows]
-    formats = {name: score_format(trials[name]) for name in ("score", *of_front) if name not in _OF_FRONT}
+    formats = {name: score_format(trials[name]) for name in ("score", *of_front) if name not in _FRONT_COLUMNS}
     cells = [[_cell(row[name], formats.get(name, "{:.4g}".format)) for name in columns] for row in rows]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
     ids = [f"trial-{row['number']}" for row in rows]
     return {"which": which, "columns": columns, "cells": cells, "marks": marks, "ids": ids}
 
 
-def _says_something(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
-    """Return whether a column of the table of trials has anything; a search in one round has no use for that."""
+def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
+    """Return whether a column has any value; rounds that are all 0 count as none."""
     nothing = (None, "", 0) if column == "round" else (None, "")
     return any(row[column] not in nothing for row in rows)
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the columns of further metrics, of limits and of the front; with one metric without limits none."""
+    """Return the columns of further metrics, limits and the front; none for one metric without limits."""
     front = front_of(summary)
     if front is None:
         return []
     names = [f"metric.{name}" if f"metric.{name}" in trials else name for name in names_of(front)[1:]]
-    return [name for name in (*names, *_OF_FRONT) if name in trials]
+    return [name for name in (*names, *_FRONT_COLUMNS) if name in trials]
 
 
 def _mark(row: Mapping[Any, Any], winner: object, of_front: Collection[str]) -> str:

@@ -85,7 +85,7 @@ _TINY = 1e-9  # below it a standard deviation is rounding
 
 def describe_cost(subject: Subject) -> Cost:
     """Return the seconds of training and of the whole study, and the shares of time without training."""
-    trials, gpus = subject.as_they_ran, subject.gpus
+    trials, gpus = subject.all_trainings, subject.gpus
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
     ran = stretch_runs(outcomes, subject.stretches)

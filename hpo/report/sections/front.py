@@ -99,7 +99,7 @@ def _describe_volume(subject: Subject) -> Volume | Missing:
     if not grown.trials:
         return missing("no complete trial keeps the limits" if goal.limits else "no trial is complete")
     best, worst = (goal.scores(losses) for losses in grown.scale.tolist())
-    reason = subject.no_expectation
+    reason = subject.why_no_expectation
     expected: ExpectedVolume | Missing
     if reason is None:
         mean = subject.expected_growth

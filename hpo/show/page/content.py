@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from hpo.errors import HpoError, first_line
-from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, undrawn
+from hpo.report.figures import FIGURES, Drawing, Drawn, draw_figures, missing_figures
 from hpo.report.figures.style import figure_content, new_figure
 from hpo.report.formatting import sentence
 from hpo.report.pages.html import render, render_macro
@@ -137,4 +137,4 @@ def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:
         goal = goal_of(folder.config().study)
     except HpoError:
         return ()
-    return tuple(drawing for drawing in undrawn(goal, "it is being drawn") if drawing.name not in _LEFT_OUT)
+    return tuple(drawing for drawing in missing_figures(goal, "it is being drawn") if drawing.name not in _LEFT_OUT)

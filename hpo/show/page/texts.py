@@ -27,7 +27,7 @@ def state(view: StudyView) -> Mapping[str, Any]:
 
 def cautions(view: StudyView) -> Mapping[str, Any]:
     """Return the reasons to doubt."""
-    return {"those": view.cautions}
+    return {"texts": view.cautions}
 
 
 def workers(view: StudyView, places: int) -> Mapping[str, Any]:
@@ -80,4 +80,4 @@ def failures(view: StudyView) -> Mapping[str, Any]:
     total, shown = view.num_failed, len(view.failures)
     few = f", the latest {shown}" if 0 < shown < total else ""
     none = "Not known." if view.fault else "None."
-    return {"which": f"{format_count(total, 'trial*')} failed{few}." if total else none, "those": view.failures}
+    return {"which": f"{format_count(total, 'trial*')} failed{few}." if total else none, "trials": view.failures}

@@ -106,7 +106,7 @@ def test_the_test_part_is_opened_once_and_counted(capsys, study):
     assert f"accuracy = {estimate.text('{:.4f}'.format)}" in out
     assert f"Test accuracy: **{first['metrics']['accuracy']:.4f}** (95 % " in (study / "report.md").read_text()
     answers = render_checklist(json.loads((study / "report.json").read_text()))
-    assert f"test {estimate.text('{:.4f}'.format)}, opened once" in answers
+    assert f"test {estimate.text('{:.4f}'.format)}, evaluated once" in answers
     assert TypeAdapter(tested.TestPart).validate_python(first) == first
 
     assert "--again" in refused(capsys, "test", "digits")

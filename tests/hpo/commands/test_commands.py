@@ -39,7 +39,7 @@ def test_strategies_are_compared(table):
         (4, "random", "small"),
     ]
     assert (compared.folder / "comparison.html").exists()
-    assert compared.sentence == "After 8 trials the two cannot be told apart."
+    assert compared.sentence == "After 8 trials neither of the two is significantly better."
     standing, by_budget = compared.result["standings"][0], compared.standings.set_index(["budget", "label"])
     assert by_budget.mean_score[8, "random"] == standing["mean_score"]
     assert by_budget.mean_regret[8, "random"] == standing["mean_regret"]

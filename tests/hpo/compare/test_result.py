@@ -179,8 +179,8 @@ def test_one_sentence_says_which_is_better():
 
     assert told(0.0, 1.0, 2.0).endswith("trials a is better than all others.")
     assert told(0.0, 1.0).endswith("trials a is better than b.")
-    assert told(0.0, 0.0).endswith("trials the two cannot be told apart.")
-    assert told(0.0, 0.0, 0.0).endswith("trials none of the 3 can be told apart.")
+    assert told(0.0, 0.0).endswith("trials neither of the two is significantly better.")
+    assert told(0.0, 0.0, 0.0).endswith("trials none of the 3 is significantly better.")
     assert told(0.0, 0.0, 2.0).endswith(
-        "trials a is better than c; b is better than c; no other two can be told apart."
+        "trials a is better than c; b is better than c; no other difference is significant."
     )

@@ -105,12 +105,12 @@ def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_h
     assert known.significant == ["strong"]
     assert list(bars.y) == (["strong"] if is_few else list(known.shares))
     assert [colour == OTHER for colour in bars.marker.color] == [key in known.significant for key in bars.y]
-    assert ("Of so few trials" in content.caption) == is_few != ("hollow" in content.caption)
+    assert ("With so few trials" in content.caption) == is_few != ("hollow" in content.caption)
 
 
 def test_where_chance_explains_all_one_sentence_says_so():
     trials = next(those for seed in range(9) if not found_in(those := of_noise(20, seed)).significant)
-    sentence = "no hyperparameter is told apart from chance by 20 trials"
+    sentence = "no hyperparameter is significant after 20 trials"
     assert draw_importance(subject(trials, space=ONE_MATTERS)) == Absent(sentence)
     # The gain over the default is another question.
     content = draw_importance(replace(subject(trials, space=ONE_MATTERS), default=trials[1].point))

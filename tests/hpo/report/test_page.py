@@ -147,7 +147,7 @@ def test_what_is_missing_is_red_with_its_reason(written, page):
 
 
 def test_refused_figures_leave_their_reason(page):
-    assert any("each configuration was trained once" in reason for reason in page.missing)
+    assert any("each trial has one training" in reason for reason in page.missing)
     data = {a["id"] for a in page.of("script") if a.get("type") == "application/json"}
     assert data == {f"{a['id']}-data" for a in page.of("div") if a.get("class") == "figure"}
 

@@ -137,8 +137,8 @@ def test_a_power_law_predicts_the_loss_at_the_target(has_target):
 
 def test_a_power_law_is_refused_below_four_scales_and_of_what_is_no_loss():
     for subject, word in (
-        (climbed(1.0, (12, 6, 3)), "takes 4 scales or more"),
-        (climbed(1.0, (12, 6, 0, 3)), "takes 4 scales or more"),
+        (climbed(1.0, (12, 6, 3)), "needs at least 4 scales"),
+        (climbed(1.0, (12, 6, 0, 3)), "needs at least 4 scales"),
         (climbed(1.0, direction="maximize"), "above 0 and minimized"),
     ):
         assert subject.scale_results.law is None
@@ -148,12 +148,12 @@ def test_a_power_law_is_refused_below_four_scales_and_of_what_is_no_loss():
 def test_what_compares_trials_has_those_of_the_largest_scale_only():
     subject = climbed(0.7)
     assert {trial.scale for trial in subject.scored} == {4}
-    assert "at scale 4 of 4, the target" in subject.which
+    assert "at scale 4 of 4, the target" in subject.scored_text
     assert SCALE not in subject.keys
     few = climbed(0.7, (12, 0, 11, 0))
     assert not isinstance(few.importances, Absent)
     assert SCALE not in few.importances.shares
-    assert "at scale 3 of 4, below the target" in few.which
+    assert "at scale 3 of 4, below the target" in few.scored_text
 
 
 @pytest.mark.parametrize("counts", [(1, 0, 0, 0), (0, 0), pytest.param((24, 12, 8, 6), marks=pytest.mark.slow)])

@@ -36,7 +36,10 @@ def test_the_idle_share_counts_workers_that_were_asked_for_and_never_seen():
     cost = describe_cost(subject(trials, workers=4))
     content = draw_timeline(subject(trials, workers=4))
     assert cost["idle_share"] > 0.7
-    assert f"(4 asked for, 1 seen), first start to last end without pauses: {cost['idle_share']:.1%}" in content.caption
+    assert (
+        f"(4 requested, 1 at once) from first start to last end, without pauses: {cost['idle_share']:.1%}"
+        in content.caption
+    )
 
 
 def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
@@ -76,9 +79,9 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     assert (cost["workers_seen"], cost["wall_seconds"]) == (1, pytest.approx(15.0))
     assert cost["idle_share"] == cost["overhead_share"] == pytest.approx(0.2)
     content = draw_timeline(replace(subject(trials), stretches=stretches))
-    assert "(1 asked for, 1 seen), first start to last end without pauses: 20.0%" in content.caption
+    assert "(1 requested, 1 at once) from first start to last end, without pauses: 20.0%" in content.caption
     assert content.figure.layout.yaxis.ticktext == ("worker 0, idle 20%",)
-    assert "2 pauses in which nothing ran (2.0 s, dotted) left out" in content.caption
+    assert "2 pauses without a running task (2.0 s, dotted) left out" in content.caption
 
 
 def test_a_stretch_has_its_own_workers_and_what_ran_before_the_first_those_that_were_seen():

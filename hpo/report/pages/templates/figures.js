@@ -1,14 +1,14 @@
-// Only what is looked at is drawn: a page of large figures opens at once. What is printed is drawn whole.
+// Draw a figure when it comes into view, so that a page with large figures opens at once. Printing draws all.
 const places = () => [...document.querySelectorAll(".figure")];
-// What has come since the page was loaded, as JSON.
+// Figures that arrived after the page was loaded, as JSON.
 const newer = {};
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name);
 const draw = place => {
   const {data, layout} = JSON.parse(newer[place.id] ?? document.getElementById(place.id + "-data").textContent);
-  // The page's own colours, light or dark; what was zoomed into stays so.
+  // Use the page's colours, light or dark, and keep the zoom.
   Object.assign(layout, {template: look, paper_bgcolor: ink("--paper"), plot_bgcolor: ink("--paper"), uirevision: true});
   for (const note of layout.annotations ?? []) if (note.bgcolor) note.bgcolor = ink("--paper");
-  // A finger scrolls the page.
+  // On a touch screen a finger scrolls the page.
   if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
   layout.font.color = ink("--ink");
   layout.modebar = {bgcolor: "transparent", color: ink("--soft"), activecolor: ink("--link")};
@@ -16,7 +16,7 @@ const draw = place => {
   for (const axis of ["xaxis", "yaxis"]) Object.assign(look.layout[axis], lines);
   if (place.data) { Plotly.react(place, data, layout, settings); return; }
   Plotly.newPlot(place, data, layout, settings);
-  // What is clicked names its trial; its row is shown.
+  // A click on a mark shows the row of its trial.
   place.on("plotly_click", ({points: [point]}) => {
     const trial = /\d+/.exec(point.data.meta ?? point.customdata);
     const row = document.getElementById("trial-" + trial);
@@ -33,7 +33,7 @@ places().forEach(place => watcher.observe(place));
 addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("#checklist details")) folded.open = true;
   places().filter(place => !place.data).forEach(draw);
-  // As wide as the paper.
+  // Fit the figures to the paper's width.
   places().forEach(place => Plotly.Plots.resize(place));
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().filter(place => place.data).forEach(draw));

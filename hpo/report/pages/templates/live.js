@@ -1,4 +1,4 @@
-// What has changed comes by server-sent events: HTML that takes the place of a part, or a figure that is drawn again.
+// Server-sent events bring changes: new HTML for a part, or a new figure.
 const parts = name => document.querySelector(`[data-part="${name}"]`);
 const replace = (part, html) => {
   const open = new Set([...part.querySelectorAll("details[open]")].map(each => each.id));
@@ -16,19 +16,19 @@ const show = (name, part, {figure, says}) => {
   if (!figure) return;
   newer[name] = JSON.stringify(figure);
   place.style.minHeight = `${figure.layout.height}px`;
-  // Drawn when it is in view: at once, or later.
+  // Draw the figure now if it is in view, else later.
   watcher.unobserve(place);
   watcher.observe(place);
 };
-// Times go on between what comes.
+// Update the relative times between events.
 const span = seconds => seconds < 100 ? `${Math.round(seconds)} s`
   : seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
-const tell = () => {
+const updateTimes = () => {
   for (const time of document.querySelectorAll("time[data-since]"))
     time.textContent = span(Math.max(0, Date.now() / 1000 - time.dataset.since));
 };
-tell();
-setInterval(tell, 1000);
+updateTimes();
+setInterval(updateTimes, 1000);
 const lost = document.getElementById("lost");
 let source, version = document.body.dataset.version, isOver = false;
 const seen = new Set();
@@ -44,18 +44,18 @@ const listen = () => {
       const part = parts(name);
       if (part) content.html === undefined ? show(name, part, content) : replace(part, content.html);
     }
-    tell();
+    updateTimes();
     isOver = over;
     if (over) source.close();
   };
 };
-// While a search runs only those figures are drawn that somebody sees.
+// While a search runs, the server draws only figures in view.
 let soon;
-const looker = new IntersectionObserver(entries => {
+const partsObserver = new IntersectionObserver(entries => {
   for (const {target, isIntersecting} of entries) seen[isIntersecting ? "add" : "delete"](target.dataset.part);
   clearTimeout(soon);
   soon = setTimeout(() => { if (!isOver && !document.hidden) listen(); }, 200);
 }, {rootMargin: "300px"});
-for (const part of document.querySelectorAll("[data-part]")) looker.observe(part);
-// A page that nobody sees needs nothing, and a browser has but six connections for all of them.
+for (const part of document.querySelectorAll("[data-part]")) partsObserver.observe(part);
+// A hidden page closes its connection, because a browser allows only six connections for all pages.
 document.addEventListener("visibilitychange", () => { source?.close(); if (!document.hidden) listen(); });

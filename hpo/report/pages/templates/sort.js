@@ -1,4 +1,4 @@
-// Numbers by size, texts by the alphabet, what is empty last, whichever way.
+// Sort numbers by size and texts alphabetically; empty cells come last in both directions.
 for (const table of document.querySelectorAll("table.sortable")) {
   const rows = [...table.tBodies[0].rows];
   [...table.tHead.rows[0].cells].forEach((head, column) => head.addEventListener("click", () => {
@@ -8,7 +8,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       : way * (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
     table.tBodies[0].append(...[...rows].sort((a, b) => compare(text(a), text(b))));
   }));
-  // A row stays where each word is in one of its cells.
+  // Keep a row if each word is in one of its cells.
   document.getElementById("filter").addEventListener("input", event => {
     const words = event.target.value.toLowerCase().split(/\s+/);
     for (const row of rows) row.hidden = !words.every(word => [...row.cells].some(cell =>
