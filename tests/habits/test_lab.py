@@ -116,7 +116,7 @@ def test_limits_after_a_search_choose_anew_and_train_nothing(capsys):
         "within latency_ms <= 5, which were given after the search; the earlier trial on ties"
     )
     text = (study.folder / "report.md").read_text()
-    assert "after 4 trials and before the test part was opened: from none to {'latency_ms': 5.0}" in text
+    assert "after 4 trials and before the test: from none to {'latency_ms': 5.0}" in text
     # Again, and back to those of the search.
     write_evaluation(StudyFolder(study.folder), {"study": "limited", "time": "2026-11-27", "fingerprint": "a"})
     study.resume(settings={"study.limits": {"latency_ms": {"max": 7, "min": 5}}}, progress=False)

@@ -1,9 +1,10 @@
-"""The sections of a report: each defines what it holds, works it out, and says how it reads."""
+"""The sections of a report. Each module defines a section's schema, computes its values, and renders it as text."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # How a section reads depends on the whole report, which is made of sections: they import its type alone, from here.
+    # The report imports all sections, and their texts depend on the whole report. So sections import only its type,
+    # from here.
     from hpo.report.sections.report import ReportJson as ReportJson
 else:
     ReportJson = dict

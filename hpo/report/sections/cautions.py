@@ -1,4 +1,4 @@
-"""What a careful reviewer would ask about a study's result, worked out from its report: fields 21 and 25."""
+"""The cautions about a study's result, computed from its report: fields 21 and 25."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,88 +17,89 @@ def cautions(
 ) -> list[str]:
     """Return one line per reason to doubt the result, the most important first.
 
-    `report` has all other sections; `full_amount` is how far a full training goes, where trials are trained by amounts;
-    `changed` are the searched settings that change the `unit` in which the metric is counted.
+    Args:
+        subject: the study's trials and winner.
+        report: all other sections.
+        full_amount: the amount of a full training; None if trials always train completely.
+        changed: the searched settings that change the metric's unit.
+        unit: the metric's unit.
     """
     reasons = [*search_cautions(subject)]
     if changed:
         reasons.insert(
             0,
-            f"{subject.metric} is counted in {unit}, and {', '.join(changed)}, which is searched, changes those: "
-            f"scores of different trials do not compare, and the winner may only count in something else",
+            f"the unit of {subject.metric} is {unit}, and the searched {', '.join(changed)} changes it: scores of "
+            f"different trials are not comparable, and the winner may only have another unit",
         )
     if (winner := subject.winner) is not None:
         reasons += [
-            *_not_trained(winner, full_amount, report),
+            *_partial_training(winner, full_amount, report),
             *boundary_cautions(subject, winner),
-            # Of several metrics the front says what lies within the noise.
-            *(noise_cautions(subject, winner) if len(subject.goal.metrics) == 1 else _overlapping(report)),
+            # With several metrics the front shows the trials within the noise.
+            *(noise_cautions(subject, winner) if len(subject.goal.metrics) == 1 else _overlaps(report)),
             *curve_cautions(subject, winner),
         ]
-    return [*reasons, *_about_the_rest(report)]
+    return [*reasons, *_other_cautions(report)]
 
 
-def _not_trained(winner: Trial, full_amount: int | None, report: ReportJson) -> Iterator[str]:
+def _partial_training(winner: Trial, full_amount: int | None, report: ReportJson) -> Iterator[str]:
     if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
         yield (
-            f"the winner was trained to {winner.amount} of {full_amount} only; how good it is after a full training is "
-            f"not known. To train it on: `hpo extend {report['study']['name']} --best 3`"
+            f"the winner was trained to {winner.amount} of {full_amount} only; its score after a full training is not "
+            f"known. To train it further: `hpo extend {report['study']['name']} --best 3`"
         )
 
 
-def _overlapping(report: ReportJson) -> Iterator[str]:
+def _overlaps(report: ReportJson) -> Iterator[str]:
     front = front_of(report)
     chosen = next((member for member in front["members"] if member["is_chosen"]), None) if front is not None else None
     if chosen is not None and chosen["overlaps"]:
         yield (
-            f"the winner's 95 % intervals overlap in every metric with those of {trials_text(chosen['overlaps'])} of "
-            f"the front: chance may have chosen between them"
+            f"the winner's 95 % intervals overlap in every metric with those of {trials_text(chosen['overlaps'])} on "
+            f"the front: chance may have decided between them"
         )
 
 
-def _about_the_rest(summary: ReportJson) -> Iterator[str]:
+def _other_cautions(summary: ReportJson) -> Iterator[str]:
     test, winner, finalists = summary["test"], summary["winner"], summary["finalists"]
     if not is_missing(finalists) and all(each["fresh_score"] is None for each in finalists):
-        yield "all finalists failed on the fresh seeds, so that the score of the search chose the winner"
+        yield "all finalists failed on the fresh seeds, so the search's scores chose the winner"
     overtuning, data, baselines = summary["overtuning"], summary["data"], summary["baselines"]
     if not is_missing(test):
         if is_missing(winner) or test["trial"] != winner["number"]:
-            yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
+            yield f"the test score is that of trial {test['trial']}, which was the winner at the time of the test"
         if test["evaluations_of_these_data"] > 1:
-            yield f"the test part of these data was opened {test['evaluations_of_these_data']} times"
+            yield f"the test split of this data was evaluated {test['evaluations_of_these_data']} times"
     against = overtuning if is_missing(overtuning) else overtuning["default_on_test"]
     default = baselines if is_missing(baselines) else baselines["default"]
-    # The trial that was scored on the test part may be the default configuration itself.
+    # The tested trial may be the default configuration itself.
     is_default = not is_missing(test) and not is_missing(default) and default["number"] == test["trial"]
     if not is_missing(against) and against["gain"] <= 0 and not is_default:
-        written = score_format([against["winner"], against["default"]])
+        write = score_format([against["winner"], against["default"]])
         yield (
-            f"overtuned: on the test part the winner ({written(against['winner'])}) is not better than the default "
-            f"configuration ({written(against['default'])})"
+            f"overtuned: on the test split the winner ({write(against['winner'])}) is not better than the default "
+            f"configuration ({write(against['default'])})"
         )
     split = data if is_missing(data) else data["split"]
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
-            yield f"{count} examples are in two parts ({pair}): scores on them are too good"
+            yield f"{count} examples are in two splits ({pair}): scores on them are too good"
     if not is_missing(split) and split["is_test_within_reach"]:
-        yield (
-            "the test part was within reach of every training, which reads the data itself: that none has read test "
-            "examples, this report cannot say"
-        )
+        yield ("every training reads the data itself, so it could read test examples: this report cannot rule that out")
     objective = ObjectivePath.of(summary["study"]["objective"])
     if objective.is_pickled:
         yield (
-            f"the objective, '{objective.function}', was given from Python and lies in {MODULE} of the study's folder: "
-            f"from the report alone nothing is reproduced; in a module of its own it would be"
+            f"the objective '{objective.function}' was given from Python and is stored in {MODULE} of the study's "
+            f"folder, so the report alone cannot reproduce the winner; put the objective into a module"
         )
     for change in summary["study"]["allowed_changes"]:
         changes = "; ".join(change["changes"])
-        yield f"the study was continued although something had changed ({change['time']}): {changes}"
+        yield f"the study was continued after changes ({change['time']}): {changes}"
     if summary["environment"]["is_dirty"] is True:
-        yield "the code had uncommitted changes: the commit alone does not give these results again"
+        yield "the code had uncommitted changes: the commit alone does not reproduce these results"
 
 
 def read_cautions(report: ReportJson) -> Iterator[Block]:
     """Yield the reasons to doubt the result."""
     cautions = report["cautions"]
-    yield Items(cautions) if cautions else Paragraph("None of the checks found a reason to doubt the result.")
+    yield Items(cautions) if cautions else Paragraph("None of the checks found a reason for caution.")

@@ -1,4 +1,4 @@
-"""What the study ran on, and what it cost: fields 1 and 24."""
+"""The environment and the cost of the study: fields 1 and 24."""
 
 import bisect
 import itertools
@@ -51,11 +51,11 @@ class EnvironmentPart(TypedDict):
 
 @with_config(EXACT)
 class Prediction(TypedDict):
-    """How well the cost of a trial, on the study's clock, predicts its seconds."""
+    """How well a trial's cost on the study's clock predicts its seconds."""
 
-    correlation: Annotated[float | None, Field(description="of the logarithms; null where all costs are the same")]
+    correlation: Annotated[float | None, Field(description="of the logarithms; null if all costs are equal")]
     sigma: Annotated[float, Field(description="standard deviation of log(seconds / cost)")]
-    factor: Annotated[float, Field(description="exp(sigma): two of three trials lie within it")]
+    factor: Annotated[float, Field(description="exp(sigma): two of three trials are within this factor")]
 
 
 @with_config(EXACT)
@@ -65,34 +65,39 @@ class Cost(TypedDict):
     training_seconds: Seconds
     seconds_per_trial_mean: float | None
     seconds_per_trial_median: float | None
-    wall_seconds: Annotated[float | None, Field(description="first start to last end, without pauses of the search")]
-    workers_seen: Annotated[Count, Field(description="at once")]
+    wall_seconds: Annotated[
+        float | None, Field(description="from first start to last end, without pauses of the search")
+    ]
+    workers_seen: Annotated[Count, Field(description="the most workers at once")]
     device: str
     device_hours: Seconds
     idle_share: Share | None
     overhead_share: Share | None
     lanes: Annotated[
         int | None,
-        Field(description="trainings planned to be under way at once; null where no proposal waits for a training"),
+        Field(
+            description="number of parallel trainings on the study's clock; null if no proposal waits for a training"
+        ),
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
     prediction: Annotated[Prediction | None, Field(description="null for fewer than three trials")]
 
 
 _LEAST_PAIRS = 3
-_TINY = 1e-9  # below it a standard deviation is rounding
+_TINY = 1e-9  # a smaller standard deviation is a rounding error
 
 
 def describe_cost(subject: Subject) -> Cost:
-    """Return the seconds of training and of the whole study, and the shares of time without training."""
+    """Return the seconds of training and of the whole search, and the shares of time without training."""
     trials, gpus = subject.all_trainings, subject.gpus
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
     ran = stretch_runs(outcomes, subject.stretches)
     wall = sum(each.seconds for each in ran) if ran else None
-    # Of the workers that there were; of simulated ones those configured, or seen, if as many as fit were configured.
-    there = [max(each.workers, each.seen) if each.workers else subject.workers or each.seen for each in ran]
-    time_there = sum(each.seconds * number for each, number in zip(ran, there, strict=True))
+    # Use the real number of workers. For simulated workers use the configured number, or the observed one if none is
+    # set.
+    workers = [max(each.workers, each.seen) if each.workers else subject.workers or each.seen for each in ran]
+    worker_seconds = sum(each.seconds * number for each, number in zip(ran, workers, strict=True))
     busy = sum(outcome.seconds for outcome in outcomes)
     return {
         "training_seconds": sum(seconds),
@@ -102,7 +107,7 @@ def describe_cost(subject: Subject) -> Cost:
         "workers_seen": max((each.seen for each in ran), default=0),
         "device": f"{gpus:g} GPU(s) a worker" if gpus else "CPU",
         "device_hours": busy / 3600 * (gpus or 1),
-        "idle_share": max(0.0, 1 - busy / time_there) if wall else None,
+        "idle_share": max(0.0, 1 - busy / worker_seconds) if wall else None,
         "overhead_share": max(0.0, 1 - seconds_trained(trials) / wall) if wall else None,
         "lanes": subject.lanes,
         "order": subject.order,
@@ -111,7 +116,7 @@ def describe_cost(subject: Subject) -> Cost:
 
 
 def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
-    """Return how well the cost of a trial predicts its seconds; None for fewer than three trials with both."""
+    """Return how well a trial's cost predicts its seconds; None with fewer than three trials that have both."""
     pairs = [
         (math.log(trial.total_cost), math.log(trial.seconds)) for trial in trials if trial.total_cost and trial.seconds
     ]
@@ -125,20 +130,20 @@ def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
 
 
 def read_cost(report: ReportJson) -> Iterator[Block]:
-    """Say how long the trainings took, and how much of their time the workers were idle."""
+    """Yield the duration of the trainings, and the idle share of the workers."""
     cost = require(report["cost"])
     if cost["wall_seconds"] is None:
-        yield Paragraph("Nothing was trained.")
+        yield Paragraph("There was no training.")
         return
     yield Paragraph(
-        f"{format_duration(cost['training_seconds'])} of training on {cost['workers_seen']} worker(s), first start to "
-        f"last end {format_duration(cost['wall_seconds'])} without pauses; {runtime_text(cost, 'a trial')}. Idle share "
-        f"of the workers: {cost['idle_share']:.0%}."
+        f"{format_duration(cost['training_seconds'])} of training on {cost['workers_seen']} worker(s), "
+        f"{format_duration(cost['wall_seconds'])} from first start to last end without pauses; "
+        f"{runtime_text(cost, 'a trial')}. Idle share of the workers: {cost['idle_share']:.0%}."
     )
 
 
 def runtime_text(cost: Cost, each: str) -> str:
-    """Return how long the trainings of one took: `0.4 s a trial (median 0.3 s)`."""
+    """Return the training time of one trial as text: `0.4 s a trial (median 0.3 s)`."""
     mean, median = cost["seconds_per_trial_mean"], cost["seconds_per_trial_median"]
     if mean is None or median is None:
         return ""
@@ -146,22 +151,22 @@ def runtime_text(cost: Cost, each: str) -> str:
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
-    """Return the machine and the code that the study was started on; words stand for what does not exist."""
+    """Return the machine and the code at the study's start; texts replace values that do not exist."""
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}
     commit = given["commit"] or missing("the study was not started inside a git repository")
-    said = {
+    texts = {
         "cuda": given["cuda"] or "none: torch was built for the CPU",
         "gpus": given["gpus"] or "none",
         "driver": given["driver"] or "none: no NVIDIA GPU",
         "commit": commit,
-        # Without a repository there is no working tree with changes.
+        # Without a repository it is unknown whether the code had changes.
         "is_dirty": bool(given["is_dirty"]) if given["commit"] else commit,
     }
-    return cast("EnvironmentPart", given | said)
+    return cast("EnvironmentPart", given | texts)
 
 
 def read_environment(report: ReportJson) -> Iterator[Block]:
-    """Say on which machine, with which versions and with which code the study was started."""
+    """Yield the machine, the versions and the code of the study's start."""
     environment = report["environment"]
     dirty = " with uncommitted changes" if environment["is_dirty"] is True else ""
     unknown = reason_missing(environment["commit"])
@@ -177,7 +182,7 @@ def versions_text(environment: EnvironmentPart) -> str:
 
 @dataclass(frozen=True)
 class StretchRun:
-    """What ran in one stretch, in the order of the starts, and with how many workers; None of simulated ones."""
+    """The tasks of one stretch in the order of their starts, and its number of workers; None for simulated workers."""
 
     outcomes: Sequence[Outcome]
     workers: int | None
@@ -189,7 +194,7 @@ class StretchRun:
 
     @property
     def seconds(self) -> float:
-        """From the first start to the last end."""
+        """The time from the first start to the last end."""
         return max(outcome.started + outcome.seconds for outcome in self.outcomes) - self.started
 
     @property
@@ -200,20 +205,20 @@ class StretchRun:
 
 
 def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> list[StretchRun]:
-    """Return what ran in each stretch, in order; all of it in one where the record notes none.
+    """Return the tasks of each stretch, in order; one stretch if the record notes none.
 
-    What simulated workers ran, whose clock begins at 0, is one stretch too.
+    The tasks of simulated workers, whose clock starts at 0, are one stretch too.
     """
     ordered = sorted((outcome for outcome in outcomes if outcome.worker), key=lambda outcome: outcome.started)
     begins = [-math.inf]
     for stretch in stretches:
         ends = (outcome.started + outcome.seconds for outcome in ordered)
         last = max((end for end in ends if end <= stretch.start), default=-math.inf)
-        # In the middle of the pause, since the clock of another machine may be behind.
+        # Take the middle of the pause, because the clock of another machine may be behind.
         begins.append((last + stretch.start) / 2)
     workers = [None, *(stretch.workers for stretch in stretches)]
     split = itertools.groupby(ordered, key=lambda outcome: bisect.bisect_right(begins, outcome.started))
-    return [StretchRun(list(those), workers[place - 1]) for place, those in split]
+    return [StretchRun(list(group), workers[place - 1]) for place, group in split]
 
 
 def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:

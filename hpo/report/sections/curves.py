@@ -1,4 +1,4 @@
-"""The best score so far, what a random search would have found, and the winner's learning curves: fields 17 and 19."""
+"""The best score so far, the expected one of a random search, and the winner's learning curves: fields 17 and 19."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,14 +24,14 @@ from hpo.trials.trial import Direction, Trial, loss_sign
 
 @with_config(EXACT)
 class BestSoFar(TypedDict):
-    """Field 17: every improvement, in the order of proposal and in the order of time."""
+    """Field 17: every improvement of the best score, in the order of proposal and in the order of time."""
 
     trials: list[dict[str, float]]
     seconds: list[dict[str, float]]
 
 
 class Expected(TypedDict):
-    """One estimate of the expected best score: mean and standard deviation over searches of n trials."""
+    """An estimate of the expected best score: mean and standard deviation over searches of n trials."""
 
     estimator: str
     budgets: list[int]
@@ -40,7 +40,7 @@ class Expected(TypedDict):
 
 
 class ExpectedPart(TypedDict):
-    """Field 17: both estimates."""
+    """Field 17: both estimates of the expected best score."""
 
     biased: Expected
     unbiased: Expected
@@ -54,10 +54,10 @@ class Curves(TypedDict):
 
 
 def best_so_far(run: StudyRun) -> BestSoFar:
-    """Return every improvement of the (leading) metric, in the order of proposal and in which trials ended.
+    """Return every improvement of the (leading) metric, in the order of proposal and in the order of ends.
 
-    Trials beyond a limit, of a smaller scale, or with less training than the winner, do not count; those that got that
-    only after the search come last.
+    Trials beyond a limit, at a smaller scale, or with less training than the winner do not count. Trials that got this
+    training only after the search come last.
     """
     trials, winner = run.trials, run.winner
     later = {trial.number for trial in run.further}
@@ -77,7 +77,7 @@ def best_so_far(run: StudyRun) -> BestSoFar:
 
 
 def improvements(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the trials, in their order, that were better than all before them."""
+    """Return the trials that are better than all trials before them, in their order."""
     best, improved = math.inf, []
     for trial in trials:
         if trial.loss < best:
@@ -87,18 +87,18 @@ def improvements(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
-    """Return the winner's learning curve of each task; all others are in the record and in report.html."""
+    """Return the winner's learning curve of each task; other curves are in the record and in report.html."""
     winner = run.winner
     if winner is None:
         return no_winner(run)
     curves = {study.layout.name(k): [dict(p) for p in o.curve] for k, o in sorted(winner.outcomes.items()) if o.curve}
-    return {"trial": winner.number, "tasks": curves} if curves else missing("the objective yields no learning curve")
+    return {"trial": winner.number, "tasks": curves} if curves else missing("the objective reports no learning curve")
 
 
 def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
-    """Return both curves for the scores of all complete trials, or the reason why there are none."""
-    if (why := dependent_text(strategy)) is not None:
-        return missing(f"its estimators need {why}")
+    """Return both estimates from the scores of all complete trials, or the reason why they are missing."""
+    if (reason := dependent_text(strategy)) is not None:
+        return missing(f"its estimators need {reason}")
     if len(scores) < 2:
         return missing("fewer than two complete trials")
     return {
@@ -110,11 +110,11 @@ def describe_expected(strategy: str, scores: Sequence[float], direction: Directi
 def expected_performance(
     scores: Sequence[float], direction: Direction, estimator: Literal["biased", "unbiased"]
 ) -> Expected:
-    """Return the expected best score, with replacement (`biased`) or without, after n = 1 .. B/2 of the B draws.
+    """Return the expected best score after n = 1 .. B/2 of the B draws, with replacement (`biased`) or without.
 
-    Beyond half of them both estimators depend mostly on the best trial. The weights of the sorted scores
-    v(1) <= ... <= v(B) are, biased, (i/B)^n - ((i-1)/B)^n, and, unbiased, C(i-1, n-1) / C(B, n); the latter are built
-    by their ratios, which neither overflow nor cancel for any B.
+    Beyond half of the draws both estimators depend mostly on the best trial. The weights of the sorted scores v(1) <=
+    ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and C(i-1, n-1) / C(B, n) for `unbiased`. The latter are
+    products of ratios, which neither overflow nor cancel for any B.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.
@@ -139,7 +139,7 @@ def _biased(size: int, n: int) -> NDArray[np.float64]:
 def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
     """Return C(i-1, n-1) / C(B, n) for i = 1 .. B.
 
-    The last weight is n / B; each one before it is the next times (i - n + 1) / i, where the next belongs to i + 1.
+    The last weight is n / B. Each other weight i is the weight i + 1 times (i - n + 1) / i.
     """
     weights = np.zeros(size)
     places = np.arange(n, size)
@@ -149,7 +149,7 @@ def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
 
 
 def read_best_so_far(report: ReportJson) -> Iterator[Block]:
-    """Yield the improvements in the order of time."""
+    """Yield a table of the improvements in the order of time."""
     steps = require(report["best_so_far"])["seconds"]
     text = score_format(step["score"] for step in steps)
     rows = [(f"{step['seconds']:.0f}", str(step["trial"]), text(step["score"])) for step in steps]
@@ -157,15 +157,14 @@ def read_best_so_far(report: ReportJson) -> Iterator[Block]:
 
 
 def read_expected(report: ReportJson) -> Iterator[Block]:
-    """Yield both estimates by the number of trials."""
+    """Yield a table of both estimates by number of trials."""
     expected = report["expected_performance"]
     if is_missing(expected):
-        yield Paragraph(f"Not shown: {expected['missing']}.")
+        yield Paragraph(f"Missing: {expected['missing']}.")
         return
-    says = "The best score that a random search of n trials finds on average, ± its standard deviation over searches."
-    yield Paragraph(says)
+    yield Paragraph("The expected best score of a random search with n trials, ± the standard deviation over searches.")
     both = expected["unbiased"], expected["biased"]
-    # Of one trial both are the mean, up to the last bit.
+    # With one trial both estimates are the mean, except for the last bits.
     text = score_format(float(f"{mean:.9g}") for each in both for mean in each["means"])
     columns = [
         [" ± ".join(with_spread(text, *pair)) for pair in zip(each["means"], each["spreads"], strict=True)]

@@ -15,17 +15,18 @@ from hpo.workers.objective.path import GIVEN_DATA
 
 
 class SplitPart(TypedDict):
-    """Fields 5 and 6: how the examples were divided."""
+    """Fields 5 and 6: the split of the examples."""
 
     kind: str
     seed: int
-    folds: Annotated[list[dict[str, Any]], Field(description="training and validation examples of each")]
+    folds: Annotated[list[dict[str, Any]], Field(description="number of training and validation examples of each fold")]
     parts: Annotated[
-        dict[str, dict[str, Any]], Field(description="size, fraction of all, fingerprint, labels (count of each)")
+        dict[str, dict[str, Any]],
+        Field(description="size, fraction of all, fingerprint and labels (count of each) of each split"),
     ]
-    duplicates: Annotated[dict[str, int], Field(description="examples that are in two parts")]
+    duplicates: Annotated[dict[str, int], Field(description="number of examples in two splits, by pair of splits")]
     is_test_within_reach: Annotated[
-        bool, Field(description="whether trainings read the data themselves, so that nothing kept test examples away")
+        bool, Field(description="whether trainings read the data themselves, so that they could read test examples")
     ]
 
 
@@ -38,15 +39,15 @@ class DataPart(TypedDict):
     source: Text
     licence: Text
     exclusions: Text
-    files: Annotated[list[dict[str, Any]] | Text, Field(description="path, sha256 and bytes of each")]
-    size: Annotated[int | None, Field(description="examples")]
-    notes: Annotated[list[str], Field(description="how they were read: what was cut, say")]
+    files: Annotated[list[dict[str, Any]] | Text, Field(description="path, sha256 and bytes of each file")]
+    size: Annotated[int | None, Field(description="number of examples")]
+    notes: Annotated[list[str], Field(description="notes on reading the data, such as on truncated examples")]
     split: SplitPart | Missing
 
 
 @with_config(EXACT)
 class MethodPart(TypedDict):
-    """Fields 1, 4 and 8: what the objective says of every training."""
+    """Fields 1, 4 and 8: the objective's description of its trainings."""
 
     preprocessing: Text
     vocabulary: Text
@@ -66,31 +67,31 @@ class MetricPart(TypedDict):
     checkpoint: Text
 
 
-_OWN = "the objective brings its own data (its module has no describe_data)"
+_NO_DESCRIPTION = "the objective brings its own data (its module has no describe_data)"
 
 
 def describe_data(study: PreparedStudy) -> DataPart:
-    """Return where the data comes from, and how it was divided."""
-    given, name, said = study.config.report, study.reference, study.described
-    absent = missing(_OWN)
-    files: list[dict[str, Any]] | str | Missing = [dict(file) for file in said.files or ()]
+    """Return the source of the data and its split."""
+    given, name, described = study.config.report, study.reference, study.described
+    absent = missing(_NO_DESCRIPTION)
+    files: list[dict[str, Any]] | str | Missing = [dict(file) for file in described.files or ()]
     pickled = study.objective.pickled
     if not files and pickled is not None and pickled.rows is not None and pickled.rows.has_rows:
-        files = f"none: the rows were given from Python, and are kept in {GIVEN_DATA} of the study's folder"
+        files = f"none: the rows were given from Python, and are stored in {GIVEN_DATA} of the study's folder"
     elif not files:
-        files = absent if said.split is None else "none: the data comes with a library, or is generated"
-    is_within_reach = "test" in said.parts and study.objective.prepare_data is None
+        files = absent if described.split is None else "none: the data is part of a library, or is generated"
+    is_within_reach = "test" in described.parts and study.objective.prepare_data is None
     of_split = {"seed": study.config.split.seed, "is_test_within_reach": is_within_reach}
     return {
-        "name": absent if said.name is None else said.name,
-        "version": given.data_version or said.version or _ask(name, "data_version"),
-        "source": given.data_source or said.source or _ask(name, "data_source"),
-        "licence": given.data_licence or said.licence or _ask(name, "data_licence"),
-        "exclusions": given.exclusions or _ask(name, "exclusions"),
+        "name": absent if described.name is None else described.name,
+        "version": given.data_version or described.version or _not_given(name, "data_version"),
+        "source": given.data_source or described.source or _not_given(name, "data_source"),
+        "licence": given.data_licence or described.licence or _not_given(name, "data_licence"),
+        "exclusions": given.exclusions or _not_given(name, "exclusions"),
         "files": files,
-        "size": said.size,
-        "notes": list(said.notes),
-        "split": absent if said.split is None else cast("SplitPart", {**said.split, **of_split}),
+        "size": described.size,
+        "notes": list(described.notes),
+        "split": absent if described.split is None else cast("SplitPart", {**described.split, **of_split}),
     }
 
 
@@ -98,12 +99,12 @@ def describe_method(study: PreparedStudy) -> MethodPart:
     """Return the objective's description of a training."""
     described = study.described.method or {}
     reason = f"{study.objective.owner} has no describe_method that describes it"
-    said = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
-    return cast("MethodPart", {**no_method(reason), **said})
+    values = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
+    return cast("MethodPart", {**no_method(reason), **values})
 
 
 def no_method(reason: str) -> MethodPart:
-    """Return the same keys with missing values."""
+    """Return the section with all values missing."""
     return cast("MethodPart", dict.fromkeys(MethodPart.__annotations__, missing(reason)) | {"metrics": {}})
 
 
@@ -114,7 +115,7 @@ def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
     unit = Units.of(study.described.method or {}, study.config.objective)[config.metric]
     if definition and unit.depends_on:
         settings = ", ".join(f"{key}={value}" for key, value in unit.depends_on.items())
-        definition += f"; counted in {unit.unit}, by {settings}"
+        definition += f"; unit: {unit.unit}, with {settings}"
     reason = f"{study.objective.owner}.describe_method defines no metric '{config.metric}'"
     over = [format_count(study.num_folds, "fold*"), f"{format_count(config.repeats, 'seed*')} each"]
     return {
@@ -126,16 +127,16 @@ def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
     }
 
 
-def _ask(name: str, key: str) -> Missing:
-    return missing(f'nobody has said it: hpo report {name} report.{key}="..."')
+def _not_given(name: str, key: str) -> Missing:
+    return missing(f'not given; set it with hpo report {name} report.{key}="..."')
 
 
 def read_data(report: ReportJson) -> Iterator[Block]:
-    """Say what the data are, and how they were divided."""
+    """Yield the data's name, source and split."""
     data = require(report["data"])
     split = data["split"]
     if is_missing(split):
-        yield Paragraph(f"Nothing was split here: {split['missing']}.")
+        yield Paragraph(f"There is no split: {split['missing']}.")
         return
     source = "" if is_missing(data["source"]) else f" {data['source']}"
     yield Paragraph(f"{data['name']}: {data['size']:,} examples.{source}")
@@ -144,14 +145,14 @@ def read_data(report: ReportJson) -> Iterator[Block]:
         (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
         for name, part in split["parts"].items()
     ]
-    yield Table(("part", "examples", "share", "fingerprint"), rows)
+    yield Table(("split", "examples", "share", "fingerprint"), rows)
     text = f"Validation: {kind_text(split)}; train / validation: {folds_text(split)}."
     twice = [f"{count} of {pair}" for pair, count in split["duplicates"].items() if count]
-    yield Paragraph(f"{text}\nExamples that are in two parts: {', '.join(twice)}." if twice else text)
+    yield Paragraph(f"{text}\nExamples in two splits: {', '.join(twice)}." if twice else text)
 
 
 def kind_text(split: SplitPart) -> str:
-    """Return how the data were split."""
+    """Return the kind and the seed of the split."""
     return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}"
 
 

@@ -1,4 +1,4 @@
-"""What the winner is expected to score, and its gain over the default configuration."""
+"""The winner's expected score."""
 
 from collections.abc import Callable
 from typing import Annotated, NotRequired
@@ -13,7 +13,7 @@ from hpo.trials.goal import Goal
 
 @with_config(EXACT)
 class Interval(TypedDict):
-    """A number with the ends of its 95 % interval."""
+    """A number with its 95 % interval."""
 
     value: float
     low: float
@@ -22,31 +22,33 @@ class Interval(TypedDict):
 
 @with_config(EXACT)
 class ExpectedPart(Interval):
-    """What the winner is expected to have of the (leading) metric, trained and scored anew."""
+    """The winner's expected (leading) metric in a new training."""
 
-    best_of: Annotated[Positive, Field(description="of how many trials, or finalists, it is the best")]
+    best_of: Annotated[Positive, Field(description="the number of trials, or finalists, among which it is the best")]
     of_all: Annotated[
-        bool, Field(description="whether the noise is that of all complete trials, since few were trained as far")
+        bool,
+        Field(description="whether the noise comes from all complete trials, because few had as much training"),
     ]
     scores: NotRequired[
         Annotated[
-            dict[str, Interval], Field(description="of each metric, and of what has a limit; absent with one score")
+            dict[str, Interval],
+            Field(description="of each metric, and of each number with a limit; absent with one score"),
         ]
     ]
 
 
-def interval_text(said: Interval, text: Callable[[float], str]) -> str:
-    """Return a number with its interval, where that is not a single value."""
-    value, low, high = (text(said[key]) for key in ("value", "low", "high"))
+def interval_text(interval: Interval, text: Callable[[float], str]) -> str:
+    """Return a number with its interval; without it if the interval is a single value."""
+    value, low, high = (text(interval[key]) for key in ("value", "low", "high"))
     return value if low == high else f"{value} ({low} to {high})"
 
 
 def describe_expected_score(expected: Expected | Missing | None, goal: Goal) -> ExpectedPart | Missing:
-    """Return what the winner is expected to score, or why that is not known."""
+    """Return the winner's expected score, or the reason why it is not known."""
     if expected is None:
         return missing(
-            "one fold and one seed do not show how noisy scores are: give split.folds or study.repeats of 2 or more, "
-            "or let describe_method of the objective say that the metric is a share of independent examples"
+            "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2, "
+            "or declare in the objective's describe_method that the metric is a share of independent examples"
         )
     if is_missing(expected):
         return expected

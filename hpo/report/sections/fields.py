@@ -1,10 +1,10 @@
-"""The 25 fields that a study's report must contain, and which of them could not be filled.
+"""The 25 fields that a study's report must contain, and their missing values.
 
-report.json holds `{"missing": "reason"}` for a value that cannot be filled.
+report.json has `{"missing": "reason"}` for a missing value.
 
-Source: the checklists of Dodge et al. 2019 (arXiv 1909.03004), Dodge et al. 2021 (2110.00613), ACL 2021, the machine
-learning reproducibility checklist v2, Lindauer & Hutter 2020 (JMLR 21(243)), Bouthillier et al. 2021 (2103.03098) and
-Schneider et al. 2025 (2506.19540), put together.
+Source: a union of the checklists of Dodge et al. 2019 (arXiv 1909.03004), Dodge et al. 2021 (2110.00613), ACL 2021, the
+machine learning reproducibility checklist v2, Lindauer & Hutter 2020 (JMLR 21(243)), Bouthillier et al. 2021
+(2103.03098) and Schneider et al. 2025 (2506.19540).
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from hpo.report.sections.goal import front_of
 
 @with_config(EXACT)
 class FieldStatus(TypedDict):
-    """One of the 25 fields: where its values are, and what of them is missing."""
+    """One of the 25 fields: the keys of its values, and the reasons of missing ones."""
 
     number: Annotated[int, Field(ge=1, le=25)]
     title: str
@@ -42,19 +42,19 @@ FIELDS = {
     "Metric, direction, aggregation, checkpoint": (
         "metric.name metric.definition metric.direction metric.aggregation metric.checkpoint"
     ),
-    "Every dimension, and what was held fixed": "space space_rules fixed",
+    "Every dimension, and the fixed settings": "space space_rules fixed",
     "Strategy, its settings, seed, proposals": "strategy study.seed",
     "Trials proposed, finished, failed, stopped early, imported": "counts imported",
     "How the winner is chosen": "chosen_by",
     "Baselines at equal budget": "baselines.default baselines.random",
     "The winner as a configuration that runs": "winner.config winner.run",
     "Validation score with its spread": "winner.score winner.values winner.expected",
-    "Test score, and how often the test part was opened": "test",
+    "Test score, and number of test evaluations": "test",
     "Best so far; expected validation performance": "best_so_far expected_performance",
     "The table of all trials": "files",
     "Learning curves": "curves",
     "Importance of hyperparameters": "importance",
-    "Whether the best lies at the end of a range": "at_the_end",
+    "Whether the best value is at an end of its range": "at_the_end",
     "Overtuning": "overtuning.default_on_test overtuning.gap finalists",
     "Repeated searches: which strategy is better": "comparison",
     "Hardware, time, idle and overhead share": "cost environment.processor environment.gpus",
@@ -69,11 +69,11 @@ OF_FRONT = {
 }
 OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
 OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.choices"}
-"""Those that a report of several metrics, or with limits, or with scales, has beside them, by the field's number."""
+"""Further keys of a report with several metrics, limits or scales, by the field's number."""
 
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:
-    """Return each field with the reason of every value that is missing."""
+    """Return each field with the reasons of its missing values."""
     described: list[FieldStatus] = []
     for number, (title, listed) in enumerate(FIELDS.items(), start=1):
         keys = [*listed.split(), *_of_front(report, number), *_of_scales(report, number)]
@@ -83,7 +83,7 @@ def describe_fields(report: ReportJson) -> list[FieldStatus]:
 
 
 def _of_front(report: ReportJson, number: int) -> list[str]:
-    """Return the keys that a field has beside its usual ones."""
+    """Return the further keys of a field."""
     if "front" not in report:
         return []
     front = front_of(report)
@@ -96,7 +96,7 @@ def _of_scales(report: ReportJson, number: int) -> list[str]:
 
 
 def value_at(report: Mapping[str, Any], key: str) -> Any:
-    """Return the value at a dotted key; if a branch above it is missing, that branch."""
+    """Return the value at a dotted key, or the missing branch above it."""
     value: Any = report
     for name in key.split("."):
         if reason_missing(value) is not None:
@@ -106,10 +106,10 @@ def value_at(report: Mapping[str, Any], key: str) -> Any:
 
 
 def read_gaps(report: ReportJson) -> Iterator[Block]:
-    """Yield every value that is missing, by field."""
+    """Yield all missing values, by field."""
     lines = [
         f"**{field['number']} {field['title']}**: `{key}`: {reason}"
         for field in report["fields"]
         for key, reason in field["missing"].items()
     ]
-    yield Items(lines) if lines else Paragraph("Nothing: all 25 fields are filled.")
+    yield Items(lines) if lines else Paragraph("None: all 25 fields are complete.")

@@ -1,4 +1,4 @@
-"""The front of several metrics, the limits, and which of the front was chosen; reports of one metric have none."""
+"""The Pareto front of several metrics, the limits, and the choice of the winner."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,13 +38,11 @@ from hpo.trials.trial import Trial
 class FrontSection(TypedDict):
     """The key of report.json."""
 
-    front: NotRequired[
-        Annotated[FrontPart | Missing, Field(description="absent with one metric without limits, which alone decides")]
-    ]
+    front: NotRequired[Annotated[FrontPart | Missing, Field(description="absent with one metric without limits")]]
 
 
 def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, definitions: Mapping[str, str]) -> FrontPart:
-    """Return the front, the choice, the limits and the hypervolume; `definitions` are those of metrics by name."""
+    """Return the front, the choice, the limits and the hypervolume; `definitions` has the metrics' definitions."""
     goal, trials = study.goal, run.trials
     overlap = overlapping(subject.front, trials, goal)
     complete = [trial for trial in trials if trial.state == "complete"]
@@ -124,35 +122,35 @@ _MOST_MEMBERS = 20
 
 
 def read_front(report: ReportJson) -> Iterator[Block]:
-    """Say what the front is, how the winner was chosen from it, and how large it is."""
+    """Yield the front, the choice of the winner, and the hypervolume."""
     if "front" not in report:
         return
     front = require(report["front"])
-    yield Paragraph(_about(front))
+    yield Paragraph(_summary_text(front))
     if len(front["metrics"]) > 1 and front["members"]:
         yield from _members(report, front)
-    yield Items([*_noise(front), *_about_choice(front), *_about_volume(report, front)])
+    yield Items([*_near_text(front), *_choice_changes(front), *_volume_text(report, front)])
 
 
-def _about(front: FrontPart) -> str:
+def _summary_text(front: FrontPart) -> str:
     share, limits = front["share_beyond_limits"], limits_text(front)
     beyond = "" if share is None else f" {front['beyond_limits']} of {front['complete']} complete trials ({share:.0%})"
     beyond = f"{beyond} exceed a limit." if limits and beyond else ""
     if len(front["metrics"]) == 1:
         return f"Limits: {limits.removeprefix(', within ') or 'none'}.{beyond}"
     if not front["members"]:
-        return f"There is no front of {goal_text(front)}.{beyond}"
-    are = "trial is" if len(front["members"]) == 1 else "trials are"
-    text = f"**{len(front['members'])}** {are} on the front of {goal_text(front)}:"
-    return f"{text} no other trial is as good in every one of these metrics and better in one.{beyond}"
+        return f"There is no Pareto front of {goal_text(front)}.{beyond}"
+    are, them = ("trial is", "it") if len(front["members"]) == 1 else ("trials are", "them")
+    text = f"**{len(front['members'])}** {are} on the Pareto front of {goal_text(front)}:"
+    return f"{text} no other trial dominates {them}.{beyond}"
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield the table, the best of the leading metric first; of many the first ones, and the chosen one."""
+    """Yield the table of members, the best of the leading metric first; at most 20 of them and the winner."""
     names, members = names_of(front), front["members"]
-    shown = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
+    visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
-    has_commands = all("command" in member for member in shown)
+    has_commands = all("command" in member for member in visible)
     rows = [
         (
             f"{member['number']}{' ★' * member['is_chosen']}",
@@ -160,67 +158,66 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
             point_text(member["point"]),
             *([f"`{member['command']}`"] if has_commands else []),
         )
-        for member in shown
+        for member in visible
     ]
-    has_intervals = any(m["scores"][name]["interval"] for m in shown for name in names)
+    has_intervals = any(m["scores"][name]["interval"] for m in visible for name in names)
     yield Table(
         (
             "trial",
             *(aim_text(front, name) for name in names),
             "point",
-            *(["train it once more"] if has_commands else []),
+            *(["train it again"] if has_commands else []),
         ),
         rows,
     )
-    more = f"{len(shown)} of {len(members)}; report.json has all. " if len(shown) < len(members) else ""
+    more = f"{len(visible)} of {len(members)}; report.json has all. " if len(visible) < len(members) else ""
     winner = report["winner"]
     star = "★ is the winner."
-    if not any(member["is_chosen"] for member in shown) and not is_missing(winner):
-        star = f"The winner, trial {winner['number']}, is none of them: it was chosen on fresh seeds."
-    says = f"{more}{star}" + " In brackets: 95 % intervals over folds and seeds." * has_intervals
-    yield Paragraph(says)
+    if not any(member["is_chosen"] for member in visible) and not is_missing(winner):
+        star = f"The winner, trial {winner['number']}, is none of them: scores on fresh seeds chose it."
+    yield Paragraph(f"{more}{star}" + " In brackets: 95 % intervals over folds and seeds." * has_intervals)
 
 
-def _noise(front: FrontPart) -> Iterator[str]:
-    """Say which other trials may belong to the front; a caution says which members overlap with the winner."""
+def _near_text(front: FrontPart) -> Iterator[str]:
+    """Yield the other trials that may belong to the front; a caution lists the members that overlap with the winner."""
     if front["near"]:
-        yield f"by the 95 % intervals the front may also have {trials_text(front['near'])}"
+        yield f"by their 95 % intervals the front may also include {trials_text(front['near'])}"
 
 
-def _about_choice(front: FrontPart) -> Iterator[str]:
+def _choice_changes(front: FrontPart) -> Iterator[str]:
     for change in (*front["limit_changes"], *(front["choice"]["changes"] if "choice" in front else ())):
-        what = "how the winner is chosen was" if change["key"] == "study.choose" else "the limits were"
-        opened = "after" if change["is_test_open"] else "before"
+        what = "the choice of the winner was" if change["key"] == "study.choose" else "the limits were"
+        order = "after" if change["is_test_open"] else "before"
         yield (
             f"{what} changed at {change['time']}, after "
-            f"{format_count(change['trials'], 'trial*')} and {opened} the test part was opened: from "
-            f"{_given(change['before'])} to {_given(change['after'])}"
+            f"{format_count(change['trials'], 'trial*')} and {order} the test: from "
+            f"{_value_text(change['before'])} to {_value_text(change['after'])}"
         )
 
 
-def _given(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _about_volume(report: ReportJson, front: FrontPart) -> Iterator[str]:
+def _volume_text(report: ReportJson, front: FrontPart) -> Iterator[str]:
     volume = front.get("hypervolume")
     if volume is None or is_missing(volume):
         return
     last, scale = volume["trials"][-1], volume["scale"]
     within = " within the limits" if front["limits"] else ""
     whole = volume["reference"] ** len(scale)
-    texts = {name: value_format(report, name) for name in scale}
+    formats = {name: value_format(report, name) for name in scale}
     ends = ", ".join(
-        f"{name} from {texts[name](best)} to {texts[name](worst)}" for name, (best, worst) in scale.items()
+        f"{name} from {formats[name](best)} to {formats[name](worst)}" for name, (best, worst) in scale.items()
     )
     text = (
-        f"hypervolume of the front: {last['hypervolume']:.4f} (of at most {whole:.4g}), reached at trial "
+        f"hypervolume of the front: {last['hypervolume']:.4f} (maximum {whole:.4g}), reached at trial "
         f"{last['trial']:g}; scaled from the best to the worst trial{within} ({ends}), reference "
         f"{volume['reference']:g}"
     )
     expected = volume["expected"]
     if not is_missing(expected):
         text += (
-            f"; a random search of {expected['budgets'][-1]} of these trials has {expected['means'][-1]:.4f} on average"
+            f"; a random search of {expected['budgets'][-1]} of these trials has a mean of {expected['means'][-1]:.4f}"
         )
     yield text

@@ -1,4 +1,4 @@
-"""What was searched for, metrics and limits, and the front that was found: as report.json holds it, and in words."""
+"""The metrics, the limits and the Pareto front: their schema, and their texts."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NotRequired
@@ -25,7 +25,7 @@ class Aim(TypedDict):
 
 @with_config(EXACT)
 class LimitPart(TypedDict):
-    """A bound that the winner keeps."""
+    """A limit of the winner."""
 
     metric: str
     bound: float
@@ -35,47 +35,53 @@ class LimitPart(TypedDict):
 
 @with_config(EXACT)
 class Member(TypedDict):
-    """A trial that none dominates; of one metric the best."""
+    """A trial on the Pareto front; with one metric the best trial."""
 
     number: Count
     point: Point
     amount: NotRequired[
-        Annotated[int, Field(description="how far it was trained; absent where the strategy trains completely")]
+        Annotated[int, Field(description="its amount of training; absent if the strategy trains completely")]
     ]
-    scores: Annotated[dict[str, Spread], Field(description="of each metric, and of what has a limit")]
+    scores: Annotated[dict[str, Spread], Field(description="of each metric, and of each number with a limit")]
     is_chosen: bool
     command: NotRequired[
-        Annotated[str, Field(description="what trains it once more; absent where nothing is trained here")]
+        Annotated[
+            str, Field(description="the command that trains it again; absent if trainings run outside of the toolkit")
+        ]
     ]
-    overlaps: Annotated[list[int], Field(description="members whose 95 % intervals overlap with its own everywhere")]
+    overlaps: Annotated[
+        list[int], Field(description="members whose 95 % intervals overlap with its own in every metric")
+    ]
 
 
 @with_config(EXACT)
 class ChangedChoice(TypedDict):
-    """A change of `study.choose`, or of `study.limits`, after the search had begun."""
+    """A change of `study.choose` or `study.limits` after the start of the search."""
 
-    key: Annotated[Literal["study.choose", "study.limits"], Field(description="which of the two")]
+    key: Annotated[Literal["study.choose", "study.limits"], Field(description="the changed setting")]
     time: str
     before: Any
     after: Any
-    trials: Annotated[Count, Field(description="how many had ended")]
+    trials: Annotated[Count, Field(description="number of trials that had ended")]
     is_test_open: bool
 
 
 @with_config(EXACT)
 class Choice(TypedDict):
-    """How one of the front became the winner."""
+    """The choice of the winner from the front."""
 
     rule: Annotated[Any, Field(description="study.choose")]
     text: str
-    changes: Annotated[list[ChangedChoice], Field(description="empty where it was decided before the search")]
+    changes: Annotated[list[ChangedChoice], Field(description="empty if it was decided before the search")]
 
 
 @with_config(EXACT)
 class ExpectedVolume(TypedDict):
     """Mean and standard deviation of the hypervolume over random searches of n trials."""
 
-    orders: Annotated[int, Field(description="random orders, of seed 0; all subsets where there are at most so many")]
+    orders: Annotated[
+        int, Field(description="number of random orders (seed 0); exact if there are at most so many subsets")
+    ]
     budgets: list[int]
     means: list[float]
     spreads: list[float]
@@ -83,17 +89,21 @@ class ExpectedVolume(TypedDict):
 
 @with_config(EXACT)
 class Volume(TypedDict):
-    """The hypervolume of the front as it grew: higher is better."""
+    """The growth of the front's hypervolume; higher is better."""
 
-    reference: Annotated[float, Field(description="in every metric, scaled: 0 the best of `scale`, 1 the worst")]
-    scale: Annotated[dict[str, list[float]], Field(description="the best and the worst within the limits, by metric")]
-    trials: Annotated[list[dict[str, float]], Field(description="those that added to it, and what it was from then on")]
+    reference: Annotated[float, Field(description="in every scaled metric: 0 is the best of `scale`, 1 the worst")]
+    scale: Annotated[
+        dict[str, list[float]], Field(description="the best and the worst value within the limits, by metric")
+    ]
+    trials: Annotated[
+        list[dict[str, float]], Field(description="the trials that increased it, with its value after them")
+    ]
     expected: Annotated[ExpectedVolume | Missing, Field(description="of a random search among the same trials")]
 
 
 @with_config(EXACT)
 class FrontPart(TypedDict):
-    """Fields 8, 12, 15 and 17 of a study with several metrics, or with limits, or that had some."""
+    """Fields 8, 12, 15 and 17 of a study that has, or had, several metrics or limits."""
 
     metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
     limits: list[LimitPart]
@@ -110,7 +120,7 @@ class FrontPart(TypedDict):
 
 
 def front_of(report: ReportJson) -> FrontPart | None:
-    """Return the section; None of one metric without limits, and where it could not be made."""
+    """Return the section; None with one metric without limits, or if it failed."""
     front = report.get("front")
     return None if front is None or is_missing(front) else front
 
@@ -121,7 +131,7 @@ def goal_text(front: FrontPart) -> str:
 
 
 def limits_text(front: FrontPart) -> str:
-    """Return the limits, to follow what is within them; empty without one."""
+    """Return the limits as a suffix; empty without limits."""
     limits = [limit["text"] for limit in front["limits"]]
     return f", within {join_names(limits)}" if limits else ""
 
@@ -134,12 +144,12 @@ def aim_text(front: FrontPart, name: str) -> str:
 
 
 def names_of(front: FrontPart) -> list[str]:
-    """Return the metrics, and then what has a limit."""
+    """Return the names of the metrics, then of the other numbers with a limit."""
     return list(dict.fromkeys([*front["metrics"], *(limit["metric"] for limit in front["limits"])]))
 
 
 def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
-    """Return what writes a metric, or what has a limit: with the digits that tell the front and the best apart."""
+    """Return the format of a metric, or of a number with a limit; its digits distinguish the best trials."""
     front = front_of(report)
     members = [] if front is None else [member["scores"][name]["mean"] for member in front["members"]]
     values = [*members, *(trial["scores"][name] for trial in report["top"])]
@@ -147,7 +157,7 @@ def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
 
 
 def trials_text(numbers: Sequence[int]) -> str:
-    """Return the numbers of trials, of many the first ones."""
+    """Return the numbers of trials as text; the first ones if there are many."""
     more = len(numbers) - _MOST_TRIALS
     texts = [*map(str, numbers[:_MOST_TRIALS]), *([f"{more} more"] if more > 0 else ())]
     return f"{'trial' if len(numbers) == 1 else 'trials'} {join_names(texts)}"

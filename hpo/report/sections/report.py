@@ -1,6 +1,6 @@
-"""The whole of report.json: its sections, its schema, and how it is worked out.
+"""The content of report.json: its sections, its schema, and its computation.
 
-Scores are in the metric's own unit, times in seconds. A value that could not be filled is `{"missing": "the reason"}`.
+Scores are in the metric's own unit, times in seconds. A missing value is `{"missing": "the reason"}`.
 """
 
 from collections.abc import Callable, Iterable
@@ -78,10 +78,10 @@ from hpo.study.view.cautions import AtEnd, at_the_end
 
 @with_config(EXACT)
 class ReportJson(SearchPart, FrontSection, ScalesSection, NotesSection):
-    """The whole of report.json."""
+    """The content of report.json."""
 
     format: Annotated[
-        int, Field(ge=FORMAT, le=FORMAT, description="the number of its form, which goes up where a release changes it")
+        int, Field(ge=FORMAT, le=FORMAT, description="the format number; a release that changes the format raises it")
     ]
     study: StudyPart
     environment: EnvironmentPart
@@ -106,9 +106,11 @@ class ReportJson(SearchPart, FrontSection, ScalesSection, NotesSection):
         dict[str, Any] | Missing, Field(description="field 23: repeats, standings and pairs of `hpo compare`")
     ]
     cost: Cost | Missing
-    cautions: Annotated[list[str], Field(description="one line for every reason to doubt the result, gravest first")]
+    cautions: Annotated[
+        list[str], Field(description="one line for every reason to doubt the result, the most important first")
+    ]
     files: Annotated[
-        dict[str, str], Field(description="field 18: SHA-256 of trials.csv, config.yaml and the others, by name")
+        dict[str, str], Field(description="field 18: SHA-256 of trials.csv, config.yaml and the other files, by name")
     ]
     fields: Annotated[list[FieldStatus], Field(min_length=25, max_length=25)]
 
@@ -119,9 +121,9 @@ def report_schema() -> dict[str, Any]:
 
 
 def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict[str, str]) -> ReportJson:
-    """Return the JSON-able report of a study, which depends on its record only and not on the date.
+    """Return the report of a study as JSON data; it depends on the record only, not on the date.
 
-    What cannot be computed is marked as missing, with the reason. `files` has the SHA-256 of the study's other files.
+    A value that fails is marked as missing, with the reason. `files` has the SHA-256 of the study's other files.
     """
     config, trials, winner = study.config, run.trials, run.winner
     method = part(lambda: describe_method(study), no_method)
@@ -129,7 +131,7 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
     test = describe_test(study)
     expected = value_or_missing(lambda: expected_of(run))
     described = value_or_missing(lambda: describe_winner(study, run, expected))
-    # Beyond a limit none is the best.
+    # A trial beyond a limit cannot be the best.
     scores = [trial.score for trial in trials if trial.keeps_limits and trial.score is not None]
     on_front = {trial.number for trial in subject.front}
     front: FrontSection = {}
@@ -171,24 +173,24 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
         "files": files,
         "fields": [],
     }
-    summary["cautions"] = part(lambda: _cautions(study, subject, summary), lambda why: [f"the cautions {why}"])
+    summary["cautions"] = part(lambda: _cautions(study, subject, summary), lambda reason: [f"the cautions {reason}"])
     summary["fields"] = describe_fields(summary)
     return summary
 
 
 def _cautions(study: PreparedStudy, subject: Subject, summary: ReportJson) -> list[str]:
-    # A new search by such a metric is refused; one that was made before is reported.
+    # A new search with such a unit is refused, but an older study may have one.
     unit = Units.at(study.folder, study.config)[subject.metric]
     return cautions(subject, summary, study.full_amount, unit.changed_by(varied_keys(study.config)), unit.unit)
 
 
 class Section(NamedTuple):
-    """How a part of a report reads.
+    """A section of a report as text.
 
     Attributes:
-        title: its heading; what has none belongs to the one before it.
-        read: its blocks, from report.json alone.
-        page: where it stands on report.html, beside others of that place; empty = nowhere.
+        title: its heading; a section without one belongs to the section before it.
+        read: returns its blocks from report.json alone.
+        page: its place on report.html, shared with other sections; empty = not on the page.
     """
 
     title: str
@@ -215,13 +217,13 @@ SECTIONS = (
     Section("Cost", read_cost),
     Section("", read_best_so_far),
     Section("Environment", read_environment),
-    Section("What the checklist asks for and is missing", read_gaps),
+    Section("Missing values of the checklist", read_gaps),
 )
-"""What a report says, in its order."""
+"""The sections of a report in their order."""
 
 
 def read_section(section: Section, report: ReportJson) -> list[Block]:
-    """Return the blocks of a section; if it fails, those before that and the reason."""
+    """Return the blocks of a section; if it fails, the blocks before the failure and the reason."""
     blocks: list[Block] = []
-    part(lambda: blocks.extend(section.read(report)), lambda why: blocks.append(Paragraph(f"This part {why}.")))
+    part(lambda: blocks.extend(section.read(report)), lambda reason: blocks.append(Paragraph(f"This part {reason}.")))
     return blocks

@@ -1,4 +1,4 @@
-"""What a study's scales say: trials and costs of each, where the best lies as cost grows, and how loss falls."""
+"""The section on a study's scales: trials and costs of each, how the best values shift with cost, and the power law."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -46,49 +46,56 @@ class ScalePart(TypedDict):
     """One of the scales."""
 
     number: Annotated[Positive, Field(description="from 1, the smallest; the last is the target")]
-    changes: Annotated[Point, Field(description="of the configuration")]
-    complete: Annotated[Count, Field(description="with those of a study that this one goes on from")]
+    changes: Annotated[Point, Field(description="changed settings of this scale")]
+    complete: Annotated[Count, Field(description="including trials of a study that this one extends")]
     failed: Count
-    best: Annotated[BestOfScale | None, Field(description="scores of different scales do not compare")]
-    cost: Annotated[float | None, Field(description="of a training, relative to the first scale's")]
-    share_of_cost: Annotated[Share | None, Field(description="of all trials, by the cost of their trainings")]
-    share_of_seconds: Annotated[Share | None, Field(description="of the seconds of all trainings")]
+    best: Annotated[BestOfScale | None, Field(description="scores of different scales are not comparable")]
+    cost: Annotated[float | None, Field(description="cost of a training relative to the first scale")]
+    share_of_cost: Annotated[Share | None, Field(description="share of the cost of all trainings")]
+    share_of_seconds: Annotated[Share | None, Field(description="share of the seconds of all trainings")]
 
 
 @with_config(EXACT)
 class ShiftPart(TypedDict):
-    """How the best value moves with each doubling of a training's cost."""
+    """The shift of the best value with each doubling of a training's cost."""
 
     value: float
-    interval: Annotated[list[float], Field(description="95 %, by parabolas through the better half of each scale")]
-    moves: Annotated[bool, Field(description="whether the interval is without a shift of nothing")]
+    interval: Annotated[
+        list[float], Field(description="95 % interval, by parabolas through the better half of each scale")
+    ]
+    moves: Annotated[bool, Field(description="whether the interval excludes no shift")]
     is_known: Annotated[
-        bool, Field(description="whether it moves, or surely by less than a quarter of the dimension over all scales")
+        bool,
+        Field(description="whether it moves, or certainly moves less than a quarter of the dimension over all scales"),
     ]
 
 
 @with_config(EXACT)
 class Transfer(TypedDict):
-    """Where the best of an ordered hyperparameter lies at each scale."""
+    """The best values of an ordered hyperparameter at each scale."""
 
     key: str
     shift_is: Annotated[
         Literal["factor", "difference", "steps"],
-        Field(description="of a logarithmic range a factor, of another a difference, of listed values places in it"),
+        Field(description="factor for a logarithmic range, difference for another, steps for places in listed values"),
     ]
     best: Annotated[
-        list[Any], Field(description="mean of the best trials of each scale, weighted by rank; null = none")
+        list[Any], Field(description="mean of the best trials of each scale, weighted by rank; null = no trial")
     ]
-    trials: Annotated[list[Count], Field(description="complete trials of each scale that have it")]
+    trials: Annotated[
+        list[Count], Field(description="number of complete trials of each scale that have the hyperparameter")
+    ]
     shift: ShiftPart | Missing
 
 
 @with_config(EXACT)
 class Chosen(TypedDict):
-    """What the best trial of each scale has of a hyperparameter without order."""
+    """The values of a hyperparameter without order in the best trial of each scale."""
 
     key: str
-    best: Annotated[list[Any], Field(description="null where the scale has no best trial, or that has no such value")]
+    best: Annotated[
+        list[Any], Field(description="null if the scale has no best trial, or that trial lacks the hyperparameter")
+    ]
 
 
 @with_config(EXACT)
@@ -100,11 +107,14 @@ class ScalesPart(TypedDict):
     choices: list[Chosen]
     law: LawPart | Missing
     table: NotRequired[
-        Annotated[ScaleTable, Field(description="of a grid of one hyperparameter with an order; absent of others")]
+        Annotated[ScaleTable, Field(description="for a grid of one ordered hyperparameter; else absent")]
     ]
     expected: NotRequired[
         Annotated[
-            Point, Field(description="the best at the target, as a ladder expects from below; absent where it cannot")
+            Point,
+            Field(
+                description="the best point at the target that a ladder expects from lower scales; absent if unknown"
+            ),
         ]
     ]
 
@@ -116,9 +126,9 @@ class ScalesSection(TypedDict):
 
 
 def describe_scales(scale_results: ScaleResults, metric: str, expected: SpacePoint | None = None) -> ScalesPart:
-    """Return each scale, the place of the best of each hyperparameter, and the law of loss over cost.
+    """Return each scale, the best values of each hyperparameter, and the power law of loss over cost.
 
-    `expected` is the best point at the target, as it was expected by the scales below.
+    `expected` is the best point at the target that the scales below predict.
     """
     table = scale_table(scale_results, metric)
     described: ScalesPart = {
@@ -164,7 +174,7 @@ def _transfer(scale_results: ScaleResults, dimension: Dimension) -> Transfer:
 
     part: ShiftPart | Missing
     if shift is None:
-        part = missing("too few trials, or too few scales of known cost, tell how it moves")
+        part = missing("there are too few trials, or too few scales with a known cost, to estimate the shift")
     else:
         part = {
             "value": in_units(shift.slope),
@@ -182,49 +192,51 @@ def _transfer(scale_results: ScaleResults, dimension: Dimension) -> Transfer:
 
 
 def scales_of(report: ReportJson) -> ScalesPart | None:
-    """Return the section; None without study.scales, and where it could not be made."""
+    """Return the section; None without study.scales, or if it failed."""
     scales = report.get("scales")
     return None if scales is None or is_missing(scales) else scales
 
 
 def scales_text(report: ReportJson) -> str:
-    """Return how many trials were complete at each scale, as a sentence; empty without scales."""
+    """Return a sentence with the number of complete trials at each scale; empty without scales."""
     scales = scales_of(report)
     if scales is None:
         return ""
     each = [f"{one['complete']} at {point_text(one['changes'])}" for one in scales["each"]]
-    return f" Complete trials by scale, small to target: {'; '.join(each)}."
+    return f" Complete trials by scale, from the smallest to the target: {'; '.join(each)}."
 
 
 def read_scales(report: ReportJson) -> Iterator[Block]:
-    """Say what was trained at each scale, whether the best transfers, and what loss the costs let expect."""
+    """Yield the trials at each scale, whether the best values transfer, and the predicted loss at the target."""
     if "scales" not in report:
         return
     scales = require(report["scales"])
     if not scales["each"][-1]["complete"]:
-        yield Paragraph("**No trial is complete at the target**: what is said of it here is expected, not seen.")
-    yield _table(report, scales)
+        yield Paragraph("**No trial is complete at the target**: statements about it are predictions.")
+    yield _scales_table(report, scales)
     if "table" in scales:
         changes = [each["changes"] for each in scales["each"]]
         yield from read_table(scales["table"], changes, report["metric"]["name"])
-    # Where each value was trained at each scale, what a fit cannot tell is there to be seen.
-    shown = [each for each in scales["transfer"] if "table" not in scales or _is_known(each)]
-    sentences = [*_shift_texts(shown), *map(_chosen_text, scales["choices"])]
+    # With a full table, leave out shifts that the fit cannot estimate, because the table shows them.
+    known = [each for each in scales["transfer"] if "table" not in scales or _is_known(each)]
+    sentences = [*_shift_texts(known), *map(_chosen_text, scales["choices"])]
     if sentences:
         yield Paragraph(
-            "**Does it transfer?** Where the best trials of each scale lie, and what a fit of its better half says:"
+            "**Does it transfer?** The values of the best trials of each scale, and a fit of its better half:"
         )
         yield Table(
             ("best of", *(f"scale {each['number']}" for each in scales["each"])),
-            [(f"`{each['key']}`", *map(_cell, each["best"])) for each in (*shown, *scales["choices"])],
+            [(f"`{each['key']}`", *map(_cell, each["best"])) for each in (*known, *scales["choices"])],
         )
         yield Items(sentences)
     if "expected" in scales:
-        yield Paragraph(f"**Expected at the target** by the scales below it: {point_text(scales['expected'])}.")
+        yield Paragraph(
+            f"**Expected best point at the target**, from the scales below it: {point_text(scales['expected'])}."
+        )
     yield Paragraph(law_text(scales["law"], scales["each"][-1]["best"], len(scales["each"]) - 1, score_text(report)))
 
 
-def _table(report: ReportJson, scales: ScalesPart) -> Table:
+def _scales_table(report: ReportJson, scales: ScalesPart) -> Table:
     text, metric = score_text(report), report["metric"]["name"]
     last = len(scales["each"])
 
@@ -249,8 +261,8 @@ def _table(report: ReportJson, scales: ScalesPart) -> Table:
         "complete / failed",
         f"best {metric}",
         "cost of a training",
-        "of the cost",
-        "of the time",
+        "share of cost",
+        "share of time",
     )
     return Table(head, rows)
 
@@ -260,7 +272,7 @@ def _cell(value: Any) -> str:
 
 
 def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
-    """Yield of each hyperparameter whether its best stays or moves with cost; together of those where nobody knows."""
+    """Yield a sentence per hyperparameter about its best value's shift with cost, and one about unknown shifts."""
     unknown: dict[str, list[str]] = {}
     for each in transfer:
         counts = [str(count) for count in each["trials"] if count]
@@ -268,14 +280,16 @@ def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
         if is_missing(each["shift"]) or not _is_known(each):
             unknown.setdefault(trials, []).append(f"`{each['key']}`")
         else:
-            yield f"`{each['key']}`: its best {_shift_text(each['shift_is'], each['shift'], trials)}"
+            yield f"`{each['key']}`: its best value {_shift_text(each['shift_is'], each['shift'], trials)}"
     for trials, keys in unknown.items():
-        best, matter = ("its best moves", "it matters") if len(keys) == 1 else ("the best of each moves", "they matter")
-        yield f"{join_names(keys)}: whether {best} is not known: {matter} too little for {trials} to tell"
+        best, verb = (
+            ("its best value moves", "it matters") if len(keys) == 1 else ("their best values move", "they matter")
+        )
+        yield f"{join_names(keys)}: it is unknown whether {best}, because {verb} too little for {trials}"
 
 
 def _trial_text(number: int) -> str:
-    return f"trial {number}" if number >= 0 else "known before"
+    return f"trial {number}" if number >= 0 else "from another study"
 
 
 def _is_known(each: Transfer) -> bool:
@@ -287,7 +301,7 @@ def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:
     low, high = shift["interval"]
     if not shift["moves"]:
         between = f"{unit}{low:.3g} to {high:.3g}{places} per doubling of cost"
-        return f"stays where it is, as far as {trials} can tell ({between})"
+        return f"does not move, as far as {trials} show ({between})"
     verb, ends = "rises", [shift["value"], low, high]
     if high < (1 if kind == "factor" else 0):
         verb, ends = "falls", [1 / end if kind == "factor" else -end for end in (shift["value"], high, low)]
@@ -296,8 +310,8 @@ def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:
 
 
 def _chosen_text(each: Chosen) -> str:
-    there = [value for value in each["best"] if value is not None]
-    key, values = f"`{each['key']}`", list(dict.fromkeys(map(format_value, there)))
-    if len(values) == 1 and len(there) > 1:
+    known = [value for value in each["best"] if value is not None]
+    key, values = f"`{each['key']}`", list(dict.fromkeys(map(format_value, known)))
+    if len(values) == 1 and len(known) > 1:
         return f"{key}: {values[0]} is the best at every scale"
-    return f"{key}: the best of the scales have {', '.join(map(format_value, there)) or 'none'}"
+    return f"{key}: the best values by scale are {', '.join(map(format_value, known)) or 'unknown'}"

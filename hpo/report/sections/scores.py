@@ -1,4 +1,4 @@
-"""What trials have of several metrics, and of what has a limit, and how sure it is."""
+"""The trials' means of several metrics and of numbers with limits, with intervals."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -14,7 +14,7 @@ from hpo.trials.trial import Trial
 
 @with_config(EXACT)
 class Spread(TypedDict):
-    """A number that trials have: its mean over folds and seeds, and how sure it is; null for a single value."""
+    """A number's mean over folds and seeds, with its standard error and interval, which are null for a single value."""
 
     mean: float
     standard_error: float | None
@@ -22,7 +22,7 @@ class Spread(TypedDict):
 
 
 def spreads(trial: Trial, goal: Goal) -> dict[str, Spread]:
-    """Return each metric of a complete trial, and what has a limit, with its spread over folds and seeds."""
+    """Return each metric of a complete trial, and each number with a limit, with its spread over folds and seeds."""
     return {name: _spread(trial, name) for name in goal.names}
 
 
@@ -35,7 +35,7 @@ def _spread(trial: Trial, name: str) -> Spread:
 
 
 def spread_text(score: Spread, text: Callable[[float], str]) -> str:
-    """Return a mean with its interval, where it has one that is not a single value."""
+    """Return a mean with its interval; without it if there is none or it is a single value."""
     if score["interval"] is None or score["interval"][0] == score["interval"][1]:
         return text(score["mean"])
     low, high = map(text, score["interval"])
@@ -46,10 +46,10 @@ _LEVEL = 0.95
 
 
 def interval(values: Sequence[float]) -> list[float] | None:
-    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first; None of one value.
+    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first; None for one value.
 
     Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
-    estimator of the variance of k-fold cross-validation"); the report says over what it was computed.
+    estimator of the variance of k-fold cross-validation"). The report mentions the folds and seeds.
     """
     if len(values) < 2:
         return None

@@ -1,4 +1,4 @@
-"""The strategy, the number of trials, and how the winner is chosen: fields 7 and 10 to 12."""
+"""The strategy, the numbers of trials, and the choice of the winner: fields 7 and 10 to 12."""
 
 import statistics
 from collections import Counter
@@ -43,7 +43,7 @@ from hpo.trials.trial import Trial
 
 @with_config(EXACT)
 class Sizes(TypedDict):
-    """Field 7; the number of each trial is in trials.csv."""
+    """Field 7: numbers of parameters; trials.csv has the number of each trial."""
 
     column: str
     smallest: Count
@@ -57,61 +57,66 @@ class Counts(TypedDict):
 
     budget: Count
     ended_by: NotRequired[
-        Annotated[EndedBy, Field(description="the budget that was reached first, or the space; absent before the end")]
+        Annotated[EndedBy, Field(description="the budget that ended the search, or the space; absent before the end")]
     ]
     budget_counts: NotRequired[
-        Annotated[Counted, Field(description="what the budget counts; absent where the strategy trains completely")]
+        Annotated[Counted, Field(description="the unit of the budget; absent if the strategy trains completely")]
     ]
     configurations: NotRequired[
-        Annotated[Count, Field(description="different points among those proposed; absent likewise")]
-    ]
-    retries: NotRequired[
         Annotated[
-            Count, Field(description="trials that tried a failed one again, outside of the budget; absent with none")
+            Count, Field(description="number of different proposed points; absent if the strategy trains completely")
         ]
     ]
+    retries: NotRequired[
+        Annotated[Count, Field(description="retries of failed trials, outside of the budget; absent with none")]
+    ]
     further_trained: NotRequired[
-        Annotated[list[int], Field(description="trials taken to their end after the search; absent likewise")]
+        Annotated[
+            list[int],
+            Field(
+                description="trials that were fully trained after the search; absent if the strategy trains completely"
+            ),
+        ]
     ]
     tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
     proposed: Count
     complete: Count
     failed: Count
-    stopped: Annotated[Count, Field(description="by a race after their first folds, or by the stop rule")]
-    tasks_saved: Count
-    running: Annotated[Count, Field(description="trials that a process was training when this was written")]
-    interrupted: NotRequired[
-        Annotated[
-            Positive, Field(description="trials not finished that no process trains; absent where there are none")
-        ]
+    stopped: Annotated[
+        Count, Field(description="trials stopped by a race after their first folds, or by the stop rule")
     ]
-    failures: Annotated[dict[str, int], Field(description="reason: how often")]
+    tasks_saved: Count
+    running: Annotated[Count, Field(description="trials that a process was training when the report was written")]
+    interrupted: NotRequired[
+        Annotated[Positive, Field(description="unfinished trials that no process trains; absent with none")]
+    ]
+    failures: Annotated[dict[str, int], Field(description="number of failed trials by reason")]
 
 
 @with_config(EXACT)
 class Imported(TypedDict):
-    """How many of the trials in another study's table were taken over."""
+    """The numbers of trials imported from another study's table."""
 
     source: Annotated[str, Field(description="the table")]
     finished: Annotated[Count, Field(description="its finished trials")]
-    used: Annotated[Count, Field(description="those that were taken over")]
-    outside: Annotated[Count, Field(description="those that were not in this space")]
-    shorter: Annotated[Count, Field(description="those that were trained less far than others in the table")]
-    filled: Annotated[Count, Field(description="those used that have a value of study.imports_fill")]
+    used: Annotated[Count, Field(description="the imported trials")]
+    outside: Annotated[Count, Field(description="trials outside of this space")]
+    shorter: Annotated[Count, Field(description="trials with less training than others in the table")]
+    filled: Annotated[Count, Field(description="imported trials with a value of study.imports_fill")]
 
 
 class SearchPart(SpacePart, ActionsPart):
-    """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
+    """Fields 7 and 9 to 12: the space, the strategy, and the numbers of trials."""
 
     num_parameters: Sizes | Missing
     fixed: dict[str, Any] | Missing
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
     counts: Counts | Missing
     imported: Annotated[
-        Count | Missing, Field(description="points of other studies that the strategy knew from the start")
+        Count | Missing, Field(description="number of points of other studies that the strategy knew from the start")
     ]
     imports: NotRequired[
-        Annotated[list[Imported], Field(description="the trials that these stand for, by table; absent with none")]
+        Annotated[list[Imported], Field(description="the trials of these points, by table; absent with none")]
     ]
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 
@@ -120,8 +125,8 @@ _CHOSEN_BY = {
     False: "the best mean score over the folds{within}; the earlier trial on ties",
     True: "the best mean score on fresh seeds among the best trials of the search{within}",
 }
-_DECIDED = "as was decided before the search"
-_CHEAPEST = "the least cost among those within one standard error of "
+_DECIDED = "as decided before the search"
+_CHEAPEST = "the lowest cost among the trials within one standard error of "
 _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
     "stop_without_gain": ", ended by study.stop_without_gain",
@@ -133,12 +138,12 @@ _ENDS: dict[EndedBy, str] = {
 
 
 def no_search(reason: str) -> SearchPart:
-    """Return the same keys with missing values."""
+    """Return the section with all values missing."""
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
 def describe_search(study: PreparedStudy, run: StudyRun) -> SearchPart:
-    """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
+    """Return space, strategy, counts, the rule that chooses the winner, and sizes of the models."""
     config, trials = study.config, run.trials
     known = {trial.key for trial in run.notes.imports}
     searched = study.space.keys
@@ -146,7 +151,7 @@ def describe_search(study: PreparedStudy, run: StudyRun) -> SearchPart:
         "num_parameters": _num_parameters(trials),
         **describe_space(study),
         "first": [dict(point) for point in study.space.first if point_key(point) not in known],
-        # Not below a key that is searched, either.
+        # Leave out searched keys and keys below them.
         "fixed": {k: v for k, v in config.fixed.items() if not any(within(k, key) for key in searched)},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": _counts(study, run),
@@ -163,13 +168,13 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
     within = f", within {' and '.join(map(str, goal.limits))}" if goal.limits else ""
     if len(goal.metrics) == 1:
         cheapest = "" if section.winner == "best" else _CHEAPEST
-        after = "" if section.limits_after is None or not within else ", which were given after the search"
+        after = "" if section.limits_after is None or not within else ", which were set after the search"
         return cheapest + _CHOSEN_BY[run.fresh_winner is not None].format(within=f"{within}{after}")
-    # After another choice the new finalists are trained by `hpo resume`.
+    # After a changed choice, `hpo resume` trains the new finalists.
     is_fresh = run.fresh_winner is not None
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
-    # Each change is said beside the front.
-    decided = "as it was changed after the search had begun" if run.notes.changed_choices else _DECIDED
+    # The section of the front lists each change.
+    decided = "as changed after the start of the search" if run.notes.changed_choices else _DECIDED
     chosen = why(section.choose)
     on_front = " of " if chosen.endswith("the front") else ", on the front of "
     return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided}"
@@ -178,11 +183,11 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
 def _counts(study: PreparedStudy, run: StudyRun) -> Counts:
     trials, size = run.trials, study.layout.size
     states = Counter(trial.state for trial in trials)
-    # Without the fold, so that equal reasons are counted together.
+    # The reasons leave out the fold, so that equal ones are counted together.
     errors = ([o.error for _, o in sorted(t.outcomes.items()) if o.error] for t in trials if t.state == "failed")
     reasons = Counter(first for first, *_ in errors)
     unfinished = states["running"]
-    # This process may have the study, too, such as to test the winner so far.
+    # The holder may be this process, for example to test the best trial so far.
     runs = study.is_outside or ((holder := study.folder.holder()) is not None and not holder.is_this)
     counts: Counts = {
         "budget": study.config.study.trials,
@@ -221,7 +226,7 @@ def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
 
 
 def end_text(by: EndedBy | None) -> str:
-    """Return what ended the search, to follow its number of trials; empty where that was it, and before the end."""
+    """Return what ended the search as a suffix; empty if the number of trials did, or if the search has not ended."""
     return "" if by is None else _ENDS.get(by, "")
 
 
@@ -237,30 +242,30 @@ def _target_text(report: ReportJson) -> Iterator[str]:
     expected = winner.get("expected")
     instead = ""
     if expected is not None and not is_missing(expected):
-        instead = f": the winner is expected to score {interval_text(expected, '{:.4g}'.format)}"
+        instead = f": the winner's expected score is {interval_text(expected, '{:.4g}'.format)}"
     yield (
-        f"a score of the search has reached study.target={format_value(target)}; the first of many that does is, with "
-        f"noise, too good{instead}"
+        f"a score has reached study.target={format_value(target)}; with noise, the first of many that reaches it is "
+        f"too optimistic{instead}"
     )
 
 
 def read_counts(report: ReportJson) -> Iterator[Block]:
-    """Say how many trials there were, how they ended, why some failed, and what users did."""
+    """Yield the numbers of trials by outcome, the reasons of failures, and the user actions."""
     counts = require(report["counts"])
     end = end_text(counts.get("ended_by"))
     interrupted = f", interrupted {number}" if (number := counts.get("interrupted")) else ""
     budget = f"{counts['budget']} {counts['budget_counts']}" if "budget_counts" in counts else str(counts["budget"])
     yield Paragraph(
         f"Budget {budget}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
-        f"failed {counts['failed']}, running {counts['running']}{interrupted}. All of them: `trials.csv`."
+        f"failed {counts['failed']}, running {counts['running']}{interrupted}. All trials: `trials.csv`."
     )
     notes = [*_target_text(report)]
     if further := counts.get("further_trained"):
-        notes.append(f"trained to the end after the search: trials {', '.join(map(str, further))}")
+        notes.append(f"fully trained after the search: trials {', '.join(map(str, further))}")
     if retries := counts.get("retries"):
-        notes.append(f"{format_count(retries, 'trial*')} tried a failed one again, outside of the budget")
+        notes.append(f"{format_count(retries, 'trial*')} retried a failed trial, outside of the budget")
     if counts["stopped"]:
-        saved = f"{counts['tasks_saved']} trainings not begun"
+        saved = f"{counts['tasks_saved']} trainings saved"
         notes.append(f"{counts['stopped']} stopped early: {saved}")
     if "imports" in report:
         notes.append(f"known from the start: {imported_text(report['imports'], require(report['imported']))}")
@@ -270,7 +275,7 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
 
 
 def read_top(report: ReportJson) -> Iterator[Block]:
-    """Say which trials were the best."""
+    """Yield the table of the best trials."""
     strategy, text = require(report["strategy"]), score_text(report)
     front = front_of(report)
     names = [] if front is None else names_of(front)[1:]

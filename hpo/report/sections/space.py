@@ -1,4 +1,4 @@
-"""What was searched, and how much each hyperparameter matters: fields 9 and 20."""
+"""The space, and the importance of each hyperparameter: fields 9 and 20."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ from hpo.trials.space.dimensions import Dimension, Value, Values, describe
 
 
 class SpacePart(TypedDict):
-    """Field 9: what was searched."""
+    """Field 9: the searched space."""
 
-    space: Annotated[list[dict[str, Any]] | Missing, Field(description="field 9: every dimension")]
+    space: Annotated[list[dict[str, Any]] | Missing, Field(description="every dimension")]
     space_size: Annotated[int | Missing | None, Field(description="number of points; null = infinite")]
     space_rules: list[str] | Missing
     first: list[Point] | Missing
 
 
 class Contributed(TypedDict):
-    """What a hyperparameter contributes to the winner's gain over the default: above 0 is better."""
+    """A hyperparameter's contribution to the winner's gain over the default; above 0 is better."""
 
     gain: float
     low: float
@@ -43,20 +43,20 @@ class Importance(TypedDict):
     values: dict[str, float]
     significant: NotRequired[
         Annotated[
-            list[str], Field(description="those of `values` that matter more than chance explains, by shuffled scores")
+            list[str], Field(description="hyperparameters that matter more than chance explains, by shuffled scores")
         ]
     ]
     shapley: Annotated[
-        dict[str, Contributed] | Missing, Field(description="HyperSHAP, with the middle 95 % of the fits")
+        dict[str, Contributed] | Missing, Field(description="HyperSHAP values, with the middle 95 % of the fits")
     ]
     by_metric: NotRequired[
         Annotated[
             dict[str, dict[str, float] | Missing],
-            Field(description="`values` of each of several metrics; absent with one metric"),
+            Field(description="`values` for each of several metrics; absent with one metric"),
         ]
     ]
     significant_by_metric: NotRequired[
-        Annotated[dict[str, list[str]], Field(description="the same of each of several metrics")]
+        Annotated[dict[str, list[str]], Field(description="`significant` for each of several metrics")]
     ]
 
 
@@ -64,7 +64,7 @@ _MISSING = object()
 
 
 def describe_space(study: PreparedStudy) -> SpacePart:
-    """Return every dimension, the number of points, the rules, and the points that are tried first."""
+    """Return every dimension, the number of points, the rules, and the first points."""
     space = study.space
     return {
         "space": [_dimension(d, flatten(study.config.objective_config)) for d in space.dimensions],
@@ -97,7 +97,7 @@ def _scale(values: Sequence[Value]) -> str | None:
 
 
 def describe_importance(subject: Subject) -> Importance | Missing:
-    """Return the importances and the contributions, or why there are none."""
+    """Return the importances and the contributions, or the reason why they are missing."""
     known, parts = subject.importances, subject.contributions
     if isinstance(known, Absent):
         return missing(known.reason)
@@ -124,7 +124,7 @@ def describe_importance(subject: Subject) -> Importance | Missing:
 
 
 def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the key of a dimension of report.json, its kind, and its range with condition and default."""
+    """Return the key of a dimension in report.json, its kind, and its range with condition and default."""
     if dimension["kind"] == "range":
         scale = " (log)" if dimension["log"] else ""
         number = "whole numbers " if dimension["integer"] else ""
@@ -134,15 +134,15 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
         text += " (log)" if dimension.get("scale") == "log" else ""
     conditions = dimension.get("when", {}).items()
     when = "".join(f"; when {key} is {' or '.join(map(format_value, values))}" for key, values in conditions)
-    # Where the configuration has None there is no default, unless that is one of the values.
+    # None in the configuration is no default, unless None is one of the values.
     given = dimension.get("default") is not None or ("default" in dimension and None in dimension.get("values", ()))
-    # A scale is climbed, and the default configuration is compared at the target.
+    # A scale has no default: the default configuration is compared at the target.
     default = f"; default {format_value(dimension['default'])}" if given and dimension["key"] != SCALE else ""
     return dimension["key"], dimension["kind"], text + when + default
 
 
 def read_space(report: ReportJson) -> Iterator[Block]:
-    """Yield the range of every dimension, the rules, and what was held fixed."""
+    """Yield the range of every dimension, the rules, and the fixed settings."""
     ranges = map(describe_range, require(report["space"]))
     yield Table(("hyperparameter", "kind", "range"), [(f"`{key}`", kind, text) for key, kind, text in ranges])
     yield Paragraph(f"Points: {report['space_size']:,}." if report["space_size"] else "Points: infinitely many.")

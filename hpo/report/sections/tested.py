@@ -1,4 +1,4 @@
-"""The test part, whether the winner is overtuned, and the best on fresh seeds: fields 16 and 22."""
+"""The test split, overtuning of the winner, and finalists on fresh seeds: fields 16 and 22."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,67 +23,70 @@ from hpo.trials.trial import Direction, loss_of
 
 @with_config(EXACT)
 class EstimatePart(TypedDict):
-    """A number on the test part, and how sure it is."""
+    """A number on the test split, with its interval."""
 
     value: float
-    low: Annotated[float | None, Field(description="lower end of the 95 % interval; null = there is none")]
-    high: Annotated[float | None, Field(description="upper end of it")]
-    n: Annotated[int | None, Field(description="examples")]
-    note: Annotated[str, Field(description="the method of the interval; without one, what would give one")]
+    low: Annotated[float | None, Field(description="lower end of the 95 % interval; null = no interval")]
+    high: Annotated[float | None, Field(description="upper end of the 95 % interval; null = no interval")]
+    n: Annotated[int | None, Field(description="number of examples")]
+    note: Annotated[str, Field(description="the method of the interval; without an interval, how to get one")]
 
 
 class TestedMember(TypedDict):
-    """A trial of the front on the test part, or why it has no score there."""
+    """A trial of the front on the test split, or the reason why it has no score there."""
 
     trial: int
-    metrics: NotRequired[Annotated[dict[str, float], Field(description="absent where it has no score")]]
-    estimates: NotRequired[Annotated[dict[str, EstimatePart], Field(description="of metrics; as of the winner")]]
-    error: NotRequired[Annotated[str, Field(description="why it has no score; absent where it has one")]]
+    metrics: NotRequired[Annotated[dict[str, float], Field(description="absent without a score")]]
+    estimates: NotRequired[Annotated[dict[str, EstimatePart], Field(description="of the metrics, as for the winner")]]
+    error: NotRequired[Annotated[str, Field(description="why it has no score; absent with a score")]]
     validation_score: float
-    validation_metrics: Annotated[dict[str, float], Field(description="each metric, and what has a limit")]
+    validation_metrics: Annotated[
+        dict[str, float], Field(description="of each metric, and of each number with a limit")
+    ]
 
 
 @with_config(EXACT)
 class TestPart(TypedDict):
-    """Field 16: what `hpo test` wrote down."""
+    """Field 16: the result of `hpo test`."""
 
     time: str
     study: str
     study_id: str
     trial: int
-    fingerprint: Annotated[str, Field(description="of the test part")]
+    fingerprint: Annotated[str, Field(description="of the test split")]
     metrics: dict[str, float]
     estimates: NotRequired[
-        Annotated[dict[str, EstimatePart], Field(description="the study's metrics, and others that have an interval")]
+        Annotated[dict[str, EstimatePart], Field(description="of the study's metrics, and of others with an interval")]
     ]
     difference: NotRequired[
-        Annotated[dict[str, EstimatePart], Field(description="the same, less those of the default configuration")]
+        Annotated[
+            dict[str, EstimatePart], Field(description="of the winner minus the default configuration, by metric")
+        ]
     ]
     size: int
-    validation_score: Annotated[float, Field(description="by which the winner was chosen")]
+    validation_score: Annotated[float, Field(description="the score that chose the winner")]
     search_score: NotRequired[
-        Annotated[float, Field(description="of the winner in the search; absent where that chose it")]
+        Annotated[float, Field(description="the winner's score in the search; absent if that score chose it")]
     ]
     evaluations_of_these_data: int
     default: Annotated[
         dict[str, Any] | None,
         Field(description="the default configuration's `metrics` and `estimates`, or its `error`; null = not scored"),
     ]
-    scored: NotRequired[
-        Annotated[list[int], Field(description="the trials that were scored; absent without `hpo test --front`")]
-    ]
+    scored: NotRequired[Annotated[list[int], Field(description="the scored trials; absent without `hpo test --front`")]]
     front: NotRequired[
         Annotated[list[TestedMember], Field(description="the winner first; absent without `hpo test --front`")]
     ]
     scored_of_these_data: NotRequired[
         Annotated[
-            int, Field(description="configurations, by all evaluations together; absent without `hpo test --front`")
+            int,
+            Field(description="number of configurations scored by all evaluations; absent without `hpo test --front`"),
         ]
     ]
 
 
 class OnTest(TypedDict):
-    """Default and winner on the test part; a gain above 0 = the winner is better."""
+    """Default and winner on the test split; a gain above 0 = the winner is better."""
 
     default: float
     winner: float
@@ -96,13 +99,13 @@ class Overtuning(TypedDict):
 
     gap: Annotated[
         float | Missing,
-        Field(description="the score that chose the winner, less that on the test part; above 0 = it was too good"),
+        Field(description="the score that chose the winner minus its test score; above 0 = too optimistic"),
     ]
     default_on_test: OnTest | Missing
 
 
 class FinalistPart(TypedDict):
-    """A trial that was trained again on fresh seeds."""
+    """A trial that was also trained on fresh seeds."""
 
     number: int
     search_score: float | None
@@ -110,26 +113,29 @@ class FinalistPart(TypedDict):
     fresh_standard_deviation: float | None
     fresh_values: list[float]
     search_scores: NotRequired[
-        Annotated[dict[str, float], Field(description="of each metric, and of what has a limit; absent with one score")]
+        Annotated[
+            dict[str, float],
+            Field(description="of each metric, and of each number with a limit; absent with one score"),
+        ]
     ]
     fresh_scores: NotRequired[
-        Annotated[dict[str, float], Field(description="the same on the fresh seeds; absent also where it failed there")]
+        Annotated[dict[str, float], Field(description="the same on the fresh seeds; also absent if it failed there")]
     ]
     error: str | None
 
 
 def describe_test(study: PreparedStudy) -> TestPart | Missing:
-    """Return what `hpo test` recorded, or why there is nothing."""
+    """Return the result of `hpo test`, or the reason why there is none."""
     result = study.folder.test_result()
     if result is not None:
         return cast("TestPart", result)
     if "test" not in study.described.parts:
-        return missing("there is no test part")
-    return missing(f"the test part has not been opened: hpo test {study.reference}")
+        return missing("there is no test split")
+    return missing(f"the test split has not been evaluated: hpo test {study.reference}")
 
 
 def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
-    """Return the winner against the default on the test part, and the gap from validation to test.
+    """Return the comparison of winner and default on the test split, and the gap from validation to test.
 
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
     """
@@ -138,13 +144,17 @@ def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: Te
         return {"default_on_test": absent, "gap": absent}
     metric, direction = study.config.study.metric, study.config.study.direction
     none = why_no_default(study.space, study.config)
-    against = missing(none) if none else _against(test["default"], test["metrics"][metric], metric, direction)
+    against = (
+        missing(none) if none else _compare_with_default(test["default"], test["metrics"][metric], metric, direction)
+    )
     return {"gap": loss_of(test["metrics"][metric] - test["validation_score"], direction), "default_on_test": against}
 
 
-def _against(default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction) -> OnTest | Missing:
+def _compare_with_default(
+    default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction
+) -> OnTest | Missing:
     if default is None:
-        return missing("the default configuration was not scored in the same opening")
+        return missing("the same test did not score the default configuration")
     if "error" in default:
         return missing(f"the default configuration has no score: {default['error']}")
     score = default["metrics"][metric]
@@ -154,7 +164,7 @@ def _against(default: Mapping[str, Any] | None, winner: float, metric: str, dire
 def describe_finalists(finalists: Sequence[Finalist], goal: Goal) -> list[FinalistPart] | Missing:
     """Return the scores of each finalist in the search and on fresh seeds."""
     if not finalists:
-        return missing("the best were not trained again on fresh seeds: study.finalists=3")
+        return missing("no finalists were trained on fresh seeds: set study.finalists=3")
     return [_finalist(finalist, finalist.again.values(goal.metric), goal) for finalist in finalists]
 
 
@@ -175,53 +185,53 @@ def _finalist(finalist: Finalist, values: list[float], goal: Goal) -> FinalistPa
 
 
 def read_test(report: ReportJson) -> Iterator[Block]:
-    """Say what the winner has on the test part, and how often that was opened."""
+    """Yield the winner's test scores, and how often the test split was evaluated."""
     test = report["test"]
     if is_missing(test):
-        # Nothing to be tested needs no reason why it was not.
+        # Without a winner there is nothing to test, so give no reason.
         yield from () if is_missing(report["winner"]) else (Paragraph(sentence(test["missing"])),)
         return
-    metric, often, text = report["metric"]["name"], test["evaluations_of_these_data"], score_text(report)
-    scores, opened = ScoresOnTest.of(test), times_text(often)
+    metric, count, text = report["metric"]["name"], test["evaluations_of_these_data"], score_text(report)
+    scores, times = ScoresOnTest.of(test), times_text(count)
     front = front_of(report)
     others = [] if front is None else [name for name in names_of(front)[1:] if name in test["metrics"]]
     also = "".join(f", {name} **{scores.metrics[name].text(value_format(report, name), False)}**" for name in others)
     score, blank, interval = scores.metrics[metric].text(text).partition(" ")
-    beside = ""
+    comparison = ""
     if metric in scores.default:
-        beside += f" The default configuration, in the same opening: {scores.default[metric].text(text, note=False)}."
+        comparison += f" The default configuration in the same test: {scores.default[metric].text(text, note=False)}."
     if metric in scores.difference:
-        beside += f" The winner less the default: {scores.difference[metric].text(text)}."
+        comparison += f" The winner minus the default: {scores.difference[metric].text(text)}."
     yield Paragraph(
         f"Test {metric}: **{score}**{blank}{interval}{also} on {test['size']:,} examples, trial {test['trial']}, "
-        f"opened {test['time']}. This "
-        f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}."
-        + beside
+        f"evaluated {test['time']}. This "
+        f"test split has been evaluated {times if count == 1 else f'**{times}**, by all studies of this data'}."
+        + comparison
     )
     if "front" in test:
         yield from _read_tested_front(test["front"])
 
 
 def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
-    """Set what each trial of the front has on the test part beside what it had in the search."""
+    """Yield the scores of each trial of the front on the test split and on validation."""
     names = list(members[0]["validation_metrics"])
     columns = [[str(member["trial"]) for member in members]]
     for name in names:
         scores = [member.get("metrics", {}).get(name) for member in members]
-        before = [member["validation_metrics"][name] for member in members]
-        text = score_format([*scores, *before])
-        columns += [["–" if score is None else text(score) for score in scores], list(map(text, before))]
+        validation = [member["validation_metrics"][name] for member in members]
+        text = score_format([*scores, *validation])
+        columns += [["–" if score is None else text(score) for score in scores], list(map(text, validation))]
     head = [words for name in names for words in (f"test {name}", "on validation")]
     yield Paragraph(
-        f"The same opening scored all {len(members)} trials of the front, the winner first. Who picks another one by "
-        f"these scores has chosen on the test part."
+        f"The same test scored all {len(members)} trials of the front, the winner first. Choosing another trial by "
+        f"these scores would be a choice on the test split."
     )
     yield Table(("trial", *head), list(zip(*columns, strict=True)))
     yield Items([f"trial {each['trial']} has no score: {each['error']}" for each in members if "error" in each])
 
 
-def _further(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
-    """Yield what a finalist has of further metrics, in the search and on fresh seeds."""
+def _further_metrics(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
+    """Yield a finalist's values of further metrics, in the search and on fresh seeds."""
     front = front_of(report)
     for name in [] if front is None else names_of(front)[1:]:
         text, fresh = value_format(report, name), finalist.get("fresh_scores", {})
@@ -229,7 +239,7 @@ def _further(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
 
 
 def read_finalists(report: ReportJson) -> Iterator[Block]:
-    """Set the finalists' scores in the search beside those on fresh seeds."""
+    """Yield the finalists' scores in the search and on fresh seeds."""
     finalists = report["finalists"]
     if is_missing(finalists):
         return
@@ -242,7 +252,7 @@ def read_finalists(report: ReportJson) -> Iterator[Block]:
         if fresh is not None:
             score, error = with_spread(text, fresh, spread)
             score += f" ± {error} (n = {len(each['fresh_values'])})" if error else ""
-        rows.append((str(each["number"]), text(each["search_score"]), score, *_further(report, each)))
+        rows.append((str(each["number"]), text(each["search_score"]), score, *_further_metrics(report, each)))
     front = front_of(report)
     names = [] if front is None else names_of(front)[1:]
-    yield Table(("trained again", "in the search", "on fresh seeds", *names), rows)
+    yield Table(("finalist", "in the search", "on fresh seeds", *names), rows)

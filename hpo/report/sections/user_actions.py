@@ -1,4 +1,4 @@
-"""User actions of a search (points added, trials stopped, budgets raised), and the notes and tags of its users."""
+"""User actions of a search (added points, stopped trials, raised budgets), and the users' notes and tags."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,20 +17,18 @@ from hpo.trials.record.record import Record
 
 @with_config(EXACT)
 class AddedPointPart(TypedDict):
-    """A point that a user added after so many trials were opened."""
+    """A point that a user added; `after` is the number of trials opened before."""
 
     point: Point
     after: Count
-    time: NotRequired[Annotated[float, Field(description="absent where another program queued the point")]]
-    by: NotRequired[Annotated[str, Field(description="a user's name; absent where another program queued the point")]]
-    retry_of: NotRequired[
-        Annotated[int, Field(description="the failed trial that it tries again; absent for a new point")]
-    ]
+    time: NotRequired[Annotated[float, Field(description="absent if another program queued the point")]]
+    by: NotRequired[Annotated[str, Field(description="the user's name; absent if another program queued the point")]]
+    retry_of: NotRequired[Annotated[int, Field(description="the failed trial that it retries; absent for a new point")]]
 
 
 @with_config(EXACT)
 class OtherAction(TypedDict):
-    """Another user action, after so many trials were opened; `time` is in seconds since the epoch."""
+    """Another user action; `after` is the number of trials opened before, `time` is in seconds since the epoch."""
 
     do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
     after: Count
@@ -38,19 +36,17 @@ class OtherAction(TypedDict):
     by: str | None
     trial: int | None
     points: Annotated[
-        dict[str, int | None], Field(description="of a trial that was stopped: after which points of each task's curve")
+        dict[str, int | None], Field(description="of a stopped trial: number of points in each task's curve")
     ]
     trials: int | None
     minutes: float | None
 
 
 class ActionsPart(TypedDict):
-    """Each key is absent without such actions."""
+    """The user actions; each key is absent without such actions."""
 
     added_points: NotRequired[
-        Annotated[
-            list[AddedPointPart] | Missing, Field(description="points that users added to the search; absent with none")
-        ]
+        Annotated[list[AddedPointPart] | Missing, Field(description="points added by users; absent with none")]
     ]
     user_actions: NotRequired[
         Annotated[list[OtherAction] | Missing, Field(description="other user actions, in order; absent with none")]
@@ -58,7 +54,7 @@ class ActionsPart(TypedDict):
 
 
 def describe_actions(record: Record) -> dict[str, Any]:
-    """Return the part of a report."""
+    """Return the user actions for a report."""
     described = {
         "added_points": [point.to_dict() for point in record.added],
         "user_actions": [action.to_dict() for action in record.actions],
@@ -67,7 +63,7 @@ def describe_actions(record: Record) -> dict[str, Any]:
 
 
 def read_actions(report: ReportJson) -> Iterator[str]:
-    """Yield a line for each, in the order of time."""
+    """Yield a line for each user action, in the order of time."""
     added = [(each.get("time", 0.0), each, _added_text(each)) for each in require(report.get("added_points", []))]
     others = [(each["time"], each, _text(each)) for each in require(report.get("user_actions", []))]
     for time, each, text in sorted([*added, *others], key=lambda entry: entry[0]):
@@ -83,9 +79,9 @@ def _added_text(added: AddedPointPart) -> str:
 
 def _text(action: OtherAction) -> str:
     if action["do"] == "stop_search":
-        return "stopped the search once its running trials had ended"
+        return "stopped the search after its running trials"
     if action["do"] == "end_search":
-        return "ended the search by a callback"
+        return "ended the search with a callback"
     if action["do"] == "stop_trial":
         return f"stopped trial {action['trial']}"
     budgets = {"trials": action["trials"], "minutes": action["minutes"]}
@@ -94,30 +90,30 @@ def _text(action: OtherAction) -> str:
 
 @with_config(EXACT)
 class NotePart(TypedDict):
-    """A note."""
+    """A note of a user."""
 
     time: Annotated[str, Field(description="ISO 8601, UTC")]
     user: str
     text: str
-    tags: Annotated[dict[str, str], Field(description="those that it set; an empty value removed one")]
+    tags: Annotated[dict[str, str], Field(description="tags that it set; an empty value removed a tag")]
 
 
 @with_config(EXACT)
 class NotesPart(TypedDict):
-    """All notes of the study, the earliest first, and its tags as they are now."""
+    """All notes of the study, the earliest first, and its current tags."""
 
     notes: list[NotePart]
     tags: dict[str, str]
 
 
 class NotesSection(TypedDict, total=False):
-    """Has `notes` where there are some."""
+    """The key `notes` of report.json, if there are notes."""
 
-    notes: Annotated[NotesPart, Field(description="what was written by `hpo note`; absent with none")]
+    notes: Annotated[NotesPart, Field(description="notes written with `hpo note`; absent with none")]
 
 
 def describe_notes(study: PreparedStudy) -> NotesSection:
-    """Return the study's notes; empty where there are none."""
+    """Return the study's notes; empty without any."""
     notes: list[NotePart] = [
         {"time": note.time, "user": note.user, "text": note.text, "tags": note.tags}
         for note in read_notes(study.folder)
@@ -126,7 +122,7 @@ def describe_notes(study: PreparedStudy) -> NotesSection:
 
 
 def read_user_notes(report: ReportJson) -> Iterator[Block]:
-    """List the tags and the texts."""
+    """Yield the tags and the texts of the notes."""
     part = report.get("notes")
     if part is None:
         return

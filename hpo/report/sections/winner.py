@@ -1,4 +1,4 @@
-"""The winner, its scores, and what it and its strategy are compared with: fields 13 to 15 and 23."""
+"""The winner, its scores, and the baselines of winner and strategy: fields 13 to 15 and 23."""
 
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -54,10 +54,10 @@ from hpo.workers.objective.path import ObjectivePath
 
 @with_config(EXACT)
 class FreshScore(TypedDict):
-    """What a winner has on the fresh seeds that chose it among the finalists."""
+    """The winner's scores on the fresh seeds that chose it among the finalists."""
 
     score: Annotated[float, Field(description="mean of `values`")]
-    values: Annotated[list[float], Field(description="score of each fold and fresh seed")]
+    values: Annotated[list[float], Field(description="scores of the folds and fresh seeds")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
     scores: NotRequired[
@@ -69,34 +69,32 @@ class FreshScore(TypedDict):
 
 @with_config(EXACT)
 class Winner(TypedDict):
-    """Fields 14 and 15; scores are of the search."""
+    """Fields 14 and 15; scores are from the search."""
 
     number: Count
     round: Count
     point: Point
-    amount: Annotated[int | None, Field(description="how far it was to be trained; null = all of its training")]
+    amount: Annotated[int | None, Field(description="its planned amount of training; null = complete training")]
     reached: NotRequired[
         Annotated[
             float | None,
-            Field(
-                description="the amount at its last report, null = none; absent where the strategy trains completely"
-            ),
+            Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
         ]
     ]
     score: Annotated[float, Field(description="mean of `values`")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
-    expected: NotRequired[Annotated[ExpectedPart | Missing, Field(description="what it is expected to score anew")]]
+    expected: NotRequired[Annotated[ExpectedPart | Missing, Field(description="its expected score in a new training")]]
     num_parameters: int | None
     returned: NotRequired[
-        Annotated[dict[str, float], Field(description="means of what else the objective returned; absent with none")]
+        Annotated[
+            dict[str, float], Field(description="means of other numbers that the objective returned; absent with none")
+        ]
     ]
-    notes: NotRequired[
-        Annotated[dict[str, float | str], Field(description="what the objective noted; absent with nothing")]
-    ]
+    notes: NotRequired[Annotated[dict[str, float | str], Field(description="the objective's notes; absent with none")]]
     fresh: NotRequired[
-        Annotated[FreshScore, Field(description="the score by which it was chosen; absent where `score` is that")]
+        Annotated[FreshScore, Field(description="the scores on fresh seeds that chose it; absent if `score` chose it")]
     ]
     scores: NotRequired[
         Annotated[
@@ -105,28 +103,31 @@ class Winner(TypedDict):
     ]
     config: str
     model: dict[str, Any] | None
-    run: Annotated[dict[str, Any], Field(description="how its run is found in the tracker")]
+    run: Annotated[dict[str, Any], Field(description="how to find its run in the tracker")]
 
 
 @with_config(EXACT)
 class Short(TypedDict):
-    """One trial of the best."""
+    """One of the best trials."""
 
     number: Count
     score: float
     point: Point
     amount: NotRequired[
-        Annotated[int, Field(description="how far it was to be trained; absent where the strategy trains completely")]
+        Annotated[int, Field(description="its planned amount of training; absent if the strategy trains completely")]
     ]
     reached: NotRequired[
-        Annotated[float | None, Field(description="the amount at its last report, null = none; absent likewise")]
+        Annotated[
+            float | None,
+            Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
+        ]
     ]
     scores: NotRequired[
         Annotated[dict[str, float], Field(description="of each metric, and of what has a limit; absent with one score")]
     ]
-    is_on_front: NotRequired[Annotated[bool, Field(description="absent likewise")]]
+    is_on_front: NotRequired[Annotated[bool, Field(description="absent with one score")]]
     excess: NotRequired[
-        Annotated[float, Field(ge=0, description="how far it is beyond the limits, as a share; absent likewise")]
+        Annotated[float, Field(ge=0, description="its excess over the limits, as a share; absent with one score")]
     ]
 
 
@@ -136,20 +137,22 @@ class DefaultTrial(TypedDict):
     number: int
     score: float | None
     state: State
-    amount: Annotated[int | None, Field(description="how far it was trained; null = all of its training")]
+    amount: Annotated[int | None, Field(description="its amount of training; null = complete training")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed")]
     scores: NotRequired[
         Annotated[
             dict[str, float],
-            Field(description="of each metric, and of what has a limit; absent with one score, or where it has none"),
+            Field(
+                description="of each metric, and of each number with a limit; absent with one score, or if it has none"
+            ),
         ]
     ]
     gain: NotRequired[
         Annotated[
             Interval,
             Field(
-                description="by how much the winner is expected to be better in the (leading) metric; "
-                "above 0 is better; absent where it is not known"
+                description="the winner's expected gain over it in the (leading) metric; "
+                "above 0 is better; absent if not known"
             ),
         ]
     ]
@@ -167,7 +170,7 @@ _UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 
 def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Missing | None) -> Winner | Missing:
-    """Return the winner's point, what it scored and is expected to, and the paths of its configuration and model."""
+    """Return the winner's point, its scores and expected score, and the paths of its configuration and model."""
     winner = run.winner
     if winner is None:
         return no_winner(run)
@@ -198,11 +201,11 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
     if run.has_front:
         described["scores"] = spreads(winner, study.goal)
     if (fresh := run.fresh_winner) is not None:
-        described["fresh"] = _fresh(fresh, study.goal)
+        described["fresh"] = _fresh_score(fresh, study.goal)
     return described
 
 
-def _fresh(again: Trial, goal: Goal) -> FreshScore:
+def _fresh_score(again: Trial, goal: Goal) -> FreshScore:
     values = again.values(goal.metric)
     fresh: FreshScore = {
         "score": score_of(again),
@@ -214,14 +217,14 @@ def _fresh(again: Trial, goal: Goal) -> FreshScore:
 
 
 def chosen_score(winner: Winner) -> FreshScore | Winner:
-    """Return the scores by which the winner was chosen: those on fresh seeds, where finalists had some."""
+    """Return the scores that chose the winner: those on fresh seeds if there are any, else the search's."""
     return winner.get("fresh", winner)
 
 
 def winner_view(report: ReportJson) -> TrialView:
-    """Return the winner as it is shown anywhere; UnknownValueError where there is none."""
+    """Return the winner's view, which all displays share; raise UnknownValueError without a winner."""
     winner, metric = require(report["winner"]), report["metric"]["name"]
-    by, write = chosen_score(winner), score_text(report)
+    chosen, write = chosen_score(winner), score_text(report)
 
     def scores(of: FreshScore | Winner) -> dict[str, float]:
         return {metric: of["score"]} | {name: each["mean"] for name, each in of.get("scores", {}).items()}
@@ -230,17 +233,17 @@ def winner_view(report: ReportJson) -> TrialView:
         writes = {name: write if name == metric else value_format(report, name) for name in values}
         return {name: writes[name](value) for name, value in values.items()}
 
-    in_search, expected = {} if by is winner else scores(winner), ExpectedScore.of(report)
+    in_search, expected = {} if chosen is winner else scores(winner), ExpectedScore.of(report)
     return TrialView(
         trial=winner["number"],
-        score=by["score"],
-        scores=scores(by),
+        score=chosen["score"],
+        scores=scores(chosen),
         search_scores=in_search,
-        texts=texts(scores(by)),
+        texts=texts(scores(chosen)),
         search_texts=texts(in_search),
         point=winner["point"],
-        trainings=by["n"],
-        standard_deviation=by["standard_deviation"],
+        trainings=chosen["n"],
+        standard_deviation=chosen["standard_deviation"],
         expected=expected,
         expected_texts=expected.texts(write) if expected else {},
         amount=winner["amount"],
@@ -250,17 +253,17 @@ def winner_view(report: ReportJson) -> TrialView:
 
 
 def spread_note(view: TrialView) -> str:
-    """Return what follows the winner's values with their spread; empty of a single training."""
+    """Return the suffix of the winner's values with their spread; empty for a single training."""
     return f" (± standard deviation, n = {view.trainings})" if view.standard_deviation is not None else ""
 
 
 def no_winner(run: StudyRun) -> Missing:
-    """Return why there is no winner."""
+    """Return the reason why there is no winner."""
     return missing(f"there is no winner: {why_none(run.history, run.goal)}")
 
 
 def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Short:
-    """Return one of the best trials in short; `front` has the numbers of those that none dominates."""
+    """Return the summary of one of the best trials; `front` has the numbers of the trials on the Pareto front."""
     short: Short = {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
     if trial.amount is not None:
         short["amount"], short["reached"] = trial.amount, trial.reached
@@ -277,15 +280,15 @@ def describe_baselines(
     comparison: dict[str, Any] | Missing,
     expected: Expected | Missing | None,
 ) -> Baselines:
-    """Return the default configuration's trial, and random search at equal budget, if they exist."""
+    """Return the default configuration's trial, and random search at equal budget, or why they are missing."""
     random: dict[str, Any] | Missing = {"this_study": True}
     if study.config.strategy["name"] != "random":
         standings = [] if is_missing(comparison) else comparison["standings"]
         scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
-        random = missing(f"no random search stands beside it: {comparison_command(study)}")
+        random = missing(f"there is no random search for comparison: {comparison_command(study)}")
         if scores:
-            what = "mean_score" if len(study.goal.metrics) == 1 else "mean_hypervolume_regret"
-            random = {"this_study": False, "trials": scores[-1]["budget"], what: scores[-1]["mean_score"]}
+            name = "mean_score" if len(study.goal.metrics) == 1 else "mean_hypervolume_regret"
+            random = {"this_study": False, "trials": scores[-1]["budget"], name: scores[-1]["mean_score"]}
     return {"default": _default(study, trials, expected), "random": random}
 
 
@@ -297,14 +300,14 @@ def _default(
     try:
         point = default_at_target(study.space, study.config)
     except SpaceError as error:
-        return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
-    those = [trial for trial in trials if trial.key == point_key(point)]
-    if not those and study.goal.target:
+        return missing(f"the default configuration is outside of the space: {str(error).partition(': ')[2]}")
+    found = [trial for trial in trials if trial.key == point_key(point)]
+    if not found and study.goal.target:
         return missing("the default configuration was not trained at the target")
-    if not those:
+    if not found:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
-    # With halving, the one that was trained furthest.
-    default = min(those, key=lambda trial: (-(trial.amount or 0), trial.number))
+    # With halving, take the one with the most training.
+    default = min(found, key=lambda trial: (-(trial.amount or 0), trial.number))
     metric, layout = study.config.study.metric, study.layout
     values = {layout.name(index): outcome.metrics.get(metric) for index, outcome in sorted(default.outcomes.items())}
     described: DefaultTrial = {
@@ -323,7 +326,7 @@ def _default(
 
 
 def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
-    """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
+    """Return the pairs and standings of `runs/compare-<study>`, or the reason why they are missing."""
     config = study.config.study
     path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
     result: dict[str, Any] = {"kind": None}
@@ -336,25 +339,25 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
     metrics = of_several["metrics"] if of_several else {result.get("metric"): result.get("direction")}
     limits = [str(limit) for limit in goal.limits]
     if result["kind"] != "strategies" or metrics != goal.metrics or result.get("limits", []) != limits:
-        return missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
+        return missing(f"one search does not show which strategy is better; repeat it: {comparison_command(study)}")
     return {key: result[key] for key in ("name", "repeats", "standings", "pairs", "method")}
 
 
 def comparison_command(study: PreparedStudy) -> str:
-    """Return what repeats this search and random search at equal budget: a command, or for a function Python."""
+    """Return the command, or for a pickled function the Python call, that compares this search with random search."""
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"
     if study.objective.pickled is not None:
         function = ObjectivePath.of(study.config.objective).function
         return (
-            f'hpo.compare_strategies({function}, space, strategies=["{others}", "{name}"], ...), the other arguments '
-            f"as of hpo.search"
+            f'hpo.compare_strategies({function}, space, strategies=["{others}", "{name}"], ...) with '
+            f"the other arguments of hpo.search"
         )
     section = study.config.study
     if section.scales is not None:
-        # Whole searches are compared at one scale.
-        return f"search again by another strategy, then hpo compare {section.name} OTHER"
-    # What has no effect in a comparison is refused there.
+        # A comparison of whole searches needs one scale.
+        return f"search again with another strategy, then hpo compare {section.name} OTHER"
+    # A comparison refuses settings without effect.
     neutral = {"finalists": 0, "storage": None, "stop_after_failures": FAILURES}
     changed = [(key, value) for key, value in neutral.items() if getattr(section, key) != value]
     left_out = "".join(f" study.{key}={'null' if value is None else value}" for key, value in changed)
@@ -362,52 +365,55 @@ def comparison_command(study: PreparedStudy) -> str:
 
 
 def read_winner(report: ReportJson) -> Iterator[Block]:
-    """Say which trial won, how good it is, and how it is trained."""
+    """Yield the winner, its scores, and the command that trains it."""
     winner = report["winner"]
     if is_missing(winner):
         yield Paragraph(sentence(winner["missing"]))
         return
     view, text, against = winner_view(report), score_text(report), against_default(report)
     score = f"**{view.values_with_spread}**{spread_note(view)}{view.amount_text}"
-    says = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
-    if why := reason_missing(winner.get("expected")):
-        says = f"{says} How much of that is chance is not known: {why}."
-    if scores := [*_read_scores(report)]:
-        yield from (Paragraph(says), *scores, Paragraph(against))
+    result = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
+    if reason := reason_missing(winner.get("expected")):
+        result = f"{result} How much of that is chance is not known: {reason}."
+    if scores := [*_metrics_table(report)]:
+        yield from (Paragraph(result), *scores, Paragraph(against))
     else:
-        yield Paragraph(f"{says}\n{against}")
+        yield Paragraph(f"{result}\n{against}")
     yield Table(("hyperparameter", "value"), code_rows(winner["point"]))
     if others := {**winner.get("returned", {}), **winner.get("notes", {})}:
-        yield Table(("what else it returned or noted", "value"), code_rows(others))
+        yield Table(("other results and notes", "value"), code_rows(others))
     in_search = " in the search" if "fresh" in winner else ""
     yield Paragraph(
         f"Folds{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"
-        f"{_how_to_train(report['study']['objective'], winner['config'])}"
+        f"{_training_text(report['study']['objective'], winner['config'])}"
     )
 
 
-def _read_scores(report: ReportJson) -> Iterator[Block]:
-    """Set the winner's metrics, and what has a limit, beside those of the default configuration."""
+def _metrics_table(report: ReportJson) -> Iterator[Block]:
+    """Yield a table of metrics and numbers with limits, for the winner and the default configuration."""
     winner, front = require(report["winner"]), front_of(report)
     if "scores" not in winner or front is None:
         return
     default = require(report["baselines"])["default"]
     theirs = {} if is_missing(default) else default.get("scores", {})
     expected = winner.get("expected")
-    of_each = {} if expected is None or is_missing(expected) else expected.get("scores", {})
+    expectations = {} if expected is None or is_missing(expected) else expected.get("scores", {})
     rows = []
     for name, score in chosen_score(winner).get("scores", {}).items():
-        text, said = value_format(report, name), of_each.get(name)
-        anew = "–" if said is None else interval_text(said, text)
-        rows.append((aim_text(front, name), anew, text(score["mean"]), text(theirs[name]) if name in theirs else "–"))
+        text, one = value_format(report, name), expectations.get(name)
+        expectation = "–" if one is None else interval_text(one, text)
+        rows.append(
+            (aim_text(front, name), expectation, text(score["mean"]), text(theirs[name]) if name in theirs else "–")
+        )
     yield Table(("metric", "expected (95 % interval)", "on validation", "default configuration"), rows)
 
 
 def against_default(summary: ReportJson) -> str:
-    """Return the difference in the units of the metric as a sentence, with its interval where that is known.
+    """Return a sentence about the winner's difference from the default, in the metric's unit, with its interval if
+    known.
 
-    It is that of the winner's expected score, since its score is the best of many. Of several metrics it is that of the
-    leading one, which the sentence then names.
+    The difference uses the winner's expected score, because its score is the best of many. With several metrics it is
+    the difference of the leading metric, which the sentence then names.
     """
     winner, baselines = summary["winner"], summary["baselines"]
     default = baselines if is_missing(baselines) else baselines["default"]
@@ -423,8 +429,8 @@ def against_default(summary: ReportJson) -> str:
     if score is None or default["state"] in _UNFINISHED:
         return f"The default configuration (trial {number}) {_UNFINISHED.get(default['state'], 'has not ended')}."
     if default["amount"] != winner["amount"]:
-        trained = f"was trained to {default['amount']} only (trial {number}), where it had {text(score)}"
-        return f"The default configuration {trained}: the two cannot be compared."
+        trained = f"was trained to {default['amount']} only (trial {number}), with {text(score)}"
+        return f"The default configuration {trained}: the two are not comparable."
     theirs = f"the default configuration, which has {text(score)} (trial {number}){leading}"
     if expected := default.get("gain"):
         gain, low, high = expected["value"], expected["low"], expected["high"]
@@ -437,14 +443,14 @@ def against_default(summary: ReportJson) -> str:
     return f"{place} {'better' if gain > 0 else 'worse'} by {text(abs(gain))}{within} than {theirs}."
 
 
-def _how_to_train(objective: str, best: str) -> str:
+def _training_text(objective: str, best: str) -> str:
     if objective == OUTSIDE:
         return f"Its configuration: `{best}`."
     return f"Train it: `{training_command(objective, best)}`."
 
 
 def score_text(summary: ReportJson) -> Callable[[float], str]:
-    """Return what writes the scores of a report: with the digits that tell the best five and the default apart."""
+    """Return the format of a report's scores; its digits distinguish the best five trials and the default."""
     default = require(summary["baselines"])["default"]
     others = [] if is_missing(default) else [default["score"]]
     winner = summary["winner"]

@@ -1,4 +1,4 @@
-"""What the page of one study shows: texts, and the report's figures, each made again where it has changed."""
+"""The content of a study's page: texts and the report's figures, each rendered again when its data has changed."""
 
 import os
 import time
@@ -19,20 +19,21 @@ from hpo.study.files.folder import StudyFolder
 from hpo.trials.goal import goal_of
 
 Content = Mapping[str, Any]
-"""Of a part: `html`; or of a figure `figure`, None where there is none, and `says`, its caption or the reason."""
+"""A text has `html`. A figure has `figure` (None if missing) and `says`, its caption or the reason."""
 
-# In the order in which they are drawn: the quick ones first. What a search is worth as a whole is left to its report.
-_FIRST, _LAST, _NOT_LIVE = ("best-so-far", "learning-curves"), ("importance",), ("expected-performance",)
+# The drawing order: quick figures first. Figures about a whole search are only in its report.
+_FIRST, _LAST, _REPORT_ONLY = ("best-so-far", "learning-curves"), ("importance",), ("expected-performance",)
 _ORDER = (*_FIRST, *(name for name in FIGURES if name not in (*_FIRST, *_LAST)), *_LAST)
-# A planned timeline would need the objective, whose code is not run here.
-_LEFT_OUT = {*_NOT_LIVE, "planned-timeline"}
+# A planned timeline would need the objective, whose code a viewer does not run.
+_OMITTED = {*_REPORT_ONLY, "planned-timeline"}
 
-# While a search runs, a part may take such a share of the machine's processors. On two of them a figure that takes
-# 0.05 s, as of some 100 trials, is drawn again after 6 s, if it is one of the first, or 17 s; on 32 when it changes.
+# The share of the machine's processors that a part may use while a search runs. On two processors a figure that takes
+# 0.05 s (about 100 trials) is drawn again after 6 s if it is one of the first, else after 17 s. On 32 processors it is
+# drawn at each change.
 _SHARE_OF_FIRST, _SHARE = 0.004, 0.0015
 _LONGEST_LOOK, _LONGEST_FIRST_WAIT = 2.0, 10.0
 
-# What makes each text, and what it is made of.
+# The function of each text, and the sources that it depends on.
 _TEXTS: Mapping[str, tuple[Callable[[LiveStudy], Mapping[str, Any]], set[str]]] = {
     "state": (lambda seen: texts.state(seen.view), {"status", "record"}),
     "workers": (lambda seen: texts.workers(seen.view, seen.workers), {"status", "tasks"}),
@@ -53,88 +54,88 @@ class StudyContent:
             of = {"record", "tasks"} if name == "learning-curves" else {"record"}
             makers[name] = (partial(self._figure, name), of)
         self._makers = {name: makers[name] for name in (*_TEXTS, *_ORDER) if name in makers}
-        self._seen: LiveStudy | None = None
+        self._live: LiveStudy | None = None
         self._drawing_began = False
         self._stale: set[str] = set()
         self._not_before: dict[str, float] = {}
         self.is_over = False
 
     def refresh(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Content]]:
-        """Yield the parts that are made again, because what they are made of has changed.
+        """Yield the parts whose sources have changed, rendered again.
 
-        What cannot be made within two seconds is left for the next look: the texts, which come first, tell the time.
-        While a search runs, of the figures only those are drawn that are `wanted` (None = all), and the first.
+        Parts that do not fit into two seconds wait for the next call, so that the texts, which come first, stay
+        current. While a search runs, yield only the first figure and figures in `wanted` (None = all).
         """
-        seen, end = self._read(), time.monotonic() + _LONGEST_LOOK
+        live, end = self._read(), time.monotonic() + _LONGEST_LOOK
         if not self._drawing_began:
-            new_figure()  # loads what all of them need, which is not to be counted as the first one's time
+            new_figure()  # loads plotly, so that its import does not count as time of the first figure
             self._drawing_began = True
-        self._stale |= {name for name, (_, of) in self._makers.items() if of & seen.changed}
+        self._stale |= {name for name, (_, of) in self._makers.items() if of & live.changed}
         for name, (make, _) in self._makers.items():
             now = time.monotonic()
-            is_seen = wanted is None or name in wanted or name not in self._drawings or name == _FIRST[0]
-            is_due = now < end and (seen.is_over or (is_seen and now >= self._not_before.get(name, 0.0)))
+            is_visible = wanted is None or name in wanted or name not in self._drawings or name == _FIRST[0]
+            is_due = now < end and (live.is_over or (is_visible and now >= self._not_before.get(name, 0.0)))
             if name in self._stale and is_due:
                 began = time.thread_time()
-                yield name, _or_why(make, seen)
+                yield name, _render_or_reason(make, live)
                 is_first = name in _FIRST or name not in self._drawings
                 self._postpone(name, time.thread_time() - began, _SHARE_OF_FIRST if is_first else _SHARE)
                 self._stale.discard(name)
-        self.is_over = seen.is_over and not self._stale
+        self.is_over = live.is_over and not self._stale
 
     def _read(self) -> LiveStudy:
-        """Return the study as it is now, or, where it was read just now and that took long, as it was then."""
-        before = self._seen
+        """Return the study's current state, or the last one if a new reading would take too much time."""
+        before = self._live
         if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
             return replace(before, changed=frozenset())
         began = time.thread_time()
-        self._seen = self._reader.read()
+        self._live = self._reader.read()
         self._postpone("reading", time.thread_time() - began, _SHARE_OF_FIRST)
-        return self._seen
+        return self._live
 
     def _postpone(self, name: str, took: float, share: float) -> None:
         wait = took / share / (os.cpu_count() or 1)
-        # The first time it reads all, and imports what it needs.
+        # The first reading takes longer, because it reads everything and imports modules.
         wait = wait if name in self._not_before else min(wait, _LONGEST_FIRST_WAIT)
         self._not_before[name] = time.monotonic() + wait
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
-        """Return the whole page, with these texts."""
+        """Return the whole page with these texts."""
         pictures = groupby(self._drawings.values(), key=lambda drawing: drawing.section)
         return render(
             "live.html",
             name=self._folder.path.name,
             version=version,
             html={name: html.get(name, "") for name in _TEXTS},
-            pictures=[(section, list(those)) for section, those in pictures],
+            pictures=[(section, list(group)) for section, group in pictures],
             has_front="front" in self._drawings,
             sentence=sentence,
         )
 
-    def _text(self, name: str, seen: LiveStudy) -> Content:
-        return {"html": render_macro("live_parts.html", name, **_TEXTS[name][0](seen))}
+    def _text(self, name: str, live: LiveStudy) -> Content:
+        return {"html": render_macro("live_parts.html", name, **_TEXTS[name][0](live))}
 
-    def _figure(self, name: str, seen: LiveStudy) -> Content:
-        if seen.subject is not None:
-            (self._drawings[name],) = draw_figures(seen.subject, [name])
+    def _figure(self, name: str, live: LiveStudy) -> Content:
+        if live.subject is not None:
+            (self._drawings[name],) = draw_figures(live.subject, [name])
         content = self._drawings[name].content
         if isinstance(content, Drawn):
             return {"figure": figure_content(content.figure), "says": content.caption}
         return {"figure": None, "says": sentence(content.reason)}
 
 
-def _or_why(make: Callable[[LiveStudy], Content], seen: LiveStudy) -> Content:
-    """Return a part, or why it cannot be made, as where a file of the study is damaged."""
+def _render_or_reason(make: Callable[[LiveStudy], Content], live: LiveStudy) -> Content:
+    """Return a part, or the reason why it failed, for example a damaged file."""
     try:
-        return make(seen)
-    except Exception as error:  # noqa: BLE001  # The other parts must come.
+        return make(live)
+    except Exception as error:  # noqa: BLE001  # The other parts must still appear.
         return {"html": render_macro("live_parts.html", "failed", why=f"{type(error).__name__}: {first_line(error)}")}
 
 
 def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:
-    """Return the figures of a study's page, before they are drawn; none where its configuration cannot be read."""
+    """Return the figures of a study's page before they are drawn; none if its configuration is unreadable."""
     try:
         goal = goal_of(folder.config().study)
     except HpoError:
         return ()
-    return tuple(drawing for drawing in missing_figures(goal, "it is being drawn") if drawing.name not in _LEFT_OUT)
+    return tuple(drawing for drawing in missing_figures(goal, "drawing the figure") if drawing.name not in _OMITTED)

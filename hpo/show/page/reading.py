@@ -1,4 +1,4 @@
-"""Reads a study for those who look on: its status, what runs now, and of its record what is new; nothing is changed."""
+"""Reads a study for viewers without changing it: its status, its running tasks, and new entries of its record."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,12 +26,12 @@ from hpo.trials.trial import Outcome, Trial
 
 @dataclass(frozen=True)
 class LiveStudy:
-    """A study as it is now.
+    """The current state of a study.
 
     Attributes:
-        view: what its texts are made from.
-        subject: what its figures are drawn from, as it was read last; None where its record was never read.
-        changed: which of `status`, `tasks` and `record` are others than before.
+        view: the source of its texts.
+        subject: the source of its figures, from the last reading; None if the record was never read.
+        changed: the changed ones among `status`, `tasks` and `record`.
     """
 
     snapshot: Snapshot
@@ -41,38 +41,38 @@ class LiveStudy:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes, unless somebody goes on with it; one that was moved away may come back."""
+        """Whether the study is finished; it may be resumed, and an unreadable study may come back."""
         return not self.view.goes_on and self.view.state != "unreadable"
 
     @property
     def workers(self) -> int:
-        """How many workers the search has, as far as is known."""
+        """The known number of workers of the search."""
         stretches = self.subject.stretches if self.subject else ()
-        asked = stretches[-1].workers if stretches else 0
-        return max([asked, *(task.worker + 1 for task in self.view.running)])
+        configured = stretches[-1].workers if stretches else 0
+        return max([configured, *(task.worker + 1 for task in self.view.running)])
 
 
 class PageReader:
-    """Reads one study again and again, each time only what has changed."""
+    """Reads one study repeatedly, each time only its changes."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
-        self._looked: dict[str, Any] = {}
+        self._stamps: dict[str, Any] = {}
         self._reader: StudyReader | None = None
         self._study: StudyRun | None = None
-        self._seen: LiveStudy | None = None
+        self._live: LiveStudy | None = None
 
     def read(self) -> LiveStudy:
-        """Return the study as it is now; what cannot be read says so, and nothing raises."""
-        before, looked = self._seen, self._look()
-        if before is not None and looked == self._looked:
+        """Return the current state of the study; never raise, but return a view with the fault."""
+        before, stamps = self._live, self._read_stamps()
+        if before is not None and stamps == self._stamps:
             return replace(before, changed=frozenset())
-        if looked["files"] != self._looked.get("files"):
-            # Another record in the place of the one before, or none any more.
+        if stamps["files"] != self._stamps.get("files"):
+            # Another record has replaced the last one, or it is gone.
             self._reader = None
-        self._looked = looked
-        self._seen = self._read(before)
-        return self._seen
+        self._stamps = stamps
+        self._live = self._read(before)
+        return self._live
 
     def _read(self, before: LiveStudy | None) -> LiveStudy:
         subject, study, snapshot = before.subject if before else None, self._study, None
@@ -82,41 +82,41 @@ class PageReader:
             self._study = self._reader.study()
             view = view_of(self._study, snapshot.status, snapshot.tasks)
             subject = _subject(self._study, view, snapshot.tasks)
-        except Exception as error:  # noqa: BLE001  # Damage causes errors of every kind, and is to be told.
-            # It is tried again.
-            self._reader, self._looked = None, {}
+        except Exception as error:  # noqa: BLE001  # Damage causes any kind of error, and the page must show it.
+            # Read everything again next time.
+            self._reader, self._stamps = None, {}
             snapshot = snapshot or Snapshot(read_status(self._folder), [])
-            view = view_of_status(self._folder, snapshot.status, fault=_in_words(error, snapshot.status))
+            view = view_of_status(self._folder, snapshot.status, fault=_fault_text(error, snapshot.status))
             view = replace(view, next=[*next_steps(view, None, self._folder)])
             if before is not None:
                 view = replace(view, cautions=before.view.cautions, failures=before.view.failures)
-        seen = LiveStudy(snapshot, view, subject)
+        live = LiveStudy(snapshot, view, subject)
         if before is None:
-            return replace(seen, changed=frozenset({"status", "tasks", "record"}))
-        is_other = {
+            return replace(live, changed=frozenset({"status", "tasks", "record"}))
+        is_changed = {
             "status": snapshot.status != before.snapshot.status or view.fault != before.view.fault,
             "tasks": snapshot.tasks != before.snapshot.tasks,
-            "record": study is not self._study or _number(view) != _number(before.view),
+            "record": study is not self._study or _best_number(view) != _best_number(before.view),
         }
-        return replace(seen, changed=frozenset(name for name in is_other if is_other[name]))
+        return replace(live, changed=frozenset(name for name in is_changed if is_changed[name]))
 
-    def _look(self) -> dict[str, Any]:
-        """Return what tells whether something has changed, without reading it."""
+    def _read_stamps(self) -> dict[str, Any]:
+        """Return the stamps of the study's files, which show changes without reading."""
         folder = self._folder
         database = folder.database_path
         return {
             "status": (*map(_stamp, (folder.status_path, folder.test_path)), folder.holder()),
             "tasks": _stamp(folder.running_path),
             "record": (_stamp(database), _stamp(database.with_name(f"{database.name}-wal"))),
-            # Another record in the place of this one is read anew.
+            # A replaced record is read from the start.
             "files": (_stamp(folder.config_path), _inode(database)),
         }
 
 
 def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> Subject:
-    """Return what figures are drawn from: the trials with the curves so far of those that run, and the best of them."""
+    """Return the source of the figures: the trials, including the curves of running ones, and the best trial."""
     config, space, record = study.config, study.space, study.record
-    further, best = further_trainings(config, record), _number(view)
+    further, best = further_trainings(config, record), _best_number(view)
     searched = _with_curves(record, tasks)
     trials = join_trainings(searched, further)
     dispatch = config.dispatch
@@ -148,22 +148,22 @@ def _with_curves(record: Record, tasks: Sequence[RunningTask]) -> list[Trial]:
     return list(trials.values())
 
 
-def _in_words(error: Exception, status: Status) -> str | None:
-    """Return why a study cannot be read; None where that is none, as it is just starting."""
+def _fault_text(error: Exception, status: Status) -> str | None:
+    """Return the reason why a study is unreadable; None if it is just starting."""
     if status.phase == "starting":
         return None
     return f"{'' if isinstance(error, HpoError) else f'{type(error).__name__}: '}{first_line(error)}"
 
 
-def _number(view: StudyView) -> int | None:
-    """Return the number of the best, which a status may change."""
+def _best_number(view: StudyView) -> int | None:
+    """Return the number of the best trial, which a status may change."""
     return None if view.best is None else view.best.trial
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     with suppress(OSError):
-        there = path.stat()
-        return there.st_mtime_ns, there.st_size
+        file = path.stat()
+        return file.st_mtime_ns, file.st_size
     return None
 
 

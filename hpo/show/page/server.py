@@ -1,4 +1,4 @@
-"""Serves live pages, read-only and on the loopback address, to who has the token of their address."""
+"""Serves live pages, read-only and on the loopback address; an address needs the token."""
 
 import asyncio
 import gc
@@ -28,36 +28,39 @@ from hpo.study.view.logs import logs_of, read_log
 HOST = "127.0.0.1"
 _HOSTS = (HOST, "localhost")
 _READING = ("GET", "HEAD")
-# How long a page waits for its first picture, which otherwise follows.
+# How long a page waits for its first figure; a later one comes as an event.
 _SECONDS_FOR_FIRST = 1.0
 _SECONDS_BETWEEN = 0.25
-# Of a log the end, which says why it failed.
-_MOST_OF_A_LOG = 1 << 20
-# What the page loads, and who may show it, stands in the page; here is what a page cannot say of itself.
+# A page shows the end of a log, which says why a trial failed.
+_MOST_LOG_BYTES = 1 << 20
+# Security headers that a page cannot contain; its own policy covers loading and framing.
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 
 
 class Pages:
-    """The pages of one study, or of all studies of a folder, each with its watch from when it is first asked for."""
+    """The pages of one study, or of all studies of a folder; each has a watch from its first request on."""
 
     def __init__(self, study: StudyFolder | None, where: Path) -> None:
         self._study, self._where = study, where
         self._watches: dict[str, Watch] = {}
-        # Answers are made in several threads.
+        # Several threads answer requests.
         self._making = threading.Lock()
 
     def folder(self, name: str) -> StudyFolder:
-        """Return the folder of a study; an empty name is the one whose page this is. 404 where there is none."""
+        """Return the folder of a study; an empty name is the study of this server.
+
+        Raise HTTPException 404 without one.
+        """
         if not name and self._study is not None:
             return self._study
         folder = StudyFolder(self._where / name)
-        # Its parts hold no slash; a link would lead elsewhere.
+        # A route's name has no slash; a link could lead outside.
         if self._study is not None or name in ("", ".", "..") or folder.path.is_symlink() or not folder.exists:
             raise HTTPException(404, f"there is no study {name!r} under {self._where}")
         return folder
 
     def watch(self, name: str) -> Watch:
-        """Return the watch of a study, or without a name of what this is the page of."""
+        """Return the watch of a study; an empty name is the page of this server."""
         with self._making:
             if name not in self._watches:
                 is_all = not name and self._study is None
@@ -71,9 +74,9 @@ class Pages:
 
 
 def application(pages: Pages, token: str) -> Starlette:
-    """Return what answers: a page, the events that change it, a study's report, and a trial's log."""
+    """Return the application with its routes: a page, its events, a study's report, and a trial's log."""
 
-    # Those that are no coroutines run in threads: a slow disk may hold up one answer, and not all.
+    # Plain functions run in threads, so that a slow disk delays one answer only.
     def page(request: Request) -> Response:
         return HTMLResponse(pages.watch(_name(request)).page(_SECONDS_FOR_FIRST), headers=_HEADERS)
 
@@ -88,7 +91,7 @@ def application(pages: Pages, token: str) -> Starlette:
     def report(request: Request) -> Response:
         path = _own_files(pages.folder(_name(request))).path / "report.html"
         if not path.is_file():
-            raise HTTPException(404, "there is no report yet: `hpo report` writes one")
+            raise HTTPException(404, "there is no report yet; `hpo report` writes one")
         return FileResponse(path, headers=_HEADERS)
 
     def log(request: Request) -> Response:
@@ -97,7 +100,7 @@ def application(pages: Pages, token: str) -> Starlette:
             paths = logs_of(folder, request.path_params["trial"])
         except HpoError as error:
             raise HTTPException(404, str(error)) from error
-        texts = [f"== {path.name}\n{read_log(path, _MOST_OF_A_LOG)}" for path in paths]
+        texts = [f"== {path.name}\n{read_log(path, _MOST_LOG_BYTES)}" for path in paths]
         return PlainTextResponse("\n".join(texts), headers=_HEADERS)
 
     places: Mapping[str, Callable[[Request], Any]] = {
@@ -108,15 +111,15 @@ def application(pages: Pages, token: str) -> Starlette:
     }
     roots = (f"/{token}/", f"/{token}/studies/{{name}}/")
     routes = [Route(root + place, answer, methods=["GET"]) for root in roots for place, answer in places.items()]
-    only_here = [
+    guards = [
         Middleware(TrustedHostMiddleware, allowed_hosts=list(_HOSTS), www_redirect=False),
         Middleware(_Guard, token),
     ]
-    return Starlette(routes=routes, middleware=only_here, exception_handlers={HTTPException: _refused})
+    return Starlette(routes=routes, middleware=guards, exception_handlers={HTTPException: _refuse})
 
 
 class _Guard:
-    """Refuses what would write, what other sites' pages ask for, and who does not have the token."""
+    """Refuses requests that would write, requests from other sites' pages, and requests without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token
@@ -124,26 +127,26 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             request = Request(scope)
-            given = request.url.path.split("/")[1]
+            token = request.url.path.split("/")[1]
             origin = request.headers.get("origin")
-            if not secrets.compare_digest(given.encode(), self._token.encode()):
-                why = "the address must be the whole one that was printed, with its token"
+            if not secrets.compare_digest(token.encode(), self._token.encode()):
+                reason = "use the whole printed address, including its token"
             elif request.method not in _READING:
-                why = "only reading is allowed"
+                reason = "the page is read-only"
             elif origin is not None and origin != f"http://{request.headers.get('host')}":
-                why = "another site asked for it"
+                reason = "the request comes from another site"
             else:
                 await self._app(scope, receive, send)
                 return
-            await PlainTextResponse(f"refused: {why}\n", 403)(scope, receive, send)
+            await PlainTextResponse(f"refused: {reason}\n", 403)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
 
 async def _events(request: Request, watch: Watch, seen: int, parts: frozenset[str] | None) -> AsyncIterator[str]:
-    """Yield what has changed since a version, as server-sent events, until nothing more comes or nobody listens.
+    """Yield changes since version `seen` as server-sent events, until the page is final or the client disconnects.
 
-    `parts` are those that are in view, None = all.
+    `parts` are the parts in view; None = all.
     """
     with watch.viewed(parts):
         yield "retry: 2000\n\n"
@@ -163,7 +166,7 @@ def _name(request: Request) -> str:
 
 
 def _own_files(folder: StudyFolder) -> StudyFolder:
-    """Return a folder that has no links out of it, which a stranger may have made; 404 for another."""
+    """Return the folder; raise HTTPException 404 if it has links out of it, which a stranger may have made."""
     try:
         folder.refuse_links()
     except HpoError as error:
@@ -171,30 +174,30 @@ def _own_files(folder: StudyFolder) -> StudyFolder:
     return folder
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=_HEADERS)
 
 
 class PageServer:
-    """A server of pages, which listens from the start, and answers while `run` does; TrackError for a taken port."""
+    """A server of pages that listens from the start and answers during `run`; raises TrackError for a used port."""
 
     def __init__(self, study: StudyFolder | None, where: Path, port: int) -> None:
         self._token, self._pages = secrets.token_urlsafe(16), Pages(study, where)
-        self._listener = _listening(port)
-        # It is read while the browser starts.
+        self._listener = _listen(port)
+        # Read the study while the browser starts.
         self._pages.watch("")
 
     @property
     def address(self) -> str:
-        """The address, with the token that lets in."""
+        """The address, including the token."""
         return f"http://{HOST}:{self._listener.getsockname()[1]}/{self._token}/"
 
     def run(self) -> None:
         """Serve until the process is interrupted."""
         import uvicorn
 
-        # To look through 10,000 trials for garbage again and again takes a fifth of the time of a figure.
+        # Repeated garbage collection over 10,000 trials would take a fifth of a figure's time.
         gc.set_threshold(100_000, 20, 100)
         config = uvicorn.Config(
             application(self._pages, self._token),
@@ -202,18 +205,18 @@ class PageServer:
             access_log=False,
             server_header=False,
             lifespan="off",
-            # Streams of events do not end by themselves.
+            # Event streams do not end by themselves.
             timeout_graceful_shutdown=1,
         )
         uvicorn.Server(config).run(sockets=[self._listener])
 
     def close(self) -> None:
-        """End it."""
+        """Close the pages and the socket."""
         self._pages.close()
         self._listener.close()
 
 
-def _listening(port: int) -> socket.socket:
+def _listen(port: int) -> socket.socket:
     listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -221,5 +224,5 @@ def _listening(port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise TrackError(f"--port: cannot listen on {HOST}:{port}: {error.strerror}; give another") from error
+        raise TrackError(f"--port: cannot listen on {HOST}:{port}: {error.strerror}; choose another port") from error
     return listener

@@ -1,4 +1,4 @@
-"""What the page of all studies shows: a row for each, the last changed first."""
+"""The content of the page of all studies: a row for each, the last changed first."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -14,11 +14,11 @@ from hpo.study.view.view import StudyView
 
 
 class StudiesContent:
-    """The one part of the page of all studies under a folder; more may always come."""
+    """The page of all studies under a folder, which has one part and never ends."""
 
     def __init__(self, where: Path) -> None:
         self._where = where
-        # By folder: what its files looked like when its status was read, and the view of that.
+        # By folder: the stamps of its files at the last reading, and its view.
         self._known: dict[Path, tuple[Any, StudyView]] = {}
         self.is_over = False
 
@@ -27,7 +27,7 @@ class StudiesContent:
         known, fault = dict[Path, tuple[Any, StudyView]](), ""
         try:
             for path in listed_in(self._where):
-                # It may be removed meanwhile.
+                # The folder may have been removed meanwhile.
                 with suppress(FileNotFoundError):
                     known[path] = self._view(path)
         except StudyError as error:
@@ -44,7 +44,7 @@ class StudiesContent:
         return render("studies.html", version=version, html=parts, where=short_path(self._where))
 
     def _view(self, path: Path) -> tuple[Any, StudyView]:
-        """Return what a study's files look like, and its view, which is made again only where they look otherwise."""
+        """Return the stamps of a study's files, and its view, which is made again only if the stamps differ."""
         folder = StudyFolder(path)
         files = (folder.status_path, folder.config_path, folder.test_path, path / "report.json", path / IMPORT)
         stamps: list[Any] = [folder.holder()]

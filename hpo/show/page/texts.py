@@ -1,4 +1,4 @@
-"""The texts of a study's page, as its template takes them: made from the study's view, the trials from its subject."""
+"""The texts of a study's page for its template, from the study's view; the table of trials comes from its subject."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _MOST_TRIALS = 100
 
 
 def state(view: StudyView) -> Mapping[str, Any]:
-    """Return what is searched, how far it is, the best so far, and what can be done next."""
+    """Return the question, the progress, the best trial so far, and the next commands."""
     point = view.best.point if view.best else {}
     return {
         "view": view,
@@ -26,38 +26,40 @@ def state(view: StudyView) -> Mapping[str, Any]:
 
 
 def cautions(view: StudyView) -> Mapping[str, Any]:
-    """Return the reasons to doubt."""
+    """Return the cautions."""
     return {"texts": view.cautions}
 
 
 def workers(view: StudyView, places: int) -> Mapping[str, Any]:
-    """Return what each worker does; `places` is how many there are."""
+    """Return the task of each worker; `places` is the number of workers."""
     tasks = {task.worker: task for task in view.running}
     placed = enumerate(tasks.get(place) for place in range(places))
     rows = [(place, task, report_text(view, task) if task else "") for place, task in placed]
-    why_none = "No training is under way." if view.goes_on else "No process runs this study."
+    why_none = "No training is running." if view.goes_on else "No process runs this study."
     return {"rows": rows if view.goes_on else [], "why_none": why_none}
 
 
 def trials(view: StudyView, subject: Subject | None) -> Mapping[str, Any]:
-    """Return the trials, the latest first, and the best before them."""
+    """Return the table of trials: the best trial, then the latest ones."""
     if subject is None or not subject.trials:
-        which = "Not known." if view.fault else "No trial has begun yet."
+        which = "Not known." if view.fault else "No trial has started yet."
         return {"which": which, "head": [], "cells": [], "marks": [], "ids": []}
     latest = subject.trials[: -_MOST_TRIALS - 1 : -1]
     won = [trial for trial in subject.trials if subject.is_winner(trial)]
-    shown = [*won, *(trial for trial in latest if not subject.is_winner(trial))]
-    names, keys = subject.goal.names, [key for key in subject.space.keys if any(key in t.point for t in shown)]
-    compared = {name: [shown_value(trial, name, subject.goal) for trial in shown] for name in names}
+    listed = [*won, *(trial for trial in latest if not subject.is_winner(trial))]
+    names, keys = subject.goal.names, [key for key in subject.space.keys if any(key in t.point for t in listed)]
+    compared = {name: [shown_value(trial, name, subject.goal) for trial in listed] for name in names}
     formats = {name: score_format(values) for name, values in compared.items()}
     total = len(subject.trials)
-    few = f"The latest {len(latest)} of {total:,} trials" if len(latest) < total else format_count(total, "trial*")
+    selection = (
+        f"The latest {len(latest)} of {total:,} trials" if len(latest) < total else format_count(total, "trial*")
+    )
     return {
-        "which": f"{few}, the latest first; the best so far stands above them." if won else f"{few}, the latest first.",
+        "which": f"{selection}, the latest first, below the best so far." if won else f"{selection}, the latest first.",
         "head": ["trial", "state", *names, *keys, "seconds"],
-        "cells": [_cells(subject, trial, formats, keys) for trial in shown],
-        "marks": [_mark(subject, trial) for trial in shown],
-        "ids": [f"trial-{trial.number}" for trial in shown],
+        "cells": [_cells(subject, trial, formats, keys) for trial in listed],
+        "marks": [_mark(subject, trial) for trial in listed],
+        "ids": [f"trial-{trial.number}" for trial in listed],
     }
 
 
@@ -77,7 +79,7 @@ def _mark(subject: Subject, trial: Trial) -> str:
 
 def failures(view: StudyView) -> Mapping[str, Any]:
     """Return the latest failures."""
-    total, shown = view.num_failed, len(view.failures)
-    few = f", the latest {shown}" if 0 < shown < total else ""
+    total, listed = view.num_failed, len(view.failures)
+    selection = f", the latest {listed}" if 0 < listed < total else ""
     none = "Not known." if view.fault else "None."
-    return {"which": f"{format_count(total, 'trial*')} failed{few}." if total else none, "trials": view.failures}
+    return {"which": f"{format_count(total, 'trial*')} failed{selection}." if total else none, "trials": view.failures}

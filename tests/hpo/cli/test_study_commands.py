@@ -114,7 +114,7 @@ def test_the_test_part_is_opened_once_and_counted(capsys, study):
 
     code, out, _ = hpo(capsys, "test", "digits", "--again")
     assert (code, "opened 2 time" in out) == (0, True)
-    assert "opened **2 times**" in (study / "report.md").read_text()
+    assert "evaluated **2 times**" in (study / "report.md").read_text()
 
 
 @pytest.mark.slow

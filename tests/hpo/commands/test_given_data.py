@@ -132,7 +132,7 @@ def test_with_a_number_a_training_gets_indices_and_the_report_says_what_it_could
     assert set(both[0]) < {*range(ROWS)}
     report = json.loads((study.folder / "report.json").read_text())
     assert report["data"]["split"]["is_test_within_reach"] is True
-    assert any("within reach of every training" in line for line in report["cautions"])
+    assert any("it could read test examples" in line for line in report["cautions"])
     assert study.test(with_default=False)["score"] == 36
     assert not (study.folder / "given_data").exists()
 

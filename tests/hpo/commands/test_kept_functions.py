@@ -88,7 +88,7 @@ def test_the_report_says_that_a_kept_function_is_needed():
     study = found(lambda config: config["lr"])
     study.report(title="why?")
     report = json.loads((study.folder / "report.json").read_text())
-    assert any("was given from Python and lies in objective.pkl" in caution for caution in report["cautions"])
+    assert any("was given from Python and is stored in objective.pkl" in caution for caution in report["cautions"])
     assert report["study"]["title"] == "why?"
     assert main([*shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none"]) == 0
     assert main(["reproduce", study.name]) == 0

@@ -157,7 +157,7 @@ def of_record(folder, number):
 def of_prediction(study):
     """Costs and seconds by NumPy, summed over the folds of each trial."""
     outcomes = [
-        [t.user_attrs[name] for name in t.user_attrs if name.startswith("fold_") and not name.endswith("_site")]
+        [t.user_attrs[name] for name in t.user_attrs if name.startswith("fold_") and not name.endswith("_host")]
         for t in study.trials
     ]
     costs = [t.user_attrs["cost"] * sum(o["units"] for o in own) for t, own in zip(study.trials, outcomes, strict=True)]

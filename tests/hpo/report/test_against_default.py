@@ -46,7 +46,7 @@ def test_one_training_has_no_interval_and_few_digits_are_never_all_zeros():
 def test_what_was_trained_less_is_not_compared():
     text = said([0.9], [0.8], amounts=(9, 1))
     assert text == (
-        "The default configuration was trained to 1 only (trial 0), where it had 0.8000: the two cannot be compared."
+        "The default configuration was trained to 1 only (trial 0), with 0.8000: the two are not comparable."
     )
 
 

@@ -117,7 +117,7 @@ def test_the_test_part_duplicates_and_a_dirty_tree():
         environment={"is_dirty": True},
     )
     assert [line[:20] for line in lines] == [
-        *("the test part of the", "4 examples are in tw", "the test part was wi", "the code had uncommi"),
+        *("the test split of th", "4 examples are in tw", "every training reads", "the code had uncommi"),
     ]
 
 
@@ -150,4 +150,4 @@ def test_what_had_changed_when_the_study_was_resumed_all_the_same():
 
 def test_a_test_score_of_an_earlier_winner_is_told():
     lines = said(many(), test={"evaluations_of_these_data": 1, "trial": 7})
-    assert lines == ["the test score is that of trial 7, which was the winner when the test part was opened"]
+    assert lines == ["the test score is that of trial 7, which was the winner at the time of the test"]

@@ -163,7 +163,7 @@ def test_the_report_keeps_its_schema_and_says_when_it_was_decided(folder, report
     TypeAdapter(ReportJson).validate_python(report)
     assert report["front"]["choice"] == {"rule": "knee", "text": "the knee of the front", "changes": []}
     assert "the knee of the front" in report["chosen_by"]
-    assert report["chosen_by"].endswith("as was decided before the search")
+    assert report["chosen_by"].endswith("as decided before the search")
     keys = {field["number"]: field["keys"] for field in report["fields"]}
     assert {"front.metrics", "front.limits"} < set(keys[8])
     assert "front.choice" in keys[12]
@@ -171,7 +171,7 @@ def test_the_report_keeps_its_schema_and_says_when_it_was_decided(folder, report
     for name, keys in report["importance"]["significant_by_metric"].items():
         assert set(keys) <= report["importance"]["by_metric"][name].keys()
     text = (folder / "report.md").read_text()
-    assert "search for the front of score (maximize) and size (minimize), within latency <= 6" in text
+    assert "search for the Pareto front of score (maximize) and size (minimize), within latency <= 6" in text
     winner = report["winner"]["number"]
     assert re.search(rf"\| {winner} ★ \|", text)
     assert "in score, the leading metric" in text or "It is the default configuration." in text
@@ -259,7 +259,7 @@ def test_where_no_trial_keeps_the_limits_it_says_so(tmp_path):
     assert report["front"]["members"] == []
     assert report["front"]["hypervolume"]["missing"] == "no complete trial keeps the limits"
     page = (tmp_path / "toy" / "report.html").read_text()
-    assert "There is no front of score" in page
+    assert "There is no Pareto front of score" in page
     assert "could not be made" not in page
 
 
@@ -289,10 +289,7 @@ def test_finalists_have_every_metric_on_fresh_seeds_and_a_winner_off_the_front_i
         assert each["fresh_scores"]["score"] == pytest.approx(statistics.fmean(each["fresh_values"]))
         assert each["fresh_scores"]["size"] == each["search_scores"]["size"]
     assert "on fresh seeds, among the best trials of the search" in written["chosen_by"]
-    assert (
-        "| trained again | in the search | on fresh seeds | size | latency |"
-        in (tmp_path / "toy/report.md").read_text()
-    )
+    assert "| finalist | in the search | on fresh seeds | size | latency |" in (tmp_path / "toy/report.md").read_text()
     for member in report["front"]["members"]:
         member["is_chosen"] = False
     said = [block.text for block in read_front(report) if isinstance(block, Paragraph)]
@@ -310,6 +307,6 @@ def test_what_was_changed_after_the_search_had_begun_is_said(tmp_path):
     report_again(tmp_path / "toy", tree, has_page=False)
     report = json.loads((tmp_path / "toy" / "report.json").read_text())
     TypeAdapter(ReportJson).validate_python(report)
-    assert report["chosen_by"].endswith("as it was changed after the search had begun")
+    assert report["chosen_by"].endswith("as changed after the start of the search")
     text = (tmp_path / "toy" / "report.md").read_text()
-    assert "after 4 trials and after the test part was opened: from first_within_limits to knee" in text
+    assert "after 4 trials and after the test: from first_within_limits to knee" in text

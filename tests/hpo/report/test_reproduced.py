@@ -248,10 +248,10 @@ def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(c
     assert re.fullmatch(rf"tried on [\d-]{{10}}: all 3 trainings of trial {winner} equal to the last bit", told())
     changed(place, "winner.score", 0.93)
     assert hpo(capsys, "reproduce", "made", "--trial", "all", "--folds", "1")[0] == 1
-    assert told().endswith("equal to the last bit; 1 number of the report not what they give")
+    assert told().endswith("equal to the last bit; 1 different number in the report")
     assert "all 4 trainings of 4 trials, on fold 1 alone" in told()
     (place / "reproduction.json").write_text("{}")
-    assert "reproduction.json: is not what `hpo reproduce` wrote; remove it" in refused(capsys, "report", "made")
+    assert "reproduction.json: not a result of `hpo reproduce`; remove the file" in refused(capsys, "report", "made")
 
 
 @pytest.mark.slow

@@ -233,7 +233,7 @@ def test_a_table_of_values_and_scales_says_what_moves(losses, moves, words):
 @pytest.mark.parametrize(
     ("seeds", "words"),
     [
-        ((0.0,), "one training each, which may be chance; study.repeats=3"),
+        ((0.0,), "one training each, which may be chance; set study.repeats=3"),
         ((-0.02, 0.0, 0.02), "(standard error 0.023)"),
         ((-0.2, 0.0, 0.2), "(standard error 0.23, which may be chance)"),
     ],
@@ -292,7 +292,7 @@ def test_a_budget_that_ends_before_the_target_is_told(tmp_path):
     report = json.loads((tmp_path / "toy" / "report.json").read_text())
     TypeAdapter(ReportJson).validate_python(report)
     assert "**No trial is complete at the target**" in text
-    assert "**Expected at the target** by the scales below it: toy.lr=" in text
+    assert "**Expected best point at the target**, from the scales below it: toy.lr=" in text
     assert report["scales"]["expected"].keys() == {"toy.lr", "toy.layers", "toy.nonlinearity"}
     assert "could not be made" not in text
     assert is_missing(report["scales"]["law"])
