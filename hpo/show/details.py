@@ -1,4 +1,4 @@
-"""One study, or one trial, in a terminal: everything that its view has, a line or more for each thing."""
+"""One study, or one trial, in a terminal: every field of its view, in one or more lines each."""
 
 import shutil
 import sys
@@ -16,29 +16,29 @@ from hpo.study.view.view import StudyView, values_text
 from hpo.trials.places import amount_text
 
 _MOST_COLUMNS, _MOST_LINES = 100, 3
-# In which what is said of one thing begins, or farther right where a name is longer.
+# The column where texts start; it moves right for a longer name.
 _COLUMN = 12
 _BLOCKS, _PLAIN = "▁▂▃▄▅▆▇█", "_.-~=+*#"
-_CURVE = 40  # columns of a learning curve
+_CURVE = 40  # width of a learning curve
 _MOST_VALUES, _MOST_CAUTIONS, _MOST_FAILURES, _MOST_LOGS, _MOST_DETAILS = 10, 5, 3, 3, 4
 
-# What is said of something, by its name.
-_Says = Iterator[tuple[str, str]]
+# Pairs of a name and its text.
+_Entries = Iterator[tuple[str, str]]
 
 
 def details_text(shown: StudyView | TrialDetails) -> str:
-    """Return a study or a trial as a terminal shows it."""
-    last, said = "", [*(_says_of_study(shown) if isinstance(shown, StudyView) else _says_of_trial(shown))]
-    column = max([_COLUMN, *(len(what) + 2 for what, _ in said)])
+    """Return a study or a trial as text for a terminal."""
+    last, entries = "", [*(_study_entries(shown) if isinstance(shown, StudyView) else _trial_entries(shown))]
+    column = max([_COLUMN, *(len(what) + 2 for what, _ in entries)])
     lines: list[str] = []
-    for what, text in said:
+    for what, text in entries:
         lines += _lines("" if what == last else what, text, column)
         last = what
     return "\n".join(lines)
 
 
 def _lines(what: str, text: str, column: int) -> Iterator[str]:
-    """Yield what is said of something, on up to three lines where it is long; it may come from a stranger."""
+    """Yield an entry on up to three printable lines, because its text may come from a stranger."""
     columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - column
     lines = textwrap.wrap(
         printable(text.lstrip()),
@@ -54,8 +54,8 @@ def _lines(what: str, text: str, column: int) -> Iterator[str]:
         what = ""
 
 
-def _says_of_study(view: StudyView) -> _Says:
-    copied = f", as of its copy of {view.copied}" if view.copied else ""
+def _study_entries(view: StudyView) -> _Entries:
+    copied = f", from its copy of {view.copied}" if view.copied else ""
     yield "study", f"{view.study}: {view.says}{copied}"
     if view.fault and view.fault != view.error:
         yield "fault", view.fault
@@ -66,9 +66,9 @@ def _says_of_study(view: StudyView) -> _Says:
     if view.budget:
         yield "done", progress_text(view)
     if (best := view.best) is not None:
-        called = "winner" if view.state == "ended" else "best"
-        yield called, "; ".join(filter(None, (best_text(view), front_text(view))))
-        yield from ((called, line) for line in _point_lines(best.point, best.default))
+        label = "winner" if view.state == "ended" else "best"
+        yield label, "; ".join(filter(None, (best_text(view), front_text(view))))
+        yield from ((label, line) for line in _point_lines(best.point, best.default))
     elif view.why_none:
         yield "best", f"none: {view.why_none}"
     if view.test:
@@ -78,7 +78,7 @@ def _says_of_study(view: StudyView) -> _Says:
     for task in view.running:
         place = f"worker {task.worker}: trial {task.trial}, {task.task}, {format_duration(task.seconds)} so far"
         ago = format_duration(task.seconds_silent)
-        reported = f"; {report_text(view, task)}, {ago} ago" if task.point else ", nothing reported yet"
+        reported = f"; {report_text(view, task)}, {ago} ago" if task.point else ", no report yet"
         yield "running", f"{place}{reported}{f'; {task.where}' if task.where else ''}"
     for failure in view.failures[:_MOST_FAILURES]:
         yield "failed", f"trial {failure.trial}: {failure.error}"
@@ -86,13 +86,13 @@ def _says_of_study(view: StudyView) -> _Says:
     for caution in view.cautions[:_MOST_CAUTIONS]:
         yield "cautions", caution
     if (more := len(view.cautions) - _MOST_CAUTIONS) > 0:
-        yield "cautions", f"and {more} more, in its report"
+        yield "cautions", f"and {more} more in the report"
     width = max((len(step.command) for step in view.next), default=0)
     for step in view.next:
         yield "next", f"{step.command:<{width}}   {step.does}"
 
 
-def _says_of_trial(trial: TrialDetails) -> _Says:
+def _trial_entries(trial: TrialDetails) -> _Entries:
     values = values_text(trial.texts, trial.search_texts)
     if not values and trial.score is not None:
         values = f"{trial.metric} {format_value(trial.score)}"
@@ -114,10 +114,10 @@ def _says_of_trial(trial: TrialDetails) -> _Says:
     if trial.error:
         yield "failed", trial.error
     for task in trial.tasks:
-        yield from _says_of_task(task, trial.metric)
+        yield from _task_entries(task, trial.metric)
 
 
-def _says_of_task(task: TrainingDetails, metric: str) -> _Says:
+def _task_entries(task: TrainingDetails, metric: str) -> _Entries:
     name, score = task.task, f" {task.score:.4g}" if task.score is not None else ""
     place = f", {_where(task)}" if task.process else ""
     attempt = f", attempt {task.attempt}" if (task.attempt or 1) > 1 else ""
@@ -130,7 +130,7 @@ def _says_of_task(task: TrainingDetails, metric: str) -> _Says:
         yield name, f"  {format_values(task.point)}"
     others = {key: value for key, value in {**task.metrics, **task.notes}.items() if key != metric}
     yield from ((name, f"  {line}") for line in _point_lines(others, None, len(others)))
-    # Below the traceback stands what was printed last, as the log has it.
+    # Cut off the last output after the traceback, because the log has it.
     for line in (task.details or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
         yield name, f"  {line}"
     for file in task.files:
@@ -141,7 +141,7 @@ def _says_of_task(task: TrainingDetails, metric: str) -> _Says:
 
 
 def _where(task: TrainingDetails) -> str:
-    """Return the process that trains, or has trained, as people read it; without a host that is not known."""
+    """Return the process of a training as text, with its host if known."""
     if task.host and task.process:
         return str(Host(task.host, task.process, task.gpus))
     return f"process {task.process}"
@@ -150,25 +150,25 @@ def _where(task: TrainingDetails) -> str:
 def _point_lines(
     point: Mapping[str, Any], default: Mapping[str, Any] | None, most: int = _MOST_VALUES
 ) -> Iterator[str]:
-    """Yield a line a value, which is marked where it is not the default."""
-    shown = {key: cut_text(format_value(value)) for key, value in [*point.items()][:most]}
-    width, wide = (max(map(len, texts), default=0) for texts in (shown, shown.values()))
-    for key, text in shown.items():
-        there = (default or {}).get(key, point[key])
-        other = f"   (default {cut_text(format_value(there))})" if there != point[key] else ""
+    """Yield one line per value; a value that is not the default shows its default."""
+    texts = {key: cut_text(format_value(value)) for key, value in [*point.items()][:most]}
+    width, wide = (max(map(len, column), default=0) for column in (texts, texts.values()))
+    for key, text in texts.items():
+        usual = (default or {}).get(key, point[key])
+        other = f"   (default {cut_text(format_value(usual))})" if usual != point[key] else ""
         yield f"  {key:<{width}} = {text:<{wide if other else 0}}{other}"
     if len(point) > most:
         yield f"  and {len(point) - most} more"
 
 
 def curve_chart(values: Sequence[float], columns: int = _CURVE) -> str:
-    """Return a curve as a line of at most so many characters, from its lowest to its highest value."""
+    """Return a curve as a line of at most so many characters between its lowest and its highest value."""
     signs = _BLOCKS if _can_print(_BLOCKS) else _PLAIN
     step = max(1.0, (len(values) - 1) / (columns - 1))
-    shown = [values[round(place * step)] for place in range(int((len(values) - 1) / step) + 1)]
-    low, high = min(shown), max(shown)
+    sample = [values[round(place * step)] for place in range(int((len(values) - 1) / step) + 1)]
+    low, high = min(sample), max(sample)
     return "".join(
-        signs[round((value - low) / (high - low) * (len(signs) - 1)) if high > low else 0] for value in shown
+        signs[round((value - low) / (high - low) * (len(signs) - 1)) if high > low else 0] for value in sample
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a running search is shown: at a terminal, in a notebook, or nowhere; and the lines that all of these have."""
+"""The base classes of displays of a running search, and the lines that all displays share."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -30,16 +30,16 @@ from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.other_searches import OtherSearch
 
 if TYPE_CHECKING:
-    # Pandas, which whoever only looks on does not need.
+    # It imports pandas, which viewers do not need.
     from hpo.report.write import WrittenReport
 
 
 How = Literal["auto", "json", "none"] | bool
-"""How a search or a training is shown as it goes on: True = auto, False = not at all."""
+"""The display of a running search or training: True = auto, False = none."""
 
 
 def refuse_unknown_progress(progress: How) -> None:
-    """Raise ConfigError for what is no way to show progress."""
+    """Raise ConfigError for an unknown kind of progress."""
     if progress not in (True, False, "auto", "json", "none"):
         raise ConfigError(f"progress: must be auto, json, none, True or False, given {progress!r}")
 
@@ -54,7 +54,7 @@ class Ended:
 
 
 class ShownStudy(Protocol):
-    """What is known of a study whose trials are shown, by whoever runs it or only looks on."""
+    """The parts of a study that a progress display needs, from the driver or a viewer."""
 
     @property
     def config(self) -> StudyConfig: ...  # noqa: D102
@@ -70,11 +70,10 @@ class ShownStudy(Protocol):
 
 
 class Progress(Observer, AbstractContextManager["Progress", None]):
-    """Counts the trials of a search, and keeps the best, the scores and the time; it shows nothing as it is.
+    """Counts the trials of a search and tracks the best, the scores and the time; this base class shows nothing.
 
-    The best is, with several metrics, a front.
-
-    Earlier runs left `history` in `seconds_before`. To be entered before the first trial.
+    With several metrics it tracks the Pareto front. `history` has the trials of earlier sessions, which took
+    `seconds_before`. Enter the context before the first trial.
     """
 
     def __init__(
@@ -88,32 +87,32 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._clock, self._seconds_before = clock, seconds_before
         self.num_done = self._done_before = sum(is_counted(trial, study.counts) for trial in history)
         self._goal = goal_of(self._study)
-        # By scale, since only there scores compare; of a study without scales all are of one.
+        # By scale, because only scores of one scale are comparable; a study without scales has one.
         scales = sorted({trial.scale for trial in history})
         fronts = {scale: front(trial for trial in history if trial.scale == scale) for scale in scales}
         self._fronts = {scale: self._reduced(members) for scale, members in fronts.items() if members}
         self._values: dict[str, list[float | None]] = {name: [] for name in self._goal.names}
-        # The rule of one standard error compares with all of them.
+        # The rule of one standard error needs all complete trials.
         self._complete: list[Trial] = []
         for trial in history:
             self._keep(trial)
         self._started = clock()
 
     def __exit__(self, *_: object) -> None:
-        """End what is shown."""
+        """End the display."""
 
     def trial_finished(self, trial: Trial) -> None:
-        """Count it."""
+        """Count the trial."""
         self._count(trial)
 
     def user_acted(self, instruction: UserAction) -> None:
-        """Go on to a budget that was raised."""
+        """Take over a raised budget."""
         if isinstance(instruction.request, Raise):
             given = {name: value for name, value in vars(instruction.request).items() if value is not None}
             self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:
-        """Count a trial, and return whether it is the best so far of its scale, or is on the front of that."""
+        """Count a trial; return whether it is the best so far, or on the front, of its scale."""
         self.num_done += is_counted(trial, self._counts)
         self._keep(trial)
         if trial.keeps_limits:
@@ -123,12 +122,12 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     @property
     def _front(self) -> list[Trial]:
-        """That of the largest scale so far."""
+        """The front of the largest scale so far."""
         return self._fronts[max(self._fronts)] if self._fronts else []
 
     @property
     def _best(self) -> Trial | None:
-        """The best so far, as a winner is chosen."""
+        """The best trial so far, by the rule that chooses the winner."""
         trials = self._front if self._study.winner == "best" else self._complete
         return choose_best(self._study, self._goal, trials, at_target=False)
 
@@ -136,7 +135,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return any(trial.number == one.number for one in self._fronts.get(trial.scale, ()))
 
     def _reduced(self, members: list[Trial]) -> list[Trial]:
-        """Return a front, of equals of one metric the earliest alone."""
+        """Return the front; with one metric only the earliest of equal trials."""
         is_one = len(self._goal.metrics) == 1
         return sorted(members, key=lambda trial: trial.number)[:1] if is_one else members
 
@@ -147,16 +146,16 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
             values.append(shown_value(trial, name, self._goal))
 
     def _score_text(self, score: float, name: str | None = None) -> str:
-        """Return a value of the leading metric, or of this one, as text."""
+        """Return a value of the metric `name` as text; default is the leading metric."""
         return score_format([*self._values[name or self._goal.metric], score])(score)
 
     def _values_text(self, trial: Trial) -> str:
-        """Return what a complete trial has of the metrics, and of what has a limit."""
+        """Return a complete trial's metrics and numbers with limits as text."""
         return "  ".join(f"{name} {self._score_text(trial.mean(name), name)}" for name in self._goal.names)
 
     @property
     def _best_text(self) -> str:
-        """The best so far, or how many are on the front."""
+        """The best score so far, or the number of trials on the front."""
         if len(self._goal.metrics) > 1:
             return f"front of {len(self._front)}"
         best = "none yet"
@@ -165,12 +164,12 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return f"best {self._study.metric} {best}"
 
     def _time_left(self) -> str:
-        """Return it as text; empty where it is not known, or none is left."""
+        """Return the time left as text; empty if it is unknown or zero."""
         seconds = self._seconds_left()
         return "" if seconds is None else format_duration(seconds)
 
     def _seconds_left(self) -> float | None:
-        """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""
+        """Return the time for the remaining trials at this session's pace, limited by `minutes`; None if unknown."""
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
             return None
@@ -182,64 +181,64 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
 
 class Display:
-    """Shows one search, from its start to its end; as it is, nothing."""
+    """Shows a search from its start to its end; this base class shows nothing."""
 
     def announce(self, study: PreparedStudy) -> None:
-        """Show what is searched."""
+        """Show the study before the search."""
 
     def show_code(self, code: Code) -> None:
-        """Show what of the user's code goes to other machines."""
+        """Show which of the user's code goes to other machines."""
 
     def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
-        """Show which other searches run on this machine."""
+        """Show the other searches on this machine."""
 
     def show_start(self, dispatch: DispatchSection) -> None:
-        """Show that workers are being started."""
+        """Show that the workers start."""
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Show what the workers have of the GPUs, and how many trainings are planned to be under way at once."""
+        """Show the workers' share of the GPUs, and the number of lanes."""
 
     def progress(self, study: PreparedStudy, record: Record) -> Progress:
-        """Return what shows the trials as they come."""
+        """Return the observer that shows the trials."""
         return Progress(study, record.history())
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:
-        """Show how it ended."""
+        """Show the result."""
 
 
 def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
-    """Return the line of what the workers have of the GPUs; None where there are none."""
+    """Return the line about the workers' share of the GPUs; None without GPUs."""
     kinds = ", ".join((*gpus.kinds, *([f"driver {driver}"] if (driver := gpu_driver()) else [])))
-    there = f"{gpus.count:g} GPU{'' if gpus.count == 1 else 's'}{f' ({kinds})' if kinds else ''}"
+    available = f"{gpus.count:g} GPU{'' if gpus.count == 1 else 's'}{f' ({kinds})' if kinds else ''}"
     if not gpus.count:
         return None
     if not gpus.share:
-        return f"{there}, and the workers see none: dispatch.gpus_per_worker=null gives each a share"
+        return f"{available}, but the workers use none: dispatch.gpus_per_worker=null gives each a share"
     if gpus.share < 1:
         part = gpus.share if dispatch.memory_per_worker is None else dispatch.memory_per_worker
-        return f"{there}: {gpus.share:g} of one for each worker, which may hold {part:.0%} of its memory"
-    each = f"{there}: {gpus.share:g} for each worker"
+        return f"{available}: {gpus.share:g} of one for each worker, which may use {part:.0%} of its memory"
+    each = f"{available}: {gpus.share:g} for each worker"
     if dispatch.gpus_per_worker is not None:
         return each
-    return f"{each}; dispatch.workers={2 * gpus.count:g} would train two on each, which small networks leave room for"
+    return f"{each}; dispatch.workers={2 * gpus.count:g} would train two on each, if the networks are small"
 
 
 def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) -> str:
-    """Return the line on other searches on this machine, and what follows from them for this one."""
+    """Return the line about other searches on this machine, and their effect on this one."""
     are = "another search runs" if len(others) == 1 else f"{len(others)} other searches run"
     each = ", ".join(f"process {other.process} of {other.user} with {other.use}" for other in others)
-    takes = ""
+    effect = ""
     if dispatch.type.has_own_processes and dispatch.workers is None:
-        takes = "; this one begins with as many workers as are left, at least one (dispatch.workers=N sets the number)"
-    return f"{are} on this machine: {each}{takes}"
+        effect = "; this one takes the remaining workers, at least one (dispatch.workers=N sets the number)"
+    return f"{are} on this machine: {each}{effect}"
 
 
 def peak_in_words(peak: int, total: int) -> str:
-    """Return what a training held of its GPU, in bytes, and how many of its kind would fit on one."""
-    held = f"the first training held {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU"
-    return f"{held}: about {total // max(peak, 1)} like it fit on one (dispatch.workers)"
+    """Return the line about a training's peak GPU memory in bytes, and how many such trainings fit on one GPU."""
+    used = f"the first training used {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU"
+    return f"{used}: about {total // max(peak, 1)} such trainings fit on one GPU (dispatch.workers)"
 
 
 def follow_up_in_words(what: str, num_ended: int, num_all: int) -> str:
-    """Return what is trained after the search, and how far that is."""
+    """Return the line about trainings after the search and their progress."""
     return f"training {what}, {num_ended} of {format_count(num_all, 'training*')} done"

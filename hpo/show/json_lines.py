@@ -1,4 +1,4 @@
-"""A running search as JSON lines on standard error, for programs: `--progress json`."""
+"""Prints a running search as JSON lines on standard error, for programs: `--progress json`."""
 
 import sys
 import time
@@ -16,17 +16,17 @@ from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
 from hpo.workers.dispatch.other_searches import OtherSearch
 from hpo.workers.training.tasks import Task
 
-# Between two points of a training; those in between are left out.
+# Between two printed points of a training; points in between are left out.
 _SECONDS_BETWEEN_POINTS = 0.5
 
 
 def print_event(event: str, **values: Any) -> None:
-    """Print what has happened, as one line."""
+    """Print an event as one line."""
     print(json_line({"event": event, **values}), file=sys.stderr, flush=True)
 
 
 def print_message(message: Mapping[str, Any]) -> None:
-    """Print a point of the learning curve of a single training, or a warning."""
+    """Print a point of a single training's learning curve, or a warning."""
     if "point" in message:
         print_event("point", point=message["point"])
     else:
@@ -40,32 +40,32 @@ class JsonLines(Display):
         self._workers, self._others = 0, list[dict[str, Any]]()
 
     def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:  # noqa: ARG002
-        """Keep which other searches run on this machine."""
+        """Store the other searches on this machine."""
         self._others = [
             {"process": other.process, "user": other.user, "cpus": other.use.cpus, "gpus": other.use.gpus}
             for other in others
         ]
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:  # noqa: ARG002
-        """Keep how many there are."""
+        """Store the number of workers."""
         self._workers = workers
 
     def progress(self, study: PreparedStudy, record: Record) -> "JsonProgress":
-        """Return what prints the events of the search."""
+        """Return the observer that prints the events of the search."""
         return JsonProgress(study, record, self._workers, self._others)
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
-        """Print what the study came to."""
+        """Print the result of the study."""
         print_event("ended", **ended.view.to_dict())
 
 
 class JsonProgress(Progress):
-    """Prints each task as it begins, points of its curve, and each trial that has ended."""
+    """Prints the start of each task, points of its curve, and each ended trial."""
 
     def __init__(self, study: PreparedStudy, record: Record, workers: int, others: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
         self._prepared, self._workers, self._others = study, workers, others
-        self._told: dict[tuple[int, int], float] = {}
+        self._printed: dict[tuple[int, int], float] = {}
 
     def __enter__(self) -> Self:
         study = self._prepared
@@ -76,14 +76,14 @@ class JsonProgress(Progress):
             metrics=self._goal.metrics,
             notes=list(study.own.notes),
             limits=[str(limit) for limit in self._goal.limits],
-            **self._how_far(),
+            **self._progress_fields(),
             workers=self._workers,
             others=self._others,
         )
         return self
 
     def task_begun(self, task: Task) -> None:
-        """Print that a worker has it."""
+        """Print the start of a task."""
         print_event("task", trial=task.trial, task=self._name(task.index))
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
@@ -92,13 +92,13 @@ class JsonProgress(Progress):
         if report.warning is not None:
             print_event("warning", trial=trial.number, text=report.warning)
         elif report.point is None:
-            self._told.pop(place, None)
-        elif (now := time.monotonic()) - self._told.get(place, -1.0) >= _SECONDS_BETWEEN_POINTS:
-            self._told[place] = now
+            self._printed.pop(place, None)
+        elif (now := time.monotonic()) - self._printed.get(place, -1.0) >= _SECONDS_BETWEEN_POINTS:
+            self._printed[place] = now
             print_event("point", trial=trial.number, task=self._name(report.task.index), point=report.point)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Print what became of it."""
+        """Print the outcome of a trial."""
         is_best = self._count(trial)
         print_event(
             "trial",
@@ -112,21 +112,21 @@ class JsonProgress(Progress):
             seconds=trial.seconds,
             error=trial.error,
             is_best=is_best,
-            **self._how_far(),
+            **self._progress_fields(),
         )
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Print what is trained after the search."""
+        """Print the progress of trainings after the search."""
         print_event("follow_up", what=what, ended=num_ended, total=num_all)
 
-    def _how_far(self) -> Mapping[str, Any]:
+    def _progress_fields(self) -> Mapping[str, Any]:
         best = self._best
-        found = None if best is None else {"trial": best.number, "score": best.score, "scores": self._scores(best)}
+        best_trial = None if best is None else {"trial": best.number, "score": best.score, "scores": self._scores(best)}
         return {
             "done": self.num_done,
             "budget": self._study.trials,
             "counts": self._counts,
-            "best": found,
+            "best": best_trial,
             "on_front": len(self._front) if len(self._goal.metrics) > 1 else None,
             "seconds_left": self._seconds_left(),
         }

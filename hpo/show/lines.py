@@ -1,4 +1,4 @@
-"""A study's view as lines of text: how a search ended, in a terminal, a script, or wherever it was watched from."""
+"""A study's view as lines of text, for terminals, scripts and notebooks."""
 
 import html
 from collections.abc import Iterator, Mapping
@@ -10,25 +10,25 @@ from hpo.study.files.folder import short_path
 from hpo.study.view.view import StudyView, TaskView, TrialView
 from hpo.trials.score_format import score_format
 
-# Of a front.
+# Number of the front's trials in a line.
 _MOST = 10
 
 
 def summary_lines(view: StudyView) -> Iterator[str]:
-    """Yield the study's state, and how far it is."""
+    """Yield the study's state and its result so far."""
     yield printable(f"study {view.study}: {view.says}")
     yield from outcome_lines(view)
 
 
 def outcome_lines(view: StudyView) -> Iterator[str]:
-    """Yield what a search has come to: how many trials, the winner or why there is none, and the report."""
+    """Yield the result: the number of trials, the winner or why there is none, and the report."""
     for line in _outcome(view):
         yield printable(line)
 
 
 def summary_html(view: StudyView) -> str:
-    """Return the same as a notebook shows it: the winner with its point, or why there is none."""
-    head, *lines = (html.escape(line) for line in _shown_in_notebook(view))
+    """Return the summary as HTML for a notebook: the winner with its point, or why there is none."""
+    head, *lines = (html.escape(line) for line in _notebook_lines(view))
     rows = [(html.escape(key), html.escape(format_value(value))) for key, value in _point(view).items()]
     cells = "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in rows)
     return "<br>".join([f"<b>{head}</b>", *lines, *([f"<table>{cells}</table>"] if cells else [])])
@@ -38,21 +38,21 @@ def _point(view: StudyView) -> Mapping[str, Any]:
     return {} if view.best is None else view.best.point
 
 
-def _shown_in_notebook(view: StudyView) -> Iterator[str]:
+def _notebook_lines(view: StudyView) -> Iterator[str]:
     yield f"{view.study}: {view.says}"
     yield f"{done_text(view)}, {view.num_failed} failed"
     yield best_text(view)
 
 
 def next_lines(view: StudyView) -> Iterator[str]:
-    """Yield what can be done next."""
+    """Yield the possible next commands."""
     width = max((len(step.command) for step in view.next), default=0)
     for place, step in enumerate(view.next):
         yield printable(f"{'' if place else 'next:':<8}{step.command:<{width}}   {step.does}")
 
 
 def question_text(view: StudyView) -> str:
-    """Return what is searched for, how, and over what, in a line; empty where the configuration cannot be read."""
+    """Return metrics, strategy, space and objective in a line; empty if the configuration is unreadable."""
     if not (view.objective and view.metrics):
         return ""
     points = f", {view.points:,} points" if view.points else ""
@@ -65,7 +65,7 @@ def question_text(view: StudyView) -> str:
 
 
 def best_text(view: StudyView, values: str | None = None) -> str:
-    """Return the winner, or the best so far, with its values; without one why there is none, or nothing."""
+    """Return the winner, or the best so far, with its values; without one the reason, or ""."""
     best = view.best
     if best is None:
         return view.why_none or ""
@@ -74,7 +74,7 @@ def best_text(view: StudyView, values: str | None = None) -> str:
 
 
 def front_text(view: StudyView) -> str:
-    """Return with several metrics how many trials are on the front; else nothing."""
+    """Return the number of trials on the front; empty with one metric."""
     return f"{format_count(view.on_front, 'trial*')} on the front" if view.on_front else ""
 
 
@@ -84,28 +84,28 @@ def point_lines(best: TrialView) -> Iterator[str]:
 
 
 def done_text(view: StudyView) -> str:
-    """Return how much of the budget is done."""
+    """Return the used and the total budget."""
     return f"{view.done:,} of {view.budget:,} {view.counts}" if view.budget else ""
 
 
 def progress_text(view: StudyView) -> str:
-    """Return the same with the trials by state, the time, and which added points were not tried."""
+    """Return the used budget with the trials by state, the time, and untried added points."""
     states = [f"{number} {state}" for state, number in view.trials.items() if number and state != "running"]
     if unfinished := view.trials.get("running", 0):
-        called = {"running": "running", "open": "not told"}.get(view.state, "interrupted")
-        states.append(f"{unfinished} {called}")
+        state = {"running": "running", "open": "open"}.get(view.state, "interrupted")
+        states.append(f"{unfinished} {state}")
     done = ": ".join(filter(None, (done_text(view), ", ".join(states))))
     minutes = f"{format_duration(60 * view.minutes)} of search" if view.minutes is not None else ""
     return "; ".join(filter(None, (done, minutes, untried_line(view))))
 
 
 def untried_line(view: StudyView) -> str:
-    """Return how many of the added points and retries were not tried; empty where all were."""
-    return f"{view.untried_text} not tried so far" if view.untried_text else ""
+    """Return the number of untried added points and retries; empty with none."""
+    return f"{view.untried_text} not tried yet" if view.untried_text else ""
 
 
 def report_text(view: StudyView, task: TaskView) -> str:
-    """Return what a training under way reported last: the epoch and the metrics, or without these all; or nothing."""
+    """Return the last report of a running training: epoch and metrics, or else all values."""
     point = {name: value for name, value in task.point.items() if name in ("epoch", *view.metrics)}
     return format_values(point or task.point)
 
@@ -116,7 +116,7 @@ def format_values(values: Mapping[str, float]) -> str:
 
 
 def list_texts(view: StudyView) -> dict[str, str]:
-    """Return what a list of studies says of one, by column."""
+    """Return a study's texts in a list of studies, by column."""
     process, best, metric = view.process, view.best, view.metric or ""
     since = f" ({process.process}, since {format_time(process.since)[11:16]})" if process else ""
     return {
@@ -136,7 +136,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
 
 
 def _none_text(view: StudyView) -> str:
-    """Return what stands in the place of a best where complete trials have none; nothing before one is complete."""
+    """Return the text instead of a best score; empty before a trial is complete."""
     if not view.trials.get("complete"):
         return ""
     return "no winner" if view.state == "ended" else "none so far"
@@ -158,8 +158,8 @@ def _outcome(view: StudyView) -> Iterator[str]:
         yield from point_lines(view.best)
     elif view.why_none:
         yield f"no winner: {view.why_none}"
-    if says := untried_line(view):
-        yield says
+    if text := untried_line(view):
+        yield text
     if (page := view.files.get("report.html")) is not None:
         yield f"report: {short_path(page)}"
 
@@ -167,7 +167,7 @@ def _outcome(view: StudyView) -> Iterator[str]:
 def _finalists_text(view: StudyView) -> str:
     scores = view.finalists
     if all(score is None for score in scores.values()):
-        return f"on fresh seeds all {len(scores)} finalists failed: the winner is that of the search"
+        return f"all {len(scores)} finalists failed on fresh seeds, so the search's scores choose the winner"
     write = score_format(scores.values())
     texts = (f"trial {number} {'failed' if score is None else write(score)}" for number, score in scores.items())
-    return f"on fresh seeds the winner is chosen; {view.metric} there: {', '.join(texts)}"
+    return f"scores on fresh seeds choose the winner; {view.metric}: {', '.join(texts)}"

@@ -1,4 +1,4 @@
-"""A running search in a notebook, which has one output that is updated, instead of a line per trial."""
+"""Shows a running search in a notebook, with one updated output instead of a line per trial."""
 
 import html
 import logging
@@ -39,53 +39,53 @@ class Notebook(Display):
         self._output: Any = None
 
     def announce(self, study: PreparedStudy) -> None:
-        """Show what is searched, while the workers start."""
+        """Show the study while the workers start."""
         from IPython.display import HTML, display
 
-        # Ray would like to draw with ipywidgets, which nothing here needs.
+        # Ray warns if ipywidgets are missing, which this display does not need.
         warnings.filterwarnings("ignore", message="IProgress not found")
         logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
         for note in study.own.notes:
             print(note)
         section = study.config.study
-        what = f"{section.trials} {study.counts}, {html.escape(', '.join(study.goal.metrics))}"
-        self._output = display(HTML(f"<b>{html.escape(section.name)}</b>: {what}; starting"), display_id=True)
+        goal = f"{section.trials} {study.counts}, {html.escape(', '.join(study.goal.metrics))}"
+        self._output = display(HTML(f"<b>{html.escape(section.name)}</b>: {goal}; starting"), display_id=True)
 
     def show_code(self, code: Code) -> None:
-        """Say what of the user's code goes to other machines."""
+        """Print which of the user's code goes to other machines."""
         print(code.in_words())
 
     def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
-        """Say which other searches run on this machine."""
+        """Print the other searches on this machine."""
         print(others_in_words(others, dispatch))
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Say what they have of the GPUs, where there are some; how many there are is for the progress."""
-        if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
-            print(says)
+        """Print the workers' share of the GPUs, if there are any, and store their number."""
+        if (text := gpus_in_words(gpus, study.config.dispatch)) is not None:
+            print(text)
         self._workers = workers
 
     def progress(self, study: PreparedStudy, record: Record) -> "NotebookProgress":
-        """Return what shows the trials as they come."""
+        """Return the observer that shows the trials."""
         return NotebookProgress(study, self._workers, record, self._output)
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
-        """Print what the search has come to; its point is shown by the study itself."""
+        """Print the result; the study object itself shows the winner's point."""
         for line in summary_lines(ended.view):
             print(line)
         if not ended.is_tracked:
-            print(f"MLflow does not have everything: send it later with `hpo sync {ended.view.reference}`")
+            print(f"MLflow is incomplete: send the rest later with `hpo sync {ended.view.reference}`")
 
 
 class NotebookProgress(Progress):
-    """A bar, the best so far, and the last trials, in an output that was displayed."""
+    """A progress bar, the best trial so far, and the last trials, in a displayed output."""
 
     def __init__(self, study: PreparedStudy, workers: int, record: Record, output: Any) -> None:
         super().__init__(study, record.history(), seconds_spent(record))
-        self._workers, self._how_far, self._output = workers, study.amount_text, output
+        self._workers, self._amount_text, self._output = workers, study.amount_text, output
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._updated = self._started
-        # With the number of the first trial that gave it.
+        # The first trial of each warning.
         self._warnings: dict[str, int] = {}
         self._running: dict[int, Mapping[str, Any]] = {}
         self._following = ""
@@ -98,7 +98,7 @@ class NotebookProgress(Progress):
         self._update()
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Show a warning, once; the latest point of a training otherwise."""
+        """Show a new warning, or the latest point of a training."""
         if report.warning is not None:
             self._warnings.setdefault(report.warning, trial.number)
         elif report.point is not None:
@@ -120,7 +120,7 @@ class NotebookProgress(Progress):
         self._update(_SECONDS_BETWEEN_UPDATES)
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Show what is trained after the search."""
+        """Show the progress of trainings after the search."""
         self._following = follow_up_in_words(what, num_ended, num_all)
         self._update()
 
@@ -137,7 +137,7 @@ class NotebookProgress(Progress):
         if len(self._goal.metrics) > 1:
             head += f", {self._best_text}"
         elif best is not None and best.score is not None:
-            where = f"trial {best.number}{self._how_far(best)}"
+            where = f"trial {best.number}{self._amount_text(best)}"
             head += f", best {html.escape(section.metric)} <b>{self._score_text(best.score)}</b> ({where})"
         head += f", {self._workers} workers" if self._workers > 1 else ""
         head += f", {left} left" if (left := self._time_left()) else ""
@@ -148,7 +148,7 @@ class NotebookProgress(Progress):
         return f"{head}<br>{bar}<pre>{html.escape(chr(10).join(lines))}</pre>"
 
     def _line_of(self, number: int) -> str:
-        """Return where a training is that is under way."""
+        """Return the progress of a running training."""
         point = self._running[number]
         values = {key: point[key] for key in ("epoch", self._study.metric) if key in point}
         texts = [f"{key} {self._score_text(v) if isinstance(v, float) else v}" for key, v in values.items()]

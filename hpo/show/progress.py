@@ -27,34 +27,34 @@ from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
 
-# Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
+# Every trial has a line at a readable pace; of thousands per second, as with tables, only some have one.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
-_AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of those that were trained furthest"
-_SCALES = "* is the best so far of its scale: scores of different scales do not compare"
-_SEVERAL = "* is on the front: of all so far none is as good in every metric and better in one"
-_FURTHEST = "`to 3` is how far a trial was trained, and the front is of those that were trained furthest"
-# Of silence after which a line tells what runs, where no panel shows it; so many of the tasks.
-_SECONDS_BETWEEN_SIGNS = 60
-_SIGNS_SHOWN = 3
-# Of a number of a range: 5.57e-5.
+_AMOUNTS = "`to 3` is a trial's amount of training; * = the best so far of the most trained trials"
+_SCALES = "* = the best so far of its scale; scores of different scales are not comparable"
+_SEVERAL = "* = on the Pareto front: no trial so far dominates it"
+_FURTHEST = "`to 3` is a trial's amount of training; the front has only the most trained trials"
+# Seconds of silence before a line shows running tasks (without a panel), and the most tasks in that line.
+_SECONDS_OF_SILENCE = 60
+_MOST_TASKS = 3
+# Width of a number such as 5.57e-5.
 _NUMBER = 7
 
 
 @dataclass(frozen=True)
 class Sign:
-    """The last sign of life of a task: its point, empty where it has only begun; and when, by the display's clock."""
+    """A task's last sign of life: its time on the display's clock, and its point, which is empty after the start."""
 
     at: float
     point: Mapping[str, Any]
-    where: str = ""  # it is trained; empty where that is not shown
+    where: str = ""  # the host of the training; empty if it is not shown
 
 
 class TerminalProgress(Progress):
-    """Shows running tasks with their epochs and signs of life, the best so far, and the time left."""
+    """Shows running tasks with their last reports, the best trial so far, and the time left."""
 
     silent_seconds = 10.0
-    """Of silence before the first trial has ended, after which lines tell how far it is."""
+    """Seconds of silence after which lines show the progress of the first trial."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class TerminalProgress(Progress):
         self._running: dict[tuple[int, int], Sign] = {}
         self._last_line, self._num_printed = self._started, 0
         self._is_first_trial, self._has_begun, self._is_long = True, False, False
-        # What is trained after the search.
+        # The progress of trainings after the search.
         self._following = ""
-        # What is printed once a search, such as a warning that every trial gives.
-        self._said: set[str] = set()
+        # Texts that appear once per search, such as a warning of every trial.
+        self._printed_once: set[str] = set()
         self._console = Console(file=sys.stdout)
         panel = Live(get_renderable=self.panel, console=self._console, refresh_per_second=4, transient=True)
         self._live = panel if self._console.is_terminal else None
@@ -94,15 +94,15 @@ class TerminalProgress(Progress):
             self._thread.join()
 
     def task_begun(self, task: Task) -> None:
-        """Show it among the running ones."""
+        """Show the task among the running ones."""
         self._running[task.trial, task.index] = Sign(self._clock(), {})
-        # The very first fold may take hours and report nothing.
+        # The first fold may run for hours without a report.
         is_very_first = self._layout.size > 1 and not self._has_begun
         self._has_begun = True
-        self._tell_of_first(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
+        self._show_first_trial(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Keep the latest point of every running task."""
+        """Store the latest point of every running task."""
         task = (trial.number, report.task.index)
         if report.gpu_memory is not None:
             self._say_once("memory", peak_in_words(*report.gpu_memory))
@@ -110,7 +110,7 @@ class TerminalProgress(Progress):
             self._say_once(report.warning, f"warning: trial {trial.number}: {report.warning}")
         elif report.point is not None:
             self._running[task] = Sign(self._clock(), report.point)
-            self._tell_of_first("  ".join(filter(None, self._running_cells(*task, report.point))))
+            self._show_first_trial("  ".join(filter(None, self._running_cells(*task, report.point))))
         elif report.outcome is not None:
             self._running.pop(task, None)
 
@@ -127,12 +127,12 @@ class TerminalProgress(Progress):
             self._last_line = now
 
     def user_acted(self, instruction: UserAction) -> None:
-        """Print what a user has requested."""
+        """Print the user action."""
         super().user_acted(instruction)
         self._say(str(instruction))
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Show it in the panel; print that it begins, and where no panel is, after a silence how far it is."""
+        """Show the progress in the panel; print the start, and without a panel also the progress after a silence."""
         self._following = follow_up_in_words(what, num_ended, num_all)
         if not num_ended:
             self._say(f"training {what}: {format_count(num_all, 'training*')}")
@@ -142,20 +142,20 @@ class TerminalProgress(Progress):
             self._last_line = self._clock()
 
     def _explain(self, trial: Trial) -> None:
-        """Say, before the first line that has them, what its marks are."""
+        """Explain the marks of a line before the first line that has them."""
         is_one = len(self._goal.metrics) == 1
         if trial.scale:
             self._say_once(_SCALES, _SCALES)
         if not is_one and trial.state == "complete":
             self._say_once(_SEVERAL, _SEVERAL)
         if trial.amount is not None:
-            says = _AMOUNTS if is_one else _FURTHEST
-            self._say_once(says, says)
+            text = _AMOUNTS if is_one else _FURTHEST
+            self._say_once(text, text)
         if trial.excess > 0:
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
-    def _tell_of_first(self, text: str, is_due: bool = False) -> None:
-        """Print a line of a running trial: until the first has ended, after a silence, and where no panel shows it."""
+    def _show_first_trial(self, text: str, is_due: bool = False) -> None:
+        """Print the progress of the first trial without a panel, if it is due or after a silence."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):
@@ -165,29 +165,29 @@ class TerminalProgress(Progress):
 
     def _watch_silence(self) -> None:
         while not self._is_over.wait(1.0):
-            # Of an output that is closed the next line of a trial tells.
+            # A closed output raises at the next line of a trial.
             with suppress(OSError):
                 self.show_silence()
 
     def show_silence(self) -> None:
-        """Print what runs and when it last reported, after a minute in which nothing was printed."""
-        if not self._running or self._clock() - self._last_line < _SECONDS_BETWEEN_SIGNS:
+        """Print the running tasks and their last reports after a minute without output."""
+        if not self._running or self._clock() - self._last_line < _SECONDS_OF_SILENCE:
             return
         running = sorted(self._running.items())
         tasks = [
             "  ".join(filter(None, [*self._running_cells(*task, sign.point), self._ago(sign)]))
             for task, sign in running
         ]
-        more = f"; and {len(tasks) - _SIGNS_SHOWN} more" if len(tasks) > _SIGNS_SHOWN else ""
+        more = f"; and {len(tasks) - _MOST_TASKS} more" if len(tasks) > _MOST_TASKS else ""
         self._last_line = self._clock()
-        self._say(f"running: {'; '.join(tasks[:_SIGNS_SHOWN])}{more}")
+        self._say(f"running: {'; '.join(tasks[:_MOST_TASKS])}{more}")
 
     def _say(self, text: str) -> None:
         self._console.print(Text(printable(text)), soft_wrap=True)
 
     def _say_once(self, what: str, text: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
+        if what not in self._printed_once:
+            self._printed_once.add(what)
             self._say(text)
 
     def _line(self, trial: Trial) -> str:
@@ -216,7 +216,7 @@ class TerminalProgress(Progress):
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), sign in sorted(self._running.items()):
             table.add_row(*self._running_cells(number, index, sign.point), self._ago(sign), sign.where)
-        # The padding adds the new line that the bar lacks.
+        # The padding adds the line break that the bar lacks.
         return Group(Text(printable(head)), Padding(bar, 0), table)
 
     def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
@@ -241,7 +241,7 @@ class TerminalProgress(Progress):
 
 
 def _width(dimension: Dimension) -> int:
-    """Return how many characters the texts of its values have."""
+    """Return the width of the longest value's text."""
     if isinstance(dimension, Range) and not dimension.integer:
         return _NUMBER
     values = (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values

@@ -1,4 +1,4 @@
-"""A table for people: at a terminal as wide as that, in a pipe as aligned columns."""
+"""A table for standard output: fitted to a terminal, or as aligned columns in a pipe."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -9,10 +9,10 @@ _GAP = 2
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> str:
-    """Return a table for standard output; its cells may come from a stranger.
+    """Return a table for standard output with printable cells, which may come from a stranger.
 
-    At a terminal a column without content is left out, and where it is too narrow those of `least`, in that order, as
-    far as needed. In a pipe all are there, and an empty cell is -.
+    A terminal omits empty columns, and if it is too narrow also columns in `least`, in that order, until the table
+    fits. A pipe gets all columns, with - for an empty cell.
     """
     lines = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
@@ -24,7 +24,7 @@ def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequ
 
 
 def _at_terminal(header: Sequence[str], lines: Sequence[Sequence[str]], least: Sequence[str]) -> str:
-    # Here, since a pipe needs none of it.
+    # Lazy, because a pipe does not need rich.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""What a terminal shows of a search besides its progress: what it is, how it runs, how it ended."""
+"""The terminal's output about a search except its progress: the settings, the workers, and the result."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,33 +25,31 @@ from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.other_searches import OtherSearch
 from hpo.workers.dispatch.ray.address import is_connected_here
 
-# Idle share of the workers' time from which a hint is printed.
+# Idle share of the workers' time from which a hint appears.
 _MUCH_IDLE = 0.4
-# Where cost predicts seconds within a third or so; measured in benchmarks/clock/README.md.
+# For costs that predict seconds within about a third; measured in benchmarks/clock/README.md.
 _LANES_PER_WORKER = 1.5
-# Of a front.
-_SHOWN = 10
 
 
 class Terminal(Display):
-    """Prints lines, on a terminal with a live panel below them; without `has_trials` only the beginning and the end."""
+    """Prints lines, on a terminal with a live panel below; without `has_trials` only start and end."""
 
     def __init__(self, has_trials: bool = True) -> None:
         self._has_trials = has_trials
 
     def announce(self, study: PreparedStudy) -> None:
-        """Print what is searched."""
+        """Print the study, its metrics, limits and strategy, and its data."""
         config = study.config
         for note in study.own.notes:
             _say(note)
         if config.secrets:
             names = ", ".join(config.secrets)
-            _say(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
+            _say(f"secrets are stored by name only: set {names} in the environment before you resume or reproduce this")
         section = config.study
         metrics = ", ".join(f"{name} ({direction})" for name, direction in study.goal.metrics.items())
         _say(f"study {section.name}: {format_count(section.trials, study.counts.removesuffix('s') + '*')}, {metrics}")
         if study.goal.limits:
-            after = "" if section.limits_after is None else ", given after the search: they choose among its trials"
+            after = "" if section.limits_after is None else ", set after the search: they choose among its trials"
             _say(f"limits: {', '.join(map(str, study.goal.limits))}{after}")
         if len(study.goal.metrics) > 1:
             _say(f"the winner will be {why(section.choose)} (study.choose)")
@@ -59,8 +57,8 @@ class Terminal(Display):
         if config.track.name == "mlflow" and variables:
             _say(f"MLflow: {config.track.uri}, experiment {config.track.experiment} ({', '.join(variables)})")
         _say(study.strategy.announcement)
-        if (says := expected_at_end(study)) is not None:
-            _say(says)
+        if (text := expected_at_end(study)) is not None:
+            _say(text)
         if "default" in parted(config.space)[1].get("first", ()):
             try:
                 default_point(study.space, flatten(config.objective_config))
@@ -73,89 +71,89 @@ class Terminal(Display):
             _say(f"data: {', '.join(parts)}; validation: {kind}{folds}")
 
     def show_code(self, code: Code) -> None:
-        """Print what of the user's code goes to other machines."""
+        """Print which of the user's code goes to other machines."""
         print(code.in_words(), flush=True)
 
     def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:
-        """Print which other searches run on this machine."""
+        """Print the other searches on this machine."""
         _say(others_in_words(others, dispatch))
 
     def show_start(self, dispatch: DispatchSection) -> None:
-        """Print what the next seconds go into."""
+        """Print what the next seconds are for."""
         if not dispatch.type.has_own_processes:
             return
         if dispatch.address:
             _say(f"joining the Ray cluster at {dispatch.address} ...")
         elif is_connected_here():
-            _say("using the Ray that this process is connected to, as it is; it goes on afterwards")
+            _say("using the Ray that this process is connected to; it keeps running afterwards")
         else:
             _say("starting Ray on this machine ...")
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Print what they have of the GPUs, the lanes, and what to set where workers would be idle."""
-        if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
-            _say(says)
+        """Print the workers' share of the GPUs, the lanes, and a setting for fewer idle workers."""
+        if (text := gpus_in_words(gpus, study.config.dispatch)) is not None:
+            _say(text)
         lanes, rules = study.config.study.lanes, study.rules()
         processes = study.config.dispatch.processes_per_task
         slots = format_count(workers, "worker*") + (f" of {processes} processes" if processes > 1 else "")
         trainings = study.config.study.trials * study.layout.size
         if trainings < workers:
             idle = workers - trainings
-            _say(f"{format_count(trainings, 'training*')} in all: {idle} of {workers} workers will be idle")
+            _say(f"{format_count(trainings, 'training*')} in total: {idle} of {workers} workers will be idle")
         if rules.order == "free":
-            effect = "another run of this search would have other trials"
+            effect = "another run of this search would try other points"
             if not replace(rules, order="clock").waits:
-                effect = "study.order=free has no effect with this strategy, whose trials are the same in any order"
+                effect = "study.order=free has no effect, because this strategy has the same trials in any order"
             _say(f"{slots}, free order: {effect}")
             return
         if not rules.waits:
             is_in_rounds = study.strategy.learns == "by_round"
-            waits = "a round waits for its last trial" if is_in_rounds else "none waits for another"
-            _say(f"{slots}: {waits} with this strategy, whatever the lanes")
+            waits = "each round waits for its last trial" if is_in_rounds else "no worker waits for another"
+            _say(f"{slots}; with this strategy {waits}")
             return
-        says = f"{format_count(lanes, 'lane*')}, {slots}"
-        # Lanes that wait for the clock leave no worker idle if there are some more of them.
+        text = f"{format_count(lanes, 'lane*')}, {slots}"
+        # With more lanes than workers, lanes that wait for the clock leave no worker idle.
         suits = math.ceil(_LANES_PER_WORKER * workers)
         if workers > lanes:
-            says += f": {workers - lanes} will be idle; study.lanes={suits} keeps all busy, in a study of its own"
+            text += f": {workers - lanes} will be idle; study.lanes={suits} in a new study would keep all busy"
         elif workers > 1 and lanes < suits:
-            says += f" (study.lanes={suits} would keep them busier, in a study of its own)"
-        _say(says)
+            text += f" (study.lanes={suits} in a new study would keep them busier)"
+        _say(text)
 
     def progress(self, study: PreparedStudy, record: Record) -> Progress:
-        """Return what shows the trials as they come."""
+        """Return the observer that shows the trials."""
         if not self._has_trials:
             return super().progress(study, record)
         return TerminalProgress(study, record.history(), seconds_spent(record))
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:
-        """Print the winner, and where the report is."""
+        """Print the winner and the path of the report."""
         view = ended.view
         if view.further_trained:
             trials = ", ".join(map(str, view.further_trained))
-            _say(f"trained to the end after the search, to {study.full_amount}: trials {trials}")
+            _say(f"fully trained after the search, to {study.full_amount}: trials {trials}")
         print()
         for line in summary_lines(view):
             print(line, flush=True)
-        _tell_time(study, view.cost or {})
+        _print_times(study, view.cost or {})
         if not ended.is_tracked:
-            _say(f"MLflow does not have everything: send it later with `hpo sync {view.reference}`")
+            _say(f"MLflow is incomplete: send the rest later with `hpo sync {view.reference}`")
 
 
 def _say(text: str) -> None:
-    """Print a line; what it tells of a study may come from a stranger."""
+    """Print a line in printable form, because a study may come from a stranger."""
     print(printable(text), flush=True)
 
 
-def _tell_time(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
-    """Print how long simulated workers took, and how much of the time workers were idle."""
+def _print_times(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
+    """Print the time of simulated workers, and the idle share of the workers."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return
     if dispatch.type.has_own_time:
         _say(
             f"{dispatch.name}: {format_count(dispatch.workers or 1, 'worker*')} took {cost['wall_seconds']:,.0f} s for "
-            f"{cost['training_seconds']:,.0f} s of training; when the best was found: see Cost in the report"
+            f"{cost['training_seconds']:,.0f} s of training; see Cost in the report for when it found the best"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
-        _say(f"workers were idle for {cost['idle_share']:.0%} of the time: see the timeline in the report")
+        _say(f"workers were idle {cost['idle_share']:.0%} of the time: see the timeline in the report")

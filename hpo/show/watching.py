@@ -1,4 +1,4 @@
-"""A search that another process runs, shown in a terminal as that process shows it."""
+"""Shows the search of another process in a terminal in the same form as that process does."""
 
 import time
 from collections.abc import Iterator
@@ -12,37 +12,37 @@ from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.trials.history import History
 from hpo.trials.trial import Trial
 
-# Of the trials that had ended before, so many are shown.
+# Number of earlier trials that are shown.
 _LAST_LINES = 5
-# Between two readings of the record pass so many times what one takes.
+# Time between two readings of the record, as a multiple of the duration of one.
 _TIMES_A_READING = 10.0
 
 
 class WatchedProgress(TerminalProgress):
-    """Shows what the looks at a study find: its new trials as lines, its tasks in the panel."""
+    """Shows a study's snapshots: new trials as lines, running tasks in the panel."""
 
     def __init__(self, study: StudyRun, status: Status) -> None:
         super().__init__(study, History())
         ended = _by_end(study)
-        self._told = {trial.number for trial in ended[:-_LAST_LINES]}
+        self._shown_trials = {trial.number for trial in ended[:-_LAST_LINES]}
         for trial in ended[:-_LAST_LINES]:
             self._count(trial)
-        # The pace is that of the whole search.
+        # Compute the pace from the whole search.
         self._started -= 60 * (status.minutes or 0.0)
 
     def show(self, snapshot: Snapshot, study: StudyRun | None) -> None:
-        """Show a look; `study` is None where its trials were not read again."""
-        # It may have been raised; where the status cannot be read it is not known.
+        """Show a snapshot; `study` is None if its trials were not read again."""
+        # The budget may have been raised; an unreadable status has none.
         self._study = self._study.model_copy(update={"trials": snapshot.status.budget or self._study.trials})
         if snapshot.status.following and snapshot.status.following != self._following:
             self._following = snapshot.status.following
             self._say(self._following)
         if snapshot.fault:
-            self._say_once(snapshot.fault, f"warning: {snapshot.fault}; it is tried again")
+            self._say_once(snapshot.fault, f"warning: {snapshot.fault}; hpo will try again")
         if study is not None:
             for trial in _by_end(study):
-                if trial.number not in self._told:
-                    self._told.add(trial.number)
+                if trial.number not in self._shown_trials:
+                    self._shown_trials.add(trial.number)
                     self.trial_finished(trial)
         since = self._clock() - time.time()
         self._running = {
@@ -52,31 +52,31 @@ class WatchedProgress(TerminalProgress):
 
 
 def watch_at_terminal(view: StudyReader) -> Status:
-    """Show a study until nothing more comes of it, and how it ended; return its last status.
+    """Show a study until it ends, and its result; return its last status.
 
     Raises:
-        HpoError: it cannot be read.
+        HpoError: the study is unreadable.
     """
     view.wait_until_created(lambda text: print(printable(text), flush=True))
-    looks = view.follow()
-    snapshot = next(looks)
+    snapshots = view.follow()
+    snapshot = next(snapshots)
     if snapshot.status.goes_on:
-        where = f", as its copy of {snapshot.copied} has it" if snapshot.copied else ""
+        where = f", from its copy of {snapshot.copied}" if snapshot.copied else ""
         print(printable(f"study {snapshot.status.name}: {snapshot.status.words}{where}"), flush=True)
-        snapshot = _follow(view, snapshot, looks)
+        snapshot = _follow(view, snapshot, snapshots)
         print()
-    shown = view.view()
-    for line in (*summary_lines(shown), *next_lines(shown)):
+    final = view.view()
+    for line in (*summary_lines(final), *next_lines(final)):
         print(line, flush=True)
     return snapshot.status
 
 
-def _follow(view: StudyReader, snapshot: Snapshot, looks: Iterator[Snapshot]) -> Snapshot:
+def _follow(view: StudyReader, snapshot: Snapshot, snapshots: Iterator[Snapshot]) -> Snapshot:
     study = view.study()
     with WatchedProgress(study, snapshot.status) as progress:
         progress.show(snapshot, study)
         next_reading, counted = 0.0, snapshot.status.trials
-        for snapshot in looks:
+        for snapshot in snapshots:
             began, has_ended = time.monotonic(), not snapshot.status.goes_on
             is_due = began >= next_reading and snapshot.status.trials != counted
             read = _study(view, has_ended) if has_ended or is_due else None
@@ -91,7 +91,7 @@ def _study(view: StudyReader, is_last: bool) -> StudyRun | None:
     try:
         return view.study()
     except StudyError:
-        # One that is being written is read at the next look.
+        # A record that is being written is read next time.
         if is_last:
             raise
         return None

@@ -58,7 +58,7 @@ def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_dire
         occupied(name)
     out = searched(*OURS, *where)
     assert "0 failed" in out
-    assert "MLflow does not have everything" not in out
+    assert "MLflow is incomplete" not in out
 
 
 @pytest.mark.slow("local")

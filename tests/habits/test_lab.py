@@ -106,14 +106,14 @@ def test_limits_after_a_search_choose_anew_and_train_nothing(capsys):
     assert study.best.point == {"width": 4}
     code, out, _ = hpo_says(capsys, "resume", "limited", "study.limits={latency_ms: 5}")
     assert (code, study.best.point) == (0, {"width": 2})
-    assert "limits: latency_ms <= 5, given after the search: they choose among its trials" in out
+    assert "limits: latency_ms <= 5, set after the search: they choose among its trials" in out
     assert study.trials[before.columns].equals(before)
     assert study.status.limits == ["latency_ms <= 5"]
     assert study.status.within_limits == 2
     report = json.loads((study.folder / "report.json").read_text())
     assert report["winner"]["point"] == {"width": 2}
     assert report["chosen_by"].endswith(
-        "within latency_ms <= 5, which were given after the search; the earlier trial on ties"
+        "within latency_ms <= 5, which were set after the search; the earlier trial on ties"
     )
     text = (study.folder / "report.md").read_text()
     assert "after 4 trials and before the test: from none to {'latency_ms': 5.0}" in text

@@ -130,7 +130,7 @@ class _Guard:
             token = request.url.path.split("/")[1]
             origin = request.headers.get("origin")
             if not secrets.compare_digest(token.encode(), self._token.encode()):
-                reason = "use the whole printed address, including its token"
+                reason = "use the whole printed address, with its token"
             elif request.method not in _READING:
                 reason = "the page is read-only"
             elif origin is not None and origin != f"http://{request.headers.get('host')}":

@@ -26,10 +26,10 @@ def simulated(workers, **changes):
     ("workers", "lanes", "words"),
     [
         (2, 4, "4 lanes, 2 workers\n"),
-        (4, 4, "4 lanes, 4 workers (study.lanes=6 would keep them busier, in a study of its own)\n"),
-        (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 keeps all busy, in a study of its own\n"),
+        (4, 4, "4 lanes, 4 workers (study.lanes=6 in a new study would keep them busier)\n"),
+        (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 in a new study would keep all busy\n"),
         (1, 1, "1 lane, 1 worker\n"),
-        (20, 4, "13 trainings in all: 7 of 20 workers will be idle\n"),
+        (20, 4, "13 trainings in total: 7 of 20 workers will be idle\n"),
     ],
 )
 def test_lanes_and_workers_are_told(capsys, workers, lanes, words):

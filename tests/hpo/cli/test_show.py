@@ -224,7 +224,7 @@ def test_a_copy_at_a_url_is_shown_as_of_then(capsys, runs):
     url = f"file://{runs.parent}/copy"
     here, there = shown(capsys, "mine"), shown(capsys, url)
     assert said(there, "study").startswith("mine: ")
-    assert "as of its copy of 20" in said(there, "study")
+    assert "from its copy of 20" in said(there, "study")
     assert said(there, "winner") == said(here, "winner")
     assert "hpo resume file://" in said(there, "next")
     copy, _ = printed(capsys, "show", url)
@@ -303,7 +303,7 @@ def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_trie
     assert json.loads(hpo(capsys, "show", "toy", "--json")[1])["untried"] == 2
     command = said(shown(capsys, "toy"), "next").partition("   ")[0]
     out = hpo(capsys, "resume", "toy")[1]
-    assert "2 added points not tried so far" in out
+    assert "2 added points not tried yet" in out
     assert f"next:   {command} " in out
     assert hpo(capsys, *command.split()[1:])[0] == 0
     tried = [row for row in rows(Path("runs/toy/trials.csv")) if (row["toy.layers"], row["toy.width"]) == ("5", "64")]

@@ -81,8 +81,8 @@ def test_the_line_says_what_they_use_and_what_follows():
     ada, bob = OtherSearch(7, "ada", Use(8, 2)), OtherSearch(9, "bob", Use(1))
     says = others_in_words([ada], dispatch_section(workers=None))
     assert says.startswith(
-        "another search runs on this machine: process 7 of ada with 8 cores and 2 GPUs; this one begins with as many "
-        "workers as are left, at least one"
+        "another search runs on this machine: process 7 of ada with 8 cores and 2 GPUs; this one takes the remaining "
+        "workers, at least one"
     )
     says = others_in_words([ada, bob], dispatch_section(workers=2))
     assert says.endswith("on this machine: process 7 of ada with 8 cores and 2 GPUs, process 9 of bob with 1 core")

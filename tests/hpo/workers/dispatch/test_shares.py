@@ -106,9 +106,9 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, says):
         (Gpus(0, 0), None, None),
         (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
         (Gpus(8, 1), 1, "8 GPUs: 1 for each worker"),
-        (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker, which may hold 25% of its memory"),
+        (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker, which may use 25% of its memory"),
         (Gpus(2, 1, ("H100",)), 1, "2 GPUs (H100): 1 for each worker"),
-        (Gpus(1, 0), 0, "1 GPU, and the workers see none: dispatch.gpus_per_worker=null gives each a share"),
+        (Gpus(1, 0), 0, "1 GPU, but the workers use none: dispatch.gpus_per_worker=null gives each a share"),
     ],
 )
 def test_it_is_told_in_one_line(monkeypatch, gpus, given, says):
@@ -124,4 +124,4 @@ def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
 
 
 def test_the_first_peak_says_how_many_would_fit():
-    assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training held 2 of 80 GiB of its GPU: about 40")
+    assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training used 2 of 80 GiB of its GPU: about 40")
