@@ -1,4 +1,4 @@
-"""The pages of MLflow that `hpo ui` opens: of all studies, of one, of several side by side."""
+"""The pages of MLflow that `hpo ui` opens: for all studies, one study, or several studies."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _SCORE = "score"
 
 @dataclass(frozen=True)
 class Page:
-    """An address below that of a server, and what is there."""
+    """An address relative to a server, and the name of the page."""
 
     address: str
     what: str = ""
@@ -39,7 +39,7 @@ class Page:
 
 @dataclass(frozen=True)
 class TrackedStudy:
-    """A study as it is found in MLflow, and its leading metric."""
+    """A study in MLflow, and its leading metric."""
 
     name: str
     id: str
@@ -48,16 +48,16 @@ class TrackedStudy:
 
 
 def pages_of_all(uri: str) -> list[Page]:
-    """Return the pages of the experiment that has the latest study: the view of its studies, and their charts.
+    """Return the pages of the experiment with the latest study: the view of its studies, and their charts.
 
-    Of a store without a study, or one that cannot be read, the table of experiments.
+    For a store without studies, or an unreadable one, return the table of experiments.
     """
     try:
         with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
             experiments = [each.experiment_id for each in client.search_experiments()]
             latest = client.search_runs(experiments, "tags.`hpo.kind` = 'study'", max_results=1)
     except (TrackError, ImportError):
-        # Its server says why; a driver of a database may be missing here alone.
+        # The server shows the reason; the database driver may be missing only in this process.
         return [Page(EXPERIMENTS)]
     if not latest:
         return [Page(EXPERIMENTS)]
@@ -65,7 +65,7 @@ def pages_of_all(uri: str) -> list[Page]:
 
 
 def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
-    """Return the pages of a study: the table of its trials, their charts, its run; TrackError without it."""
+    """Return the pages of a study: the table of its trials, their charts, its run; TrackError if it is not there."""
     with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
         run = _run_of(client, uri, study)
     experiment = run.info.experiment_id
@@ -73,12 +73,12 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 
 
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
-    """Return the pages of studies side by side, whose views are written: their trials, themselves, and the charts.
+    """Write the views of several studies, and return their pages: trials, studies, and charts.
 
-    Of more trials than a view has room for, some 700, those with the best scores of each study are there.
+    A view has room for about 700 trials; of more, it has the best ones of each study.
 
     Raises:
-        TrackError: a study is not in MLflow, or in another experiment than the first, or the views cannot be written.
+        TrackError: a study is not in MLflow, or in another experiment than the first, or the store is not writable.
     """
     key = f"hpo-{hashlib.sha256(' '.join(sorted(study.id for study in studies)).encode()).hexdigest()[:12]}"
     names = ", ".join(study.name for study in studies)
@@ -87,25 +87,30 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
         experiment = runs[studies[0].id].info.experiment_id
         for study in studies:
             if runs[study.id].info.experiment_id != experiment:
-                apart = f"'{studies[0].name}' and '{study.name}' are in two experiments, which MLflow shows apart"
-                raise TrackError(f"study: {apart}; give studies of one")
+                pair = f"'{studies[0].name}' and '{study.name}'"
+                raise TrackError(f"study: {pair} are in different experiments; choose studies of one experiment")
         when = max(run.info.start_time for run in runs.values()) / 1000
         trials = {study.id: _best_first(client, experiment, runs[study.id], study) for study in studies}
         view, num_shown = _fitting(names, studies, trials, when)
         each = studies_view(f"{names}: studies", when, [run.info.run_id for run in runs.values()])
         client.set_experiment_tag(experiment, tag_of(key), view)
         client.set_experiment_tag(experiment, tag_of(f"{key}-studies"), each)
-    there_are = sum(map(len, trials.values()))
-    which = "" if num_shown == there_are else f"the best {num_shown:,} of {there_are:,} trials"
+    total = sum(map(len, trials.values()))
+    which = "" if num_shown == total else f"the best {num_shown:,} of {total:,} trials"
     table, charts = _with_charts(view_page(experiment, key))
-    their, of_them = _with_charts(view_page(experiment, f"{key}-studies"))
-    return [Page(table.address, which), charts, Page(their.address, "studies"), Page(of_them.address, "their charts")]
+    all_studies, study_charts = _with_charts(view_page(experiment, f"{key}-studies"))
+    return [
+        Page(table.address, which),
+        charts,
+        Page(all_studies.address, "studies"),
+        Page(study_charts.address, "their charts"),
+    ]
 
 
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return the view of as many trials of each study as it has room for, and how many these are."""
+    """Return the view of as many trials of each study as fit, and their number."""
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)
@@ -119,10 +124,10 @@ def _fitting(
     }
     most = max(map(len, trials.values()))
     while True:
-        shown = [run.info.run_id for runs in trials.values() for run in runs[:most]]
-        view = compared_view(f"{names}: trials", when, table, shown)
+        run_ids = [run.info.run_id for runs in trials.values() for run in runs[:most]]
+        view = compared_view(f"{names}: trials", when, table, run_ids)
         if len(view) <= LARGEST_VIEW:
-            return view, len(shown)
+            return view, len(run_ids)
         most = most * 9 // 10
 
 

@@ -1,4 +1,4 @@
-"""The tracker that `track.name` names: MLflow, or none."""
+"""Makes the tracker of `track.name`: MLflow, or none."""
 
 from pathlib import Path
 from urllib.parse import urlparse
@@ -24,7 +24,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
     if scheme not in _SCHEMES:
         raise TrackError(
             f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
-            f"MLflow no longer keeps runs in plain folders, use sqlite:///mlflow.db"
+            f"MLflow does not store runs in plain folders, use sqlite:///mlflow.db"
         )
     if scheme == "sqlite":
         refuse_bad_store(tracking_uri(config), config.track.experiment)
@@ -33,9 +33,10 @@ def refuse_bad_uri(config: StudyConfig) -> None:
 def make_tracker(
     config: StudyConfig, layout: TaskLayout, folder: Path | None = None, has_own_lines: bool = False
 ) -> MlflowTracker | None:
-    """Return the tracker of a study, started; None for `none`. A lock in its folder allows one writer at a time.
+    """Return the started tracker of a study; None for `none`.
 
-    With `has_own_lines` workers create runs; see `hpo.workers.training.own_lines`.
+    A lock in the study's folder allows one writer at a time. With `has_own_lines` workers create the runs; see
+    `hpo.workers.training.own_lines`.
     """
     refuse_bad_uri(config)
     if config.track.name != "mlflow":
@@ -47,6 +48,6 @@ def make_tracker(
 
 
 def tracking_uri(config: StudyConfig) -> str:
-    """Return the address of the tracking store, opened."""
+    """Return the address of the tracking store with its secrets."""
     uri: str = reveal_secrets(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
     return uri

@@ -1,7 +1,7 @@
 """Reads a registered model for `mlflow.pyfunc.load_model`.
 
-A model in MLflow is a folder of data and the name of this module. The data are the files that the objective kept
-(weights as safetensors, all else as JSON) and the objective's name; there is no code in it.
+A model in MLflow is a folder of data and the name of this module. The data are the objective's files (weights as
+safetensors, everything else as JSON) and the objective's name, without code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class ServedModel:
         self._defaults = {name: option["default"] for name, option in options.items()}
 
     def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> list[str]:
-        """Return one text per input; ValueError, in one line, for an input or an option that cannot be used.
+        """Return one text per input; raise ValueError with one line for an invalid input or option.
 
         Args:
             model_input: texts, as a list or as the first column of a table; for models that read numbers, one row of
@@ -39,18 +39,18 @@ class ServedModel:
 
 def _load_pyfunc(path: str) -> ServedModel:
     """Return the model in a folder; MLflow calls this function by its name."""
-    described = read_json(Path(path) / DESCRIPTION)
-    objective = resolve(described["objective"], str(Path.cwd()))
-    return ServedModel(objective, str(Path(path) / CHECKPOINT), described["prediction"]["options"])
+    description = read_json(Path(path) / DESCRIPTION)
+    objective = resolve(description["objective"], str(Path.cwd()))
+    return ServedModel(objective, str(Path(path) / CHECKPOINT), description["prediction"]["options"])
 
 
-def _inputs(given: Any) -> Sequence[Any]:
+def _inputs(model_input: Any) -> Sequence[Any]:
     """Return the inputs as a list: texts, or rows of numbers as nested lists."""
-    if isinstance(given, str):
-        return [given]
-    if hasattr(given, "columns"):
-        first = given.iloc[:, 0]
+    if isinstance(model_input, str):
+        return [model_input]
+    if hasattr(model_input, "columns"):
+        first = model_input.iloc[:, 0]
         is_text = len(first) > 0 and isinstance(first.iloc[0], str)
-        given = first if is_text else given.to_numpy()
-    rows: Sequence[Any] = given.tolist() if hasattr(given, "tolist") else list(given)
+        model_input = first if is_text else model_input.to_numpy()
+    rows: Sequence[Any] = model_input.tolist() if hasattr(model_input, "tolist") else list(model_input)
     return rows

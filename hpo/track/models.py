@@ -1,4 +1,4 @@
-"""Registers the winner of a study as a model: logged once, with the alias champion."""
+"""Registers the winner of a study as a model in MLflow, once, with the alias champion."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ _TYPES = {"integer": DataType.long, "number": DataType.double}
 
 
 class Winner(TypedDict):
-    """The model of a study's winner: its folder on this machine, the objective that reads it, and what that needs."""
+    """The model of a study's winner: its folder on this machine, its objective, and its required packages."""
 
     name: str
     trial: int
@@ -39,9 +39,9 @@ class Winner(TypedDict):
 
 
 def register_champion(client: MlflowClient, experiment_id: str, parent: str, winner: Winner) -> str:
-    """Register the model, once, under the run of its study; return its version.
+    """Register the model once, under the run of its study; return its version.
 
-    A version gets the alias once, so that a person may move it afterwards.
+    A version gets the alias only once, so that a user may move the alias afterwards.
     """
     digest = _digest(winner)
     version = _known_version(client, winner["name"], digest, parent)
@@ -55,7 +55,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, win
 
 
 def _digest(winner: Winner) -> str:
-    """Return the identity of a model: a hash of the trial, its reader, and the content of every file."""
+    """Return the identity of a model: a hash of the trial, its objective, and the content of every file."""
     content = hashlib.sha256(json.dumps([winner["trial"], winner["objective"], winner["prediction"]]).encode())
     root = Path(winner["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -64,7 +64,7 @@ def _digest(winner: Winner) -> str:
 
 
 def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
-    """Return the oldest version with these files of this study; delete others, left by requests without an answer."""
+    """Return the study's oldest version with these files; delete duplicates from requests without an answer."""
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
     same = sorted((v for v in versions if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
     for second in same[1:]:
@@ -73,7 +73,7 @@ def _known_version(client: MlflowClient, name: str, digest: str, parent: str) ->
 
 
 def _logged_model(client: MlflowClient, experiment_id: str, parent: str, winner: Winner, digest: str) -> str:
-    """Return the id of the model in MLflow, uploaded if it is not complete there."""
+    """Return the id of the model in MLflow; upload the model if it is incomplete there."""
     for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
         if known.tags.get(_DIGEST) == digest:
             if known.status == LoggedModelStatus.READY:
@@ -98,18 +98,18 @@ def _save(folder: Path, model: LoggedModel, parent: str, winner: Winner) -> None
     """Write the model in MLflow's format into `folder/whole`."""
     data = folder / "model"
     shutil.copytree(winner["checkpoint_dir"], data / CHECKPOINT)
-    described = {"objective": winner["objective"], "prediction": winner["prediction"], "trial": winner["trial"]}
-    (data / DESCRIPTION).write_text(json.dumps(described, indent=2), encoding="utf-8")
+    description = {"objective": winner["objective"], "prediction": winner["prediction"], "trial": winner["trial"]}
+    (data / DESCRIPTION).write_text(json.dumps(description, indent=2), encoding="utf-8")
     mlflow.pyfunc.save_model(
         path=str(folder / "whole"),
         mlflow_model=Model(
             artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=parent, model_id=model.model_id
         ),
-        # In our package: no pickle, and no code with the weights.
+        # The loader is in our package, so the model needs no pickle and no code.
         loader_module="hpo.track.mlflow_model",
         data_path=str(data),
         signature=_signature(winner["prediction"]),
-        # AddedPoint, so that MLflow neither loads the model nor uses a network to find out.
+        # Given explicitly, so that MLflow neither loads the model nor uses the network to find out.
         pip_requirements=winner["packages"],
     )
 

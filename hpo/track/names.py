@@ -1,4 +1,4 @@
-"""What things are called in MLflow: hyperparameters and metrics."""
+"""The names of hyperparameters and metrics in MLflow."""
 
 import posixpath
 import re
@@ -9,21 +9,21 @@ from hpo.config.goals import at_scale
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
-# Some stores cut longer names, others refuse them.
-_MAX_NAME = 200  # of 250, since a fold's name precedes a metric's
-# Metrics of a trial's run; what a study is for is called otherwise.
+# Some stores cut longer names; others refuse them.
+_MAX_NAME = 200  # of 250, because a fold's name precedes a metric's
+# Our own metrics of a trial's run; a study's metrics need other names.
 _OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount", "reached"})
 
 
 def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """Return the values by key that a trial's run shows: those of its point, and what its scale changes."""
+    """Return the parameters of a trial's run by key: its point, and the settings that its scale changes."""
     return mlflow_names({**trial.point, **at_scale(trial.point, scales)})
 
 
 def metric_names(goal: Goal) -> dict[str, str]:
-    """Return by metric of the goal, the leading one first, what it is called in a trial's run.
+    """Return the name of each metric of the goal in a trial's run, the leading one first.
 
-    With one metric alone `score`; with several names each has its own, after `metric.` where that is taken.
+    A single metric is `score`. Several metrics have their own names, with the prefix `metric.` if the name is taken.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
@@ -32,12 +32,12 @@ def metric_names(goal: Goal) -> dict[str, str]:
 
 
 def mlflow_name(name: str) -> str:
-    """Return the name with `_` for what MLflow refuses: odd characters, and paths that are not plain."""
+    """Return the name with `_` in place of characters and paths that MLflow refuses."""
     name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
     is_plain = posixpath.normpath(name) == name and not name.startswith((".", "/"))
     return name if is_plain else re.sub(r"[./]", "_", name)
 
 
 def mlflow_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with names that MLflow takes."""
+    """Return the values with names that MLflow accepts."""
     return {mlflow_name(key): value for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""The note on a study's page in a tracker: the winner, what was searched, the best five, how to reproduce it."""
+"""The note on a study's page in a tracker: the winner, the search, the best five trials, and how to reproduce it."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from hpo.study.view.view import StudyView, TrialView
 from hpo.track.views import FRONT, RUN_ID, TABLE, trial_page
 from hpo.trials.places import to_amount
 
-# A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
+# A tracker stores some thousand characters; with these limits a note has less than 5,000 (tested).
 _COLUMNS = 8
 _CELL = 24
 _POINT = 600
@@ -21,12 +21,12 @@ _NOTES = 3
 
 
 def study_note(view: StudyView) -> str:
-    """Return the note as Markdown, the most important first: trackers show only the first lines unfolded.
+    """Return the note as Markdown, the most important lines first, because trackers fold the rest.
 
-    Addresses are placeholders, which the tracker fills in.
+    Addresses are placeholders that the tracker replaces.
     """
-    again = [] if view.objective == OUTSIDE else [_again(view)]
-    parts = (_winner_lines(view), _what(view), _best(view), *again, _written(view))
+    again = [] if view.objective == OUTSIDE else [_reproduction_lines(view)]
+    parts = (_winner_lines(view), _search_lines(view), _leaders_table(view), *again, _note_lines(view))
     return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
 
 
@@ -40,32 +40,33 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
     trial, over = f"[trial {best.trial}]({trial_page(best.trial)})", ""
     if best.trainings is not None and best.trainings > 1:
         over = f" over {best.trainings} trainings"
-    # Of an opened page some lines are seen, three beside MLflow's assistant.
+    # The page shows a few lines, only three with MLflow's assistant.
     again = f"again with `hpo reproduce {view.reference}`"
     yield f"**{called}: {trial}, {_values(view, best)}**{over}{best.amount_text}; {again}"
     yield from ("", _point(best.point))
     if view.why_chosen is not None:
         size, choice = format_count(view.on_front or 0, "trial*"), _cut(view.why_chosen, _CHOICE)
         yield from ("", f"Chosen as {_plain(choice)}. The front: [{size}]({FRONT}) that no other one dominates.")
-    yield from _within_limits(view)
+    yield from _limits_lines(view)
     if view.metric in view.test_texts:
-        tested = {name: view.test_texts[name] for name in _shown(best.texts) if name in view.test_texts}
+        tested = {name: view.test_texts[name] for name in _first_metrics(best.texts) if name in view.test_texts}
         shown = ", ".join(f"{_name(view, name)}: **{text}**" for name, text in tested.items())
         yield from ("", f"Test {shown} (trial {view.test_trial}).")
 
 
 def _values(view: StudyView, best: TrialView) -> str:
-    """Return the winner's metrics as everywhere, their names as plain text."""
+    """Return the winner's metrics in the common format, with names as plain text."""
     texts, in_search = (
-        {_name(view, name): text for name, text in _shown(each).items()} for each in (best.texts, best.search_texts)
+        {_name(view, name): text for name, text in _first_metrics(each).items()}
+        for each in (best.texts, best.search_texts)
     )
     return replace(best, texts=texts, search_texts=in_search).values_with_spread
 
 
-def _within_limits(view: StudyView) -> Iterator[str]:
+def _limits_lines(view: StudyView) -> Iterator[str]:
     complete = view.trials.get("complete")
     if view.limits and complete:
-        # Below an escaped < MLflow shows no table.
+        # MLflow shows no table below an escaped <.
         texts = (limit.replace("<=", "≤").replace(">=", "≥") for limit in view.limits[:_COLUMNS])
         limits = ", ".join(_plain(_cut(text, 2 * _CELL)) for text in texts)
         yield from (
@@ -74,7 +75,7 @@ def _within_limits(view: StudyView) -> Iterator[str]:
         )
 
 
-def _what(view: StudyView) -> Iterator[str]:
+def _search_lines(view: StudyView) -> Iterator[str]:
     others = [f"{count} {state}" for state in ("failed", "stopped") if (count := view.trials.get(state))]
     done = f"{view.done} of {view.budget} {view.counts}" + (f" ({', '.join(others)})" if others else "")
     when = " when this was written" if view.state == "running" else ""
@@ -103,35 +104,35 @@ def _data(view: StudyView) -> str:
     return f"Data: {_plain(view.data or 'unnamed')} ({', '.join(parts)})."
 
 
-def _best(view: StudyView) -> Iterator[str]:
+def _leaders_table(view: StudyView) -> Iterator[str]:
     leaders = view.leaders
     if not leaders:
         return
-    metrics = [*_shown(leaders[0].texts)]
+    metrics = [*_first_metrics(leaders[0].texts)]
     keys = [*dict.fromkeys(key for each in leaders for key in each.point)][: _COLUMNS + 1 - len(metrics)]
     lasts = [key.rpartition(".")[2] for key in keys]
     names = lasts if len(set(lasts)) == len(lasts) else keys
     first = f"{len(leaders)} of the front" if len(view.metrics) > 1 else "best trials"
-    head = [first, *(_spaced(_name(view, name)) for name in metrics), *(_spaced(_cell(name)) for name in names)]
+    head = [first, *(_with_space(_name(view, name)) for name in metrics), *(_with_space(_cell(name)) for name in names)]
     yield from markdown_table(head, (_best_row(each, keys) for each in leaders))
 
 
 def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
-    """Return what it has in the search: only there all of them are compared."""
+    """Return a row with the trial's scores from the search, because only those are comparable."""
     values = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
-    score, *others = _shown(trial.search_texts or trial.texts).values()
+    score, *others = _first_metrics(trial.search_texts or trial.texts).values()
     cells = [score + to_amount(trial.amount, trial.reached), *others, *map(_cell, values)]
-    return [f"[{trial.trial}]({trial_page(trial.trial)})", *map(_spaced, cells)]
+    return [f"[{trial.trial}]({trial_page(trial.trial)})", *map(_with_space, cells)]
 
 
-def _again(view: StudyView) -> Iterator[str]:
-    # MLflow has no space below a table.
+def _reproduction_lines(view: StudyView) -> Iterator[str]:
+    # MLflow leaves no space below a table.
     yield from ("&nbsp;", "", "To reproduce the winner, from MLflow alone or where the study is:", "")
     yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {view.reference}", "```")
 
 
-def _written(view: StudyView) -> Iterator[str]:
-    """Say what people wrote last."""
+def _note_lines(view: StudyView) -> Iterator[str]:
+    """Yield the last notes of users."""
     for note in view.notes[-_NOTES:]:
         yield f"- {note.time[:10]} {_cell(note.user)}: {_plain(_cut(note.text, _CHOICE))}"
 
@@ -141,13 +142,13 @@ def _point(point: Mapping[str, Any]) -> str:
     return f"`{_cut(text, _POINT).replace('`', chr(39))}`"
 
 
-def _spaced(text: str) -> str:
-    """Return a cell with space before it: MLflow shows tables without space between columns."""
+def _with_space(text: str) -> str:
+    """Return a cell with leading space, because MLflow's tables have no space between columns."""
     return f"&emsp;{text}"
 
 
-def _shown(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the metrics, the leading one first, as many as have room."""
+def _first_metrics(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return as many metrics as have room, the leading one first."""
     return dict(itertools.islice(texts.items(), _COLUMNS))
 
 

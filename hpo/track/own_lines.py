@@ -1,4 +1,4 @@
-"""Whether the trainings of a study log to MLflow by themselves, and where the runs are to which they do."""
+"""Decides whether a study's trainings log to MLflow themselves, and describes the runs for that."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.source_files import RUN, files_with_imports, imports_module
 from hpo.workers.training.own_lines import OwnLines
 
-# An objective that calls one of these says itself where its lines go: MLflow refuses our run then.
+# An objective that calls one of these chooses its own store or experiment; MLflow then refuses our run.
 _CHOOSES = re.compile(rb"\bset_(experiment|tracking_uri)\b")
 
 
 def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
-    """Return where the runs of the study's trainings are; None where they get none, see `track.own_lines`."""
+    """Return the place of the runs for the study's trainings; None if trainings get no run, see `track.own_lines`."""
     track = study.config.track
     if track.name != "mlflow" or not (_logs(study) if track.own_lines is None else track.own_lines):
         return None
@@ -31,7 +31,7 @@ def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
 
 
 def _logs(study: PreparedStudy) -> bool:
-    """Return whether the user's own code imports mlflow, and leaves to us where its lines go."""
+    """Return whether the user's code imports mlflow and does not choose a store or an experiment."""
     objective = study.objective
     if (pickled := objective.pickled) is not None:
         files = [path for module in pickled.modules for path in files_with_imports(module).values()]
@@ -40,7 +40,7 @@ def _logs(study: PreparedStudy) -> bool:
     if objective.revision is None:
         files = [*files_with_imports(ObjectivePath.of(objective.path).module).values()]
     else:
-        # A program, with what it imports.
+        # The code of a program, with its imports.
         names = [name.removesuffix(RUN) for name in study.code.files] if study.code else []
         files = [path for path in map(Path, names) if path.suffix == ".py" and path.is_file()]
     return imports_module(files, "mlflow") and not any(_CHOOSES.search(file.read_bytes()) for file in files)

@@ -1,6 +1,7 @@
-"""The process that talks to MLflow: reads calls of `MlflowSink` as JSON lines from its standard input until that ends.
+"""The process that writes to MLflow: it reads calls of `MlflowSink` as JSON lines from its standard input.
 
-MLflow takes 10 to 20 ms of CPU per run and may hang with its server. When the driver dies, this process ends too.
+MLflow takes 10 to 20 ms of CPU per run and may hang with its server. The process ends with its input, so also when the
+driver dies.
 """
 
 import fcntl
@@ -23,21 +24,22 @@ from hpo.track.store import mlflow_environment
 if TYPE_CHECKING:
     from hpo.track.sink import Call, MlflowSink
 
-# Calls within this time share a batch; curves appear in the UI at most this much later.
+# Calls within this time share a batch; it is the largest delay of curves in the UI.
 _GATHER_SECONDS = 0.5
 _BATCH = 200
-# How long an absent server is waited for after the end of the input; `hpo sync` sends the rest later.
+# Time to wait for an absent server after the end of the input; `hpo sync` sends the rest later.
 _LAST_CALL_SECONDS = 10.0
-# The same after the driver died: no process of a study should run much longer.
+# The same after the driver's death, because no process of a study should run much longer.
 _ORPHAN_SECONDS = 8.0
 
 _Arrived = queue.SimpleQueue["Call | None"]
 
 
 def main() -> int:
-    """Send everything that arrives; return 0 when all was sent, 1 when MLflow could not be reached.
+    """Send all calls; return 0 if all were sent, 1 if MLflow was not reachable.
 
-    The first call has the fields of `_Sender`, since the address of the store may hold a password.
+    The first call has the fields of `_Sender`: the store's address may contain a password, so it must not be an
+    argument.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -50,16 +52,16 @@ def main() -> int:
         return 0
     sender = _Sender(**begin[1])
     if sender.uri.startswith("sqlite"):
-        _write_ahead()
+        _enable_write_ahead()
     return sender.send_all(arrived)
 
 
 @dataclass
 class _Sender:
-    """Keeps calls until MLflow has received them.
+    """Stores calls until MLflow has received them.
 
-    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine; the file at `lock_path`
-    is locked while this process writes, so that a study has one writer at a time.
+    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine. The process locks the
+    file `lock_path` while it writes, so that a study has one writer at a time.
     """
 
     uri: str
@@ -77,7 +79,7 @@ class _Sender:
     _last_call: float = _LAST_CALL_SECONDS
 
     def send_all(self, arrived: _Arrived) -> int:
-        """Send until the input has ended and all is sent, or the rest cannot be sent; return the exit code."""
+        """Send until the input has ended and all calls are sent, or until the deadline; return the exit code."""
         is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
         while is_open or self._unsent:
             if is_open:
@@ -92,7 +94,7 @@ class _Sender:
         return 0
 
     def _gather(self, arrived: _Arrived, seconds: float) -> bool:
-        """Collect the calls that arrive in this time. Return False once the input has ended."""
+        """Collect the calls of the next `seconds`; return False if the input has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:
@@ -100,14 +102,14 @@ class _Sender:
             except queue.Empty:
                 return True
             if call is None or call[0] == "end":
-                self._begin_to_end(**call[1] if call else {})
+                self._limit_time(**call[1] if call else {})
                 return False
             self._is_closed |= call[0] == "close_study"
             self._unsent.append(call)
         return True
 
-    def _begin_to_end(self, patience_seconds: float | None = None) -> None:
-        """Make sure that this process ends soon, even if a request hangs; None = the driver has died."""
+    def _limit_time(self, patience_seconds: float | None = None) -> None:
+        """Ensure that this process ends soon, even if a request hangs; None = the driver has died."""
         if not self._is_closed:
             self._unsent.append(("abandon_study", {}))
         is_orphan, patience = patience_seconds is None, float("inf") if patience_seconds is None else patience_seconds
@@ -120,35 +122,35 @@ class _Sender:
         while time.monotonic() < min(end, self._last_progress + patience):
             time.sleep(0.2)
         self._warn(TimeoutError("no answer in time"))
-        # A hanging call cannot be cancelled; the next sync completes it.
+        # A hanging call has no cancellation; the next sync completes it.
         os._exit(1)
 
     def _try_to_send(self) -> float:
-        """Make all calls; return 0, or after a failure the seconds until the next try."""
+        """Send all calls; return 0, or after a failure the seconds until the next try."""
         try:
-            if not self._is_alone():
+            if not self._has_lock():
                 return _GATHER_SECONDS
             if self._sink is None:
-                from hpo.track.sink import MlflowSink  # Imports mlflow, which takes seconds.
+                from hpo.track.sink import MlflowSink  # lazy, because it imports mlflow, which takes seconds
 
                 self._sink = MlflowSink(self.uri, self.experiment, Path(self.artifact_root))
                 self._last_progress = time.monotonic()
-            # After a failure the failed batch and all after it remain.
+            # After a failure the failed batch and all later calls remain.
             while self._unsent:
                 batch = self._unsent[: self._batch]
                 self._sink.apply(batch)
                 del self._unsent[: len(batch)]
                 self._batch = min(_BATCH, 2 * self._batch)
                 self._last_progress = time.monotonic()
-        except Exception as error:  # noqa: BLE001  # MLflow's, SQLAlchemy's, requests' own kinds; all mean: try later.
-            # With smaller batches, less is repeated after each failure of an unstable server.
+        except Exception as error:  # noqa: BLE001  # Errors of MLflow, SQLAlchemy or requests; for all of them, try later.
+            # Smaller batches repeat less work after each failure of an unstable server.
             self._batch = max(1, self._batch // 2)
             self._warn(error)
             return self.retry_seconds
         return 0.0
 
-    def _is_alone(self) -> bool:
-        """Return whether no earlier process still writes this study: both could create the same run."""
+    def _has_lock(self) -> bool:
+        """Return whether no earlier process writes this study; two processes could create the same run twice."""
         if self._lock is None and self.lock_path is not None:
             file = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
@@ -174,8 +176,8 @@ def _read_lines(arrived: _Arrived) -> None:
     arrived.put(None)
 
 
-def _write_ahead() -> None:
-    """Log writes ahead in every SQLite connection of this process: half the time per run, and the UI can still read."""
+def _enable_write_ahead() -> None:
+    """Use write-ahead logging in every SQLite connection: it halves the time per run, and the UI can still read."""
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 

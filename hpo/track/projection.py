@@ -1,4 +1,4 @@
-"""A study as a tracker shows it: its opening, its page, its winner's model, its end."""
+"""The tracker's projection of a study: its start, its page, its winner's model, its end."""
 
 import sys
 import time
@@ -31,19 +31,19 @@ from hpo.trials.trial import Trial
 if TYPE_CHECKING:
     from hpo.track.models import Winner
 
-# The packages that a model needs to predict; the toolkit's requirements bring the rest.
-_NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
+# The packages that a model needs for predictions; the toolkit's requirements include the rest.
+_REQUIRED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
 
 
 def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
-    """Open the parent run, always the same one for a study's id, and send every trial that is in the record."""
+    """Open the parent run, always the same for a study's id, and send every recorded trial."""
     history, view = run.record.history(), view_of(run, "running")
     tracker.mlflow.open_study(
         study_id=run.notes.study_id or "",
         name=study.config.study.name,
         time=min((trial.started for trial in history if trial.started), default=time.time()),
         params=mlflow_names(_params(study)),
-        tags=_tags(study) | {"hpo.state": "running", "hpo.trials": _done(view)},
+        tags=_tags(study) | {"hpo.state": "running", "hpo.trials": _progress_text(view)},
         note=study_note(view),
         datasets=_datasets(study),
         table=_table(study),
@@ -54,13 +54,13 @@ def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker)
 
 
 def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker, report: WrittenReport) -> None:
-    """Send the results once nothing is trained any more: the winner's model, the report, and the study's status."""
+    """Send the results after all trainings: the winner's model, the report, and the study's status."""
     history, winner, is_over = run.history, run.winner, study.is_over(run.record)
     view = view_of(run, "ended" if is_over else "interrupted")
     before, further = {trial.number: trial for trial in run.searched}, run.further_trained
     for trial in further:
         tracker.trained_further(before[trial.number], trial)
-    # Others of their rung were continued.
+    # Trials are stopped if others of their rung were continued.
     stopped = set(dropped_trials(run.searched)) - {trial.number for trial in further}
     tracker.mlflow.stop_trials(numbers=sorted(stopped))
     tracker.show_front(run.front)
@@ -80,9 +80,9 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
     when = max((trial.ended for trial in history if trial.ended), default=time.time())
     tracker.mlflow.show_results(
         best=list(_best_so_far(run)),
-        metrics=_numbers(study, run, report),
-        # A parameter cannot be changed, so it waits for the end; a tag says the same before, and after a larger budget.
-        params=_of_winner(study, winner) if is_over and run.is_trained and winner is not None else {},
+        metrics=_study_metrics(study, run, report),
+        # MLflow's parameters cannot change, so they wait for the end; a tag has the same content at any time.
+        params=_winner_params(study, winner) if is_over and run.is_trained and winner is not None else {},
         tags=tags,
         artifacts=[str(path) for path in report.paths],
         time=when,
@@ -90,16 +90,16 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
     ended = "FINISHED" if run.record.history().best() else "FAILED"
     tracker.mlflow.close_study(
         status=ended if is_over else "KILLED",
-        tags={"hpo.state": view.state, "hpo.trials": _done(view)},
+        tags={"hpo.state": view.state, "hpo.trials": _progress_text(view)},
         note=study_note(view),
         time=when,
     )
 
 
 def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience: float | None = None) -> bool:
-    """Send what MLflow does not have of a study that nobody runs, which is tracked; return whether it has everything.
+    """Send the missing parts of a tracked study that no process runs; return whether MLflow then has everything.
 
-    It waits until nothing arrives for so many seconds, `track.patience`. HpoError where the store takes nothing at all.
+    Wait until nothing arrives for so many seconds, `track.patience`. Raise HpoError if the store accepts nothing.
     """
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     assert tracker is not None
@@ -109,7 +109,7 @@ def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patie
 
 
 def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
-    """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
+    """Send the current exception's effect on the study: killed by a signal, or failed with an error."""
     error, note = sys.exception(), study_note(view_of(run, "interrupted"))
     status, state, text = "KILLED", "interrupted", None
     if isinstance(error, Exception):
@@ -119,14 +119,14 @@ def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTra
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of complete trials that were not continued while others of their round were."""
+    """Return the numbers of complete trials that were not continued although others of their round were."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
 
 
 def _table(study: PreparedStudy) -> TrialsTable:
-    """Return what the table of a study's trials shows."""
+    """Return the columns and charts of a study's table of trials."""
     goal = study.goal
     keys = sorted(study.space.keys, key=lambda key: key != SCALE)
     return {
@@ -139,17 +139,17 @@ def _table(study: PreparedStudy) -> TrialsTable:
     }
 
 
-def _of_winner(study: PreparedStudy, winner: Trial) -> dict[str, Any]:
-    """Return what the study's run has as parameters once the winner is known."""
+def _winner_params(study: PreparedStudy, winner: Trial) -> dict[str, Any]:
+    """Return the parameters of the study's run after the choice of the winner."""
     return {"hpo.winner": f"trial {winner.number}", **parameters(winner, study.config.study.scales)}
 
 
-def _done(view: StudyView) -> str:
+def _progress_text(view: StudyView) -> str:
     return f"{view.done} of {view.budget}"
 
 
-def _numbers(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
-    """Return the numbers of the study's run; not of one metric alone also those of the front and the chosen trial."""
+def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
+    """Return the metrics of the study's run, including the front's and the chosen trial's if the goal is not single."""
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
     if not is_missing(cost) and cost["wall_seconds"] is not None:
@@ -160,10 +160,10 @@ def _numbers(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict
     if len(goal.metrics) > 1:
         numbers["num_on_front"] = float(len(run.front))
     if not goal.is_single and winner is not None:
-        # Not the trial of the best score.
+        # The chosen trial is not the one with the best score.
         numbers["chosen/trial"] = numbers.pop("best_trial")
-        shown = run.fresh_winner or winner
-        values = {goal.metric: score_of(shown)} | {name: shown.mean(name) for name in goal.names[1:]}
+        trial = run.fresh_winner or winner
+        values = {goal.metric: score_of(trial)} | {name: trial.mean(name) for name in goal.names[1:]}
         numbers |= {f"chosen/{mlflow_name(name)}": value for name, value in values.items()}
     return numbers
 
@@ -183,11 +183,12 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
 
 
 def _params(study: PreparedStudy) -> dict[str, Any]:
-    """Return what is fixed: what is searched, or a scale changes, has values once there is a winner.
+    """Return the fixed settings as parameters.
 
-    Workers change no result.
+    Searched keys, and keys that a scale changes, have values only after the choice of the winner. Settings of dispatch
+    are left out, because workers change no result.
     """
-    # Addresses may hold passwords.
+    # Addresses may contain passwords.
     left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
     flat = flatten(study.config.to_dict())
     params = {
@@ -202,7 +203,7 @@ def _params(study: PreparedStudy) -> dict[str, Any]:
 
 
 def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
-    """Return one MLflow dataset per part: its size, share, label counts and fingerprint."""
+    """Return one MLflow dataset per split: its size, share, label counts and fingerprint."""
     described = study.described
     return [
         {
@@ -228,8 +229,8 @@ def _why_no_model(study: PreparedStudy, run: StudyRun) -> str | None:
     return next((reason for is_so, reason in reasons if is_so), None)
 
 
-def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel, shown: TrialView) -> "Winner":
-    """Return what is registered: the model's trial, its folder on this machine, and what its use needs."""
+def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel, view: TrialView) -> "Winner":
+    """Return the model to register: its trial, its folder on this machine, and its required packages."""
     describe = study.objective.describe_prediction
     config = study.as_of(run.notes.allowed_changes, winner).config.trial_config(winner.point)
     packages = study.environment()["packages"]
@@ -237,18 +238,18 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
         "name": mlflow_name(study.config.study.name),
         "trial": winner.number,
         "point": dict(winner.point),
-        "description": f"{shown.values}, {short_text(winner.point)}",
+        "description": f"{view.values}, {short_text(winner.point)}",
         "checkpoint_dir": str(study.folder.inside(final.checkpoint_dir)),
         "objective": study.config.objective,
         "prediction": describe(config) if describe else {"inputs": "text", "options": {}},
-        "packages": [f"{name}=={packages[name]}" for name in _NEEDED if name in packages],
+        "packages": [f"{name}=={packages[name]}" for name in _REQUIRED if name in packages],
     }
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield number, score and end of each trial of the search that is better than those before, last the winner's.
+    """Yield number, score and end of each trial of the search that improves the best score; the winner's come last.
 
-    With several metrics they are better by the leading one, which the winner need not be.
+    With several metrics the leading one counts, so the winner may be another trial.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

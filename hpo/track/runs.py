@@ -1,4 +1,4 @@
-"""A MLflow experiment and the runs of one study in it: looked up by their tags, or created; never two for one trial."""
+"""An MLflow experiment and the runs of one study in it, found by their tags or created; a trial never has two."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -29,11 +29,15 @@ _ENDED = ("FINISHED", "FAILED", "KILLED")
 
 
 class StudyRuns:
-    """The id of a study's parent run (empty before `open`), and those of its child runs by the numbers of their trials.
+    """The ids of a study's parent run and of its child runs.
 
-    `params` are the names of the parent's parameters; `closed` the numbers of the trials whose runs are complete;
-    `stopped`, of those that are shown as stopped early; `on_front` has those that are shown as on the front, or as not
-    on it.
+    Attributes:
+        parent: the id of the parent run; empty before `open`.
+        params: the names of the parent's parameters.
+        trials: the ids of child runs by trial number.
+        closed: the numbers of trials with complete runs.
+        stopped: the numbers of trials that MLflow shows as stopped early.
+        on_front: by trial number, whether MLflow shows the trial as on the front.
     """
 
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
@@ -57,7 +61,7 @@ class StudyRuns:
             self.parent = known.info.run_id
             self._client.update_run(self.parent, status="RUNNING")
             if "hpo.error" in known.data.tags:
-                # The old failure, after which the study now continues.
+                # Remove the old failure, because the study continues.
                 self._client.delete_tag(self.parent, "hpo.error")
             self.find_trials()
             self.params = set(known.data.params)
@@ -67,7 +71,7 @@ class StudyRuns:
             self.color = color_of_study(sum(1 for _ in all_runs(self._client, self._experiment_id, are_studies)))
         if known is None:
             self.parent = self._create(name, {**tags, STUDY_ID: study_id, KIND: "study"}, seconds)
-            # Their parent run may have been deleted, or a worker was here first.
+            # The parent run may have been deleted, or a worker may have created runs first.
             self.find_trials()
         self._client.set_tag(self.parent, COLOR_TAG, self.color)
 
@@ -80,7 +84,7 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Take a run that a worker has created, or found, as that of a trial; below that where another is known."""
+        """Take a worker's run as the run of a trial, or as a task below it if the trial has another run."""
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})
             self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in written.items()])
@@ -89,19 +93,19 @@ class StudyRuns:
             self._client.set_tag(run_id, PARENT, known)
 
     def adopt_task(self, number: int, run_id: str) -> None:
-        """Put the run of a task, which a worker has created or found, below that of its trial."""
+        """Put a worker's run of a task below the run of its trial."""
         if number in self.trials:
             self._client.set_tag(run_id, PARENT, self.trials[number])
 
     def still_running(self) -> Iterable[Run]:
-        """Yield the runs below the study's own that are shown as running."""
+        """Yield the runs below the study's run that MLflow shows as running."""
         condition = f"attributes.status = 'RUNNING' and tags.`{STUDY_ID}` = '{self.study_id}'"
         runs = all_runs(self._client, self._experiment_id, condition)
         return (run for run in runs if run.info.run_id != self.parent)
 
     def _tags_of(self, number: int) -> dict[str, str]:
         ours = {PARENT: self.parent, STUDY_ID: self.study_id, TRIAL: str(number), KIND: "trial"}
-        # They distinguish it from trials of other studies.
+        # These tags distinguish it from trials of other studies.
         return ours | {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
 
     def _create(self, name: str, tags: Mapping[str, str], seconds: float) -> str:
@@ -110,39 +114,39 @@ class StudyRuns:
         return str(run.info.run_id)
 
     def find_again(self) -> None:
-        """Look again for runs that a failed request may have created, or may still create."""
+        """Search again for runs that a failed request may have created, or may still create."""
         if self.parent:
             self._only(self._parents())
             self.find_trials()
 
     def find_trials(self) -> None:
-        """Read which trials have a run and which of them are closed; delete second runs of a trial."""
+        """Read the runs of trials and their states; delete duplicate runs of a trial."""
         runs = defaultdict[int, list[Run]](list)
         are_trials = f"tags.`{STUDY_ID}` = '{self.study_id}' and tags.`{KIND}` = 'trial'"
         for run in all_runs(self._client, self._experiment_id, are_trials):
             runs[int(run.data.tags[TRIAL])].append(run)
         for number, candidates in runs.items():
-            kept = self._only(candidates, self.trials.get(number))
-            assert kept is not None
-            self.trials[number] = kept.info.run_id
-            if kept.data.tags.get(PARENT) != self.parent:
-                self._client.set_tag(kept.info.run_id, PARENT, self.parent)
-            if STATUS in kept.data.tags:
+            only = self._only(candidates, self.trials.get(number))
+            assert only is not None
+            self.trials[number] = only.info.run_id
+            if only.data.tags.get(PARENT) != self.parent:
+                self._client.set_tag(only.info.run_id, PARENT, self.parent)
+            if STATUS in only.data.tags:
                 self.closed.add(number)
-                # An earlier request may have been carried out after the one that closed the run.
-                if kept.info.status not in _ENDED:
-                    self._client.set_terminated(kept.info.run_id, kept.data.tags[STATUS], kept.info.end_time)
-            if "hpo.stopped" in kept.data.tags:
+                # A delayed request may have reopened the run after its end.
+                if only.info.status not in _ENDED:
+                    self._client.set_terminated(only.info.run_id, only.data.tags[STATUS], only.info.end_time)
+            if "hpo.stopped" in only.data.tags:
                 self.stopped.add(number)
-            if FRONT_TAG in kept.data.tags:
-                self.on_front[number] = kept.data.tags[FRONT_TAG] == "true"
+            if FRONT_TAG in only.data.tags:
+                self.on_front[number] = only.data.tags[FRONT_TAG] == "true"
 
     def _parents(self) -> Iterable[Run]:
         condition = f"tags.`{STUDY_ID}` = '{self.study_id}' and tags.`{KIND}` = 'study'"
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""
+        """Return our run, else a closed one, else the oldest of a trial's or study's runs, and delete the others."""
 
         def rank(run: Run) -> tuple[bool, bool, int]:
             return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time
@@ -154,7 +158,7 @@ class StudyRuns:
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values as text of bounded length, lists and mappings as JSON."""
+    """Return the values as texts of limited length, with lists and mappings as JSON."""
     return {key: str(as_value(value))[:MAX_VALUE] for key, value in values.items()}
 
 
@@ -165,9 +169,9 @@ def milliseconds(seconds: float) -> int:
 
 _NOTE = "mlflow.note.content"
 _DESCRIPTION = "Each run is a study of hyperparameters; the runs under it are its trials."
-# First, because a narrow page shows one line.
+# The links come first, because a narrow page shows one line.
 _LINKS = "Studies: [all]("
-# Makes the UI offer runs, models and charts instead of chats and judges.
+# These tags make the UI offer runs, models and charts instead of chats and judges.
 _TAGS = {
     "mlflow.experimentKind": "custom_model_development",
     "mlflow.experiment.primaryMetric.name": "score",
@@ -177,18 +181,18 @@ _LATEST = 8
 
 
 def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str:
-    """Return the id of the experiment of this name, which is created where there is none."""
+    """Return the id of the experiment of this name; create it if there is none."""
     experiment = experiment_of(client, name, artifact_root)
     _write(client, experiment.experiment_id, {key: _TAGS[key] for key in _TAGS.keys() - experiment.tags.keys()})
     return str(experiment.experiment_id)
 
 
 def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, str]) -> None:
-    """Write the views of a study, that of all studies, and links to the latest; what is there already stays."""
+    """Write the views of a study, the view of all studies, and links to the latest; leave equal tags unchanged."""
     experiment = client.get_experiment(experiment_id)
     wanted = {**views, tag_of(STUDIES): studies_view("All studies", (experiment.creation_time or 0) / 1000)}
     if experiment.tags.get(_NOTE, "").startswith((_LINKS, _DESCRIPTION)):
-        # It is ours, and no other that somebody wrote.
+        # Replace only our own description, not a user's.
         runs = client.search_runs([experiment_id], "tags.`hpo.kind` = 'study'", max_results=_LATEST)
         links = [f"[{_plain(run.info.run_name)}]({run_page(experiment_id, run.info.run_id)})" for run in runs]
         every = f"{_LINKS}{view_page(experiment_id, STUDIES)})"

@@ -1,4 +1,4 @@
-"""The servers that `hpo ui` runs: MLflow's, with a password where one is asked for, and optuna-dashboard, read-only."""
+"""The servers of `hpo ui`: MLflow's, optionally with a password, and optuna-dashboard, read-only."""
 
 import contextlib
 import importlib.util
@@ -32,12 +32,12 @@ database_uri = sqlite:///{folder}/users.db
 admin_username = {user}
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 """
-# What MLflow's clients send, `hpo sync` among them.
+# MLflow's clients, including `hpo sync`, send these.
 _USER, _PASSWORD = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
-_SHORTEST = 12  # characters of a password, by MLflow
+_SHORTEST = 12  # MLflow's minimum length of a password
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# MLflow's own variables.
+# Variables of MLflow.
 STORE = "MLFLOW_BACKEND_STORE_URI"
 _NO_TELEMETRY, _JOBS = "MLFLOW_DISABLE_TELEMETRY", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
 
@@ -48,12 +48,12 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, str]]:
     """Return the command that serves a store, and its environment."""
     hosts = [f"{name}{place}" for name in allowed_hosts(host) for place in ("", f":{port}")]
-    # Not as arguments: the store's address may hold a password, and arguments are visible to all users.
+    # Pass the address in the environment: it may contain a password, and arguments are visible to all users.
     environment = mlflow_environment() | {
         "MLFLOW_LOGGING_LEVEL": "ERROR",
-        # For evaluations of chats: ten processes of 230 MB, and seconds until the page answers.
+        # Jobs evaluate chats; they take ten processes of 230 MB and delay the first page by seconds.
         _JOBS: os.environ.get(_JOBS, "false"),
-        # Of its own libraries, which nobody who looks at studies can heed.
+        # Warnings of MLflow's libraries do not help users of studies.
         "PYTHONWARNINGS": "ignore",
         STORE: uri,
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
@@ -61,11 +61,11 @@ def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, 
     for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
         environment.pop(loosening, None)
     if os.environ.get(_NO_TELEMETRY, "").lower() in ("false", "0"):
-        # Its user has turned it on.
+        # The user has turned telemetry on.
         environment[_NO_TELEMETRY] = "false"
         environment |= {"DO_NOT_TRACK": os.environ.get("DO_NOT_TRACK", "false")}
     command = python("mlflow", "ui", "--host", host, "--port", str(port), "--workers", "1")
-    # Its own lines hold an address that opens another mode.
+    # Hide uvicorn's own address, which opens another mode of the UI.
     command += ["--uvicorn-opts", "--log-level warning"]
     return command, environment
 
@@ -74,9 +74,9 @@ def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, 
 def running(
     command: Sequence[str], environment: Mapping[str, str], host: str, port: int
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a server while this is entered, and give its process once its page answers, or it has ended."""
-    # A process group of its own, which is ended as a whole, because the server has workers; Ctrl-C is for this process.
-    # Standard output is for the address.
+    """Run a server inside the context; yield its process when its page answers or it has ended."""
+    # The server has workers, so it needs its own process group that ends as a whole; Ctrl-C is for this process. Its
+    # output goes to standard error, because standard output is for the address.
     server = subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
     try:
         while server.poll() is None and not _answers(host, port):
@@ -87,7 +87,7 @@ def running(
 
 
 def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
-    """Return which process of this user listens there with these variables, in this working directory; None: none."""
+    """Return this user's process that listens there with these variables in this working directory, or None."""
     with contextlib.suppress(psutil.Error, OSError):
         for each in psutil.net_connections("tcp"):
             if each.status == psutil.CONN_LISTEN and each.laddr == (host, port) and each.pid:
@@ -98,7 +98,7 @@ def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
 
 
 def _answers(host: str, port: int) -> bool:
-    """Return whether a page comes, or the question who asks: a server is there in both cases."""
+    """Return whether a server answers with a page or a request for a password."""
     with contextlib.closing(HTTPConnection(host, port, timeout=10)) as connection:
         try:
             connection.request("GET", "/")
@@ -108,11 +108,11 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """End the server and its workers; when this returns, none of them writes into its folder any more."""
+    """End the server and its workers; afterwards none of them writes into its folder."""
     workers = []
     with contextlib.suppress(psutil.NoSuchProcess):
         workers = psutil.Process(server.pid).children(recursive=True)
-    # Its group outlives a server that was killed from outside, and so do workers that listen.
+    # The group and its listening workers outlive a server that was killed from outside.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -124,20 +124,22 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
 
 
 def refuse_bad_password() -> None:
-    """Raise TrackError where MLflow's server could not ask for the password."""
+    """Raise TrackError if MLflow's server cannot use a password."""
     if importlib.util.find_spec("flask_wtf") is None:
         raise TrackError("--password: needs Flask-WTF: python -m pip install 'hpo-transformer[password]'")
     if len(os.environ.get(_PASSWORD) or " " * _SHORTEST) < _SHORTEST:
-        raise TrackError(f"--password: {_PASSWORD} must have {_SHORTEST} characters or more; without it one is made")
+        raise TrackError(
+            f"--password: {_PASSWORD} must have {_SHORTEST} characters or more; unset it to get a new password"
+        )
 
 
 @contextlib.contextmanager
 def asking_for_a_password() -> Iterator[tuple[str, dict[str, str]]]:
-    """Give user and password as text, and the variables of a server that asks for them while this is entered."""
-    user, given = os.environ.get(_USER, "hpo"), os.environ.get(_PASSWORD)
-    password = given or secrets.token_urlsafe(12)
-    says = f"user {user}, password {'of ' + _PASSWORD if given else password}"
-    # The folder can be read by this user alone.
+    """Yield user and password as text, and the environment of a server that requires them inside the context."""
+    user, own_password = os.environ.get(_USER, "hpo"), os.environ.get(_PASSWORD)
+    password = own_password or secrets.token_urlsafe(12)
+    text = f"user {user}, password {'of ' + _PASSWORD if own_password else password}"
+    # Only this user can read the folder.
     with tempfile.TemporaryDirectory(prefix="hpo-ui-") as folder:
         settings = Path(folder, "auth.ini")
         settings.write_text(_AUTHENTICATION.format(folder=folder, user=user), encoding="utf-8")
@@ -147,11 +149,11 @@ def asking_for_a_password() -> Iterator[tuple[str, dict[str, str]]]:
             "MLFLOW_AUTH_ADMIN_PASSWORD": password,
             "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),
         }
-        yield says, variables
+        yield text, variables
 
 
 def load_dashboard() -> Callable[[str], Application]:
-    """Return the function that makes a dashboard from a storage's address; TrackError where none is installed."""
+    """Return the function that makes a dashboard from a storage's address; TrackError if none is installed."""
     try:
         import optuna_dashboard
     except ImportError as error:
@@ -163,12 +165,12 @@ def load_dashboard() -> Callable[[str], Application]:
 
 
 def application_server(application: Application, host: str, port: int) -> WSGIServer:
-    """Return a server of a dashboard, read-only and under its own names, which listens already."""
+    """Return a listening server of a dashboard, read-only and only under its own host names."""
     return make_server(host, port, guarded(application, allowed_hosts(host)), _Server, _Quiet)
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """Return the host names under which the server may be addressed; foreign pages in a browser use others."""
+    """Return the host names that requests to the server may use; foreign pages in a browser use others."""
     if host in LOOPBACK:
         return ["127.0.0.1", "localhost", "[::1]"]
     if host not in ("0.0.0.0", "::"):
@@ -182,8 +184,8 @@ def allowed_hosts(host: str) -> list[str]:
 def guarded(application: Application, hosts: Sequence[str]) -> Application:
     """Return the application, read-only and only under these host names.
 
-    Only a search may change the record, which is the truth about a study. And a foreign page whose name is made to
-    resolve to this address after it was loaded (DNS rebinding) must not read it.
+    Only a search may change the record. The check of names prevents a foreign page from reading it by DNS rebinding:
+    its name resolves to this address after the page was loaded.
     """
 
     def guard(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

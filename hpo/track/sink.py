@@ -1,4 +1,4 @@
-"""Writes a study into MLflow: a parent run per study, a child run per trial. A repeated call is harmless."""
+"""Writes a study into MLflow: a parent run per study, a child run per trial; repeated calls are harmless."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ Texts = Mapping[str, str]
 
 
 class Point(TypedDict):
-    """A point of a learning curve: its metrics by name, and when it was reported."""
+    """A point of a learning curve: its step, its metrics by name, and the time of its report."""
 
     step: int
     metrics: dict[str, float]
@@ -34,30 +34,30 @@ class Point(TypedDict):
 
 
 class MlflowSink:
-    """Makes calls in order: each is one of the methods that follow `apply`, with its arguments by name.
+    """Executes calls in order; a call is a public method other than `apply`, with its arguments by name.
 
-    Times are in seconds since the epoch. Runs are looked up by tags, so a second sink, after a crash or by `hpo sync`,
-    continues the runs of the first.
+    Times are in seconds since the epoch. The sink finds runs by their tags, so a second sink, after a crash or in `hpo
+    sync`, continues the runs of the first.
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
-        # Also for the process: MLflow looks up registered models' sources there, with any client.
+        # Set it for the process too, because any client looks up sources of registered models there.
         mlflow.set_tracking_uri(uri)
         self._client = client_of(uri)
         self._experiment_id = find_experiment(self._client, experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
-        # By run, and by key and step: a repeated point counts once, and that of a second attempt replaces the first.
+        # Unsent metrics by run, then by key and step: a point of a second attempt replaces the first.
         self._pending: dict[str, dict[tuple[str, int], Metric]] = {}
-        # The curve points that MLflow has of running trials; a dead worker may have sent some already.
+        # The curve points of running trials in MLflow; a dead worker may have sent some.
         self._curves: dict[str, set[tuple[str, int]]] = {}
-        # How many trials of the budget are done.
+        # The progress, such as `3 of 16`.
         self._done = ""
-        # The arguments of `open_trial` for trials whose run a worker creates, or was there, by number.
+        # The arguments of `open_trial` by trial number, for trials whose run exists or a worker creates.
         self._awaited: dict[int, dict[str, Any]] = {}
         self._is_unsure = self._was_unsure = False
 
     def apply(self, calls: Sequence[Call]) -> None:
-        """Make the calls; curve points of one run are sent in one batch."""
+        """Execute the calls, with all curve points of a run in one batch."""
         if self._is_unsure:
             self._runs.find_again()
             self._was_unsure = True
@@ -80,7 +80,7 @@ class MlflowSink:
         datasets: Sequence[Mapping[str, Any]],
         table: TrialsTable,
     ) -> None:
-        """Open the parent run, which is new, or goes on: with another state, or another budget."""
+        """Create the parent run, or continue it with another state or budget."""
         self._runs.open(study_id, name, tags, time)
         self._done = tags["hpo.trials"]
         self._log_params(params)
@@ -93,12 +93,12 @@ class MlflowSink:
     def open_trial(
         self, number: int, name: str, params: Mapping[str, Any], tags: Texts, time: float, has_own_lines: bool = False
     ) -> None:
-        """Open the child run of a trial, which is new, or goes on; one that a worker creates waits for `adopt_run`."""
+        """Create or continue the child run of a trial; with `has_own_lines` a worker creates it for `adopt_run`."""
         if number in self._runs.closed:
             return
         is_new = number not in self._runs.trials
         if has_own_lines or not is_new:
-            # Its training may log parameters of the same names, with other values, and they cannot be changed.
+            # The training may log other values under the same names, and MLflow's parameters cannot change.
             self._awaited[number] = {"name": name, "params": params, "tags": tags, "time": time}
         if has_own_lines:
             return
@@ -109,7 +109,7 @@ class MlflowSink:
             self._client.log_batch(run_id, params=[Param(key, value) for key, value in texts(params).items()])
 
     def adopt_run(self, number: int, task: str | None, run_id: str) -> None:
-        """Take over the run that a worker has created, or found: that of the trial, or that of one of its tasks."""
+        """Take over a run that a worker has created or found: the trial's, or one of its tasks'."""
         if task is not None:
             self._runs.adopt_task(number, run_id)
         elif number not in self._runs.closed:
@@ -117,7 +117,7 @@ class MlflowSink:
             self._curves[run_id] = self._known_points(run_id)
 
     def curve(self, number: int, step: int, metrics: Numbers, time: float) -> None:
-        """Add a point to a running trial's learning curves."""
+        """Add a point to the learning curves of a running trial."""
         if number not in self._runs.closed:
             run_id = self._run_of(number)
             known = self._curves.get(run_id, ())
@@ -135,20 +135,21 @@ class MlflowSink:
         files: str | None,
         time: float,
     ) -> None:
-        """Close a trial's run, and add to its study's what it changes: metrics, and how many trials are done.
+        """Close a trial's run, and update metrics and progress of the study's run.
 
-        `files` is a folder whose content is logged, or None.
+        `files` is a folder to log, or None.
         """
         is_closed = number in self._runs.closed
         if is_closed and not self._was_unsure:
             return
         run_id, self._done = self._run_of(number), done
-        # The study's run is written with the batch, even without metrics; a failed one may have closed the trial alone.
+        # Write the study's run with the batch even without metrics, because a failed batch may have closed only the
+        # trial.
         self._add(self._runs.parent, of_study, time, number)
         if is_closed:
             return
         if (awaited := self._awaited.get(number)) is not None:
-            # What the training has logged itself stays, but for the name that it may have given the run.
+            # Keep the values that the training has logged, but replace the run's name.
             known = self._client.get_run(run_id).data.params
             params = [Param(key, value) for key, value in texts(awaited["params"]).items() if key not in known]
             self._client.log_batch(run_id, params=params)
@@ -160,7 +161,7 @@ class MlflowSink:
             self._client.log_text(run_id, details, "error.txt")
         if files is not None:
             self._client.log_artifacts(run_id, files, "files")
-        # The status tag is last: a run that has it is complete.
+        # The status tag comes last, so a run that has it is complete.
         self._flush(run_id, {**tags, "hpo.status": status})
         self._client.set_terminated(run_id, status, milliseconds(time))
         self._runs.closed.add(number)
@@ -170,7 +171,7 @@ class MlflowSink:
     def train_further(
         self, number: int, points: Sequence[Point], metrics: Numbers, of_study: Numbers, tags: Texts, time: float
     ) -> None:
-        """Add to a closed run of a trial what it was trained after the search."""
+        """Add a trial's further training after the search to its closed run."""
         run_id = self._runs.trials[number]
         for point in points:
             self._add(run_id, point["metrics"], point["time"], point["step"])
@@ -179,20 +180,20 @@ class MlflowSink:
         self._flush(run_id, tags)
 
     def show_front(self, numbers: Sequence[int]) -> None:
-        """Show these of all closed trials as on the front, and no others."""
-        members, shown = set(numbers), self._runs.on_front
+        """Mark exactly these closed trials as on the front."""
+        members, marked = set(numbers), self._runs.on_front
         for number in sorted(self._runs.closed):
-            if shown.get(number) != (number in members):
+            if marked.get(number) != (number in members):
                 self._client.set_tag(self._runs.trials[number], FRONT_TAG, str(number in members).lower())
-                shown[number] = number in members
+                marked[number] = number in members
 
     def stop_trials(self, numbers: Sequence[int]) -> None:
-        """Show these of all closed trials as stopped while others of their rung were continued, and no others."""
-        now, shown = {number for number in numbers if number in self._runs.closed}, self._runs.stopped
-        for number in now - shown:
+        """Mark exactly these closed trials as stopped, because others of their rung were continued."""
+        now, marked = {number for number in numbers if number in self._runs.closed}, self._runs.stopped
+        for number in now - marked:
             self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were continued")
             self._set_status(number, "KILLED")
-        for number in shown - now:
+        for number in marked - now:
             self._set_status(number, "FINISHED")
             self._client.delete_tag(self._runs.trials[number], "hpo.stopped")
         self._runs.stopped = now
@@ -211,7 +212,7 @@ class MlflowSink:
         artifacts: Sequence[str],
         time: float,
     ) -> None:
-        """Show what a study has come to; `best` is after how many trials, which score, and when."""
+        """Write a study's results; `best` has the number of trials, the score and the time of each improvement."""
         for number, score, when in best:
             self._add(self._runs.parent, {"best_score": score}, when, number)
         self._add(self._runs.parent, {key: each for key, each in metrics.items() if key != "best_score"}, time)
@@ -222,7 +223,7 @@ class MlflowSink:
                 self._client.log_artifact(self._runs.parent, path)
 
     def close_study(self, status: str, tags: Texts, note: str, time: float, error: str | None = None) -> None:
-        """End the study's run, and those of trials that did not end."""
+        """End the study's run, and the runs of unfinished trials."""
         if self._was_unsure:
             self._runs.find_again()
         self._set_note(note)
@@ -233,7 +234,7 @@ class MlflowSink:
         self._end(status, milliseconds(time))
 
     def abandon_study(self) -> None:
-        """Show the study as killed: its driver died."""
+        """Mark the study as killed, because its driver died."""
         if self._runs.parent:
             self._flush(self._runs.parent, {"hpo.state": "interrupted"})
             self._end("KILLED")
@@ -241,23 +242,23 @@ class MlflowSink:
     def _end(self, status: str, time: int | None = None) -> None:
         for number in self._runs.trials.keys() - self._runs.closed:
             self._client.set_terminated(self._runs.trials[number], "KILLED")
-        # Those of tasks whose workers died, and what else trainings have started.
+        # Also end runs of tasks whose workers died, and other runs that trainings have started.
         for run in list(self._runs.still_running()):
             self._client.set_terminated(run.info.run_id, "KILLED")
         self._client.set_terminated(self._runs.parent, status, time)
 
     def _run_of(self, number: int) -> str:
-        """Return the id of a trial's run, which is created where its worker could not."""
+        """Return the id of a trial's run; create the run if its worker did not."""
         if number not in self._runs.trials:
-            # It may have died before it could say so.
+            # The worker may have died before it reported its run.
             self._runs.find_trials()
         if number not in self._runs.trials:
-            given = self._awaited[number]
-            self._runs.open_trial(number, given["name"], given["tags"], given["time"])
+            awaited = self._awaited[number]
+            self._runs.open_trial(number, awaited["name"], awaited["tags"], awaited["time"])
         return self._runs.trials[number]
 
     def _log_params(self, values: Mapping[str, Any]) -> None:
-        """Log the study's parameters, those that it does not have; one cannot be changed."""
+        """Log new parameters of the study; MLflow's parameters cannot change."""
         params = [Param(key, value) for key, value in texts(values).items() if key not in self._runs.params]
         for start in range(0, len(params), _MAX_PARAMS):
             self._client.log_batch(self._runs.parent, params=params[start : start + _MAX_PARAMS])
@@ -281,14 +282,14 @@ class MlflowSink:
         self._pending.setdefault(run_id, {}).update(points)
 
     def _add_last(self, run_id: str, metrics: Numbers, seconds: float) -> None:
-        """Add metrics, each after the points of its name that the training has logged itself."""
+        """Add metrics at the last step of points that the training has logged under the same name."""
         known = self._client.get_run(run_id).data.metrics
         for key, value in metrics.items():
             points = self._client.get_metric_history(run_id, key) if key in known else ()
             self._add(run_id, {key: value}, seconds, max((point.step for point in points), default=0))
 
     def _flush(self, run_id: str, tags: Texts = MappingProxyType({})) -> None:
-        """Send what is pending of a run, then its tags; the study's say how many trials are done."""
+        """Send a run's unsent metrics, then its tags; tags of the study's run include the progress."""
         metrics = list(self._pending.get(run_id, {}).values())
         tags = {"hpo.trials": self._done, **tags} if run_id == self._runs.parent else tags
         entries = [RunTag(key, value) for key, value in texts(tags).items()]

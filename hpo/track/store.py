@@ -1,4 +1,4 @@
-"""MLflow's store: its environment, its address, checks of its file, and what it has of a study, queried each time."""
+"""MLflow's store: its environment, its address, checks of its file, and queries about a study."""
 
 import contextlib
 import os
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-# No telemetry, no progress bars; it overrides the user's own environment.
+# No telemetry and no progress bars; these override the user's environment.
 _ALWAYS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    # We report its failures ourselves, in one line instead of a traceback.
+    # The toolkit reports failures in one line instead of MLflow's traceback.
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
-# Read to reproduce a study; the report attaches them to the study's run.
+# Files for reproducing a study; the report attaches them to the study's run.
 _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
 
 
 def mlflow_environment() -> dict[str, str]:
     """Return this process's environment with MLflow's variables."""
-    # We repeat requests ourselves, after a look whether one was carried out.
+    # Disable MLflow's retries, because the tracker repeats requests itself after it has checked their effect.
     return IMPATIENT | os.environ | _ALWAYS
 
 
 def absolute_uri(uri: str) -> str:
-    """Return the address with the path of a SQLite file absolute: MLflow keeps one connection per address."""
+    """Return the address with an absolute path of a SQLite file, because MLflow has one connection per address."""
     scheme, mark, path = uri.partition(":///")
     if not (scheme.startswith("sqlite") and mark) or path.startswith("/"):
         return uri
@@ -46,12 +46,12 @@ def absolute_uri(uri: str) -> str:
 
 
 def refuse_bad_store(uri: str, experiment: str) -> None:
-    """Raise TrackError for a bad path of SQLite, a file that is no database, or an experiment that was deleted."""
+    """Raise TrackError for an invalid SQLite path, a file that is no database, or a deleted experiment."""
     path = Path(uri.partition(":///")[2].partition("?")[0])
     if not path.name or path.is_dir():
-        raise TrackError(f"track.uri: must name a file, given '{uri}'; such as sqlite:///mlflow.db")
+        raise TrackError(f"track.uri: must name a file, such as sqlite:///mlflow.db, given '{uri}'")
     if not path.parent.is_dir():
-        raise TrackError(f"track.uri: there is no folder {path.parent} for '{uri}'; make it, or give another file")
+        raise TrackError(f"track.uri: there is no folder {path.parent} for '{uri}'; create it, or choose another file")
     if not path.exists():
         return
     try:
@@ -59,12 +59,12 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
             query = "SELECT lifecycle_stage FROM experiments WHERE name = ?"
             row = database.execute(query, (experiment,)).fetchone()
     except sqlite3.OperationalError:
-        return  # Locked, or not yet MLflow's, which then creates its tables.
+        return  # locked, or without MLflow's tables, which MLflow then creates
     except sqlite3.DatabaseError as error:
-        raise TrackError(f"track.uri: {path} is not an MLflow database: {error}; give another file") from error
+        raise TrackError(f"track.uri: {path} is not an MLflow database: {error}; choose another file") from error
     if row is not None and row[0] == "deleted":
         raise TrackError(
-            f"track.experiment: '{experiment}' was deleted in '{uri}'; restore it there, or give another name"
+            f"track.experiment: '{experiment}' was deleted in '{uri}'; restore it there, or choose another name"
         )
 
 
@@ -74,14 +74,14 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 def is_missing(uri: str) -> bool:
-    """Return whether the address names a file that does not exist; MLflow would create it, which takes seconds."""
+    """Return whether the address names a missing file, which MLflow would create in seconds."""
     return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file()
 
 
 @contextlib.contextmanager
 def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
-    """Give a client of a tracking store; what fails there is a TrackError with this message, which has {reason}."""
-    # Before MLflow is imported, which reads it.
+    """Yield a client of a tracking store; a failure becomes a TrackError with `message`, which has {reason}."""
+    # Set it before the import of MLflow, which reads it.
     os.environ.update(mlflow_environment())
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
@@ -93,18 +93,18 @@ def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
 
 
 def refuse_unsent(uri: str, study_id: str, name: str) -> None:
-    """Raise TrackError where a file of SQLite does not have a study; without MLflow, whose import takes seconds."""
+    """Raise TrackError if a SQLite file lacks a study; works without MLflow, whose import takes seconds."""
     if not _has_study(uri, study_id, if_unknown=False):
         raise unsent(uri, name)
 
 
 def may_have_study(uri: str, study_id: str) -> bool:
-    """Return whether a store has runs of a study that are not deleted; True where only MLflow could tell."""
+    """Return whether a store has runs of a study that are not deleted; True if only MLflow could find out."""
     return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
 
 
 def _has_study(uri: str, study_id: str, if_unknown: bool) -> bool:
-    """Return whether a file of SQLite has a study; True for a server, `if_unknown` for a file that cannot be read."""
+    """Return whether a SQLite file has a study; True for a server, `if_unknown` for an unreadable file."""
     if not uri.startswith("sqlite:///"):
         return True
     query = """\
@@ -116,13 +116,13 @@ WHERE runs.lifecycle_stage = 'active' AND tags.key = 'hpo.study_id' AND tags.val
 
 
 def unsent(uri: str, name: str) -> TrackError:
-    """Return the error of a study that MLflow does not have."""
+    """Return the error for a study that is not in MLflow."""
     send = f"`hpo sync {name} track.uri={uri}`"
     return TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send it with {send}", {}))
 
 
 def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
-    """Return a study's own run; None where the store has none."""
+    """Return a study's own run; None if the store has none."""
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
     runs = client.search_runs(experiments, condition, max_results=1)
@@ -130,7 +130,7 @@ def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
 
 
 def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
-    """Return how many trials of a study are shown as finished, and the files of its run; TrackError if unreadable."""
+    """Return the number of a study's finished trials in MLflow, and the files of its run; TrackError if unreadable."""
     with reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
         run = find_run(client, study_id)
         if run is None:
@@ -141,10 +141,11 @@ def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
 
 
 def delete_study(uri: str, study_id: str) -> int:
-    """Delete a study's run, those of its trials, and its saved views; return how many runs were deleted.
+    """Delete the runs of a study and its trials, and its saved views; return the number of deleted runs.
 
-    As by MLflow's own page: `mlflow gc` frees the space, until then `mlflow runs restore` brings them back. Models that
-    were registered stay. 0 where the store, or the study in it, does not exist; TrackError if it cannot be changed.
+    As on MLflow's own page, `mlflow gc` frees the space, and until then `mlflow runs restore` restores runs. Registered
+    models stay. The result is 0 if the store, or the study in it, does not exist. Raise TrackError if the store is not
+    writable.
     """
     if not may_have_study(uri, study_id):
         return 0
@@ -154,7 +155,7 @@ def delete_study(uri: str, study_id: str) -> int:
             return 0
         experiment, parent = run.info.experiment_id, run.info.run_id
         runs = all_runs(client, experiment, f"tags.`{STUDY_ID}` = '{study_id}'")
-        # The study's own is last, so that what is left after a failure is found again.
+        # Delete the study's own run last, so that a repeated call after a failure finds the rest.
         run_ids = sorted((each.info.run_id for each in runs), key=lambda run_id: run_id == parent)
         for run_id in run_ids:
             client.delete_run(run_id)
@@ -173,18 +174,18 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
         run = client.get_run(run_id)
         trial = run.data.tags.get("hpo.trial")
         parent = run.data.tags.get("mlflow.parentRunId", run_id) if trial is not None else run_id
-        there = {artifact.path for artifact in client.list_artifacts(parent)}
-        missing = [name for name in _FILES[:2] if name not in there]
+        present = {artifact.path for artifact in client.list_artifacts(parent)}
+        missing = [name for name in _FILES[:2] if name not in present]
         if missing:
             raise TrackError(f"runs:/{run_id}: its study has no {missing[0]} in MLflow; send it with `hpo sync STUDY`")
         for name in _FILES:
-            if name in there:
+            if name in present:
                 client.download_artifacts(parent, name, str(folder))
     return None if trial is None else int(trial)
 
 
 def all_runs(client: "MlflowClient", experiment_id: str, condition: str) -> "Iterator[Run]":
-    """Yield the runs of an experiment that fulfil a condition of MLflow's search, without those that are deleted."""
+    """Yield the runs of an experiment that match a search condition of MLflow, without deleted ones."""
     token = None
     while True:
         page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)

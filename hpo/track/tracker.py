@@ -1,4 +1,4 @@
-"""The driver's side of the MLflow process: turns events into calls of `MlflowSink` and never waits for MLflow."""
+"""The driver's side of the MLflow process: it converts events to calls of `MlflowSink` and never waits for MLflow."""
 
 import contextlib
 import json
@@ -31,13 +31,13 @@ from hpo.workers.training.tasks import checkpoint_name
 if TYPE_CHECKING:
     from hpo.track.sink import Call, MlflowSink, Point
 
-# Pause after a failed request to MLflow; shorter where the end waits for less than ten of them.
+# Pause after a failed request to MLflow; at most a tenth of `track.patience`.
 _RETRY_SECONDS = 5.0
 _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
 class MlflowProcess:
-    """Sends calls through a queue and a pipe to `hpo.track.process`; nothing is read from there."""
+    """Sends calls through a queue and a pipe to `hpo.track.process`, and reads nothing back."""
 
     def __init__(self, uri: str, track: TrackSection, lock_path: Path | None) -> None:
         self._patience = track.patience
@@ -46,10 +46,10 @@ class MlflowProcess:
             stdin=subprocess.PIPE,
             text=True,
             env=mlflow_environment() | path_variable(str(Path.cwd())),
-            # Its own session: Ctrl-C in the terminal is for the driver, which ends this process by its input.
+            # A separate session, because Ctrl-C is for the driver, which ends this process by closing its input.
             start_new_session=True,
         )
-        # Unbounded: a full pipe must not delay the search, and calls are small.
+        # The queue is unbounded, because a full pipe must not delay the search; calls are small.
         self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
@@ -62,7 +62,7 @@ class MlflowProcess:
         self._queue.put(call)
 
     def close(self, patience: float | None = None) -> bool:
-        """Send what is left, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
+        """Send the rest, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
         self.send(("end", {"patience_seconds": self._patience if patience is None else patience}))
         self._queue.put(None)
         self._thread.join()
@@ -70,7 +70,7 @@ class MlflowProcess:
 
     def _write_lines(self) -> None:
         assert self._process.stdin is not None
-        # If the process is gone, the record has everything, and close() reports it.
+        # If the process has ended, close() reports it; the record has everything.
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             while (call := self._queue.get()) is not None:
                 pipe.write(json.dumps(call) + "\n")
@@ -79,7 +79,7 @@ class MlflowProcess:
 
 
 class _Calls:
-    """Stands for the `MlflowSink` of the process: a call of one of its methods is sent there."""
+    """A proxy of the process's `MlflowSink`: it sends each method call to the process."""
 
     def __init__(self, send: "Callable[[Call], None]") -> None:
         self._send = send
@@ -89,9 +89,9 @@ class _Calls:
 
 
 class MlflowTracker(Observer):
-    """Shows the trials of a study in MLflow; `mlflow` takes the calls that write there.
+    """Shows the trials of a study in MLflow; `mlflow` accepts the calls of `MlflowSink`.
 
-    `files_dir` has the own files of trainings, which are logged; None where they are not.
+    `files_dir` has the trainings' own files to log; None = do not log them.
     """
 
     def __init__(
@@ -104,16 +104,16 @@ class MlflowTracker(Observer):
     ) -> None:
         self._goal, self._layout, self._process = goal_of(config.study), layout, process
         self._files_dir = files_dir
-        # Of several tasks each has a run of its own, below that of the trial.
+        # Each of several tasks has its own run below the trial's run.
         self._has_workers_run = has_own_lines and layout.size == 1
-        # Here the type checker compares every call with the method that the process calls.
+        # The cast lets the type checker compare every call with the method in the process.
         self.mlflow = cast("MlflowSink", _Calls(process.send))
         self._scales, self._costs = config.study.scales, config.strategy.get("costs")
         self._counts, self._budget, self._num_done = counts_of(config), config.study.trials, 0
         self._front: Sequence[Trial] = ()
-        # Of the trials within the limits: the largest scale, and there the least loss.
+        # The best trial within the limits so far, as minus its scale and its loss.
         self._best = (math.inf, math.inf)
-        # Of running trials, by number and task.
+        # The curves of running trials, by number and task.
         self._curves: dict[int, dict[str, Curve]] = {}
 
     def trial_opened(self, trial: Trial) -> None:
@@ -144,17 +144,17 @@ class MlflowTracker(Observer):
         """Close the trial's child run."""
         self.trial_known(trial)
         if len(self._goal.metrics) > 1:
-            # What those on the front dominated before, they dominate now.
+            # Trials that the front dominated before stay dominated.
             self.show_front(front([*self._front, trial]))
 
     def trial_known(self, trial: Trial) -> None:
-        """Close the trial's child run; whether it is on the front is told by `show_front`."""
+        """Close the trial's child run; `show_front` marks the front."""
         self._curves.pop(trial.number, None)
         self._num_done += is_counted(trial, self._counts)
         place = (-trial.scale, trial.loss) if trial.keeps_limits else (math.inf, math.inf)
         is_best, self._best = place < self._best, min(place, self._best)
         metrics = self._metrics(trial)
-        # The page shows metrics in the order of their first points.
+        # MLflow's page shows metrics in the order of their first points.
         best = {"best_score": metrics["score"]} if is_best else {}
         failed = [(self._layout.name(i), o.details or o.error) for i, o in sorted(trial.outcomes.items()) if o.error]
         self.mlflow.close_trial(
@@ -170,14 +170,14 @@ class MlflowTracker(Observer):
         )
 
     def trial_recorded(self, trial: Trial) -> None:
-        """Send a trial that is in the record, with its learning curves; whether it is on the front, `show_front`."""
+        """Send a recorded trial with its learning curves; `show_front` marks the front."""
         self._open(trial)
         for point in self._points(trial):
             self.mlflow.curve(number=trial.number, **point)
         self.trial_known(trial)
 
     def trained_further(self, before: Trial, trial: Trial) -> None:
-        """Add to a closed child run what its trial was trained further, after the search."""
+        """Add a trial's further training after the search to its closed child run."""
         points: list[Point] = []
         for index, outcome in sorted(trial.outcomes.items()):
             points += self._points(replace(trial, outcomes={index: outcome}))[len(before.outcomes[index].curve) :]
@@ -192,17 +192,17 @@ class MlflowTracker(Observer):
         )
 
     def show_front(self, members: Sequence[Trial]) -> None:
-        """Show which of all finished trials are on the front; with one metric nothing."""
+        """Mark the trials on the front, if there are several metrics."""
         if len(self._goal.metrics) > 1:
             self._front = members
             self.mlflow.show_front(numbers=[trial.number for trial in members])
 
     def close(self, patience: float | None = None) -> bool:
-        """Send what is left, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
+        """Send the rest, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
         return self._process.close(patience)
 
     def _points(self, trial: Trial) -> "list[Point]":
-        """Return the points of a trial's recorded learning curves, with times spread over its seconds."""
+        """Return the points of a trial's recorded learning curves, with times spread evenly over its seconds."""
         points = []
         for index, outcome in sorted(trial.outcomes.items()):
             curve, each = Curve(self._layout.name(index)), outcome.seconds / max(len(outcome.curve), 1)
@@ -210,9 +210,9 @@ class MlflowTracker(Observer):
         return points
 
     def _metrics(self, trial: Trial) -> dict[str, float]:
-        """Return the numbers of a trial's run, its number among them, for the axis of charts.
+        """Return the metrics of a trial's run, including its number for the axis of charts.
 
-        Cost is that of a training at each scale, where a ladder goes by it; else that of the study's clock.
+        Cost is the ladder's cost of a training at the trial's scale, if it has one, else the cost on the study's clock.
         """
         metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
         if trial.scale:
@@ -238,12 +238,12 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of a trial's own files, where they are logged and there are any."""
+        """Return the folder of a trial's own files; None if they are not logged or there are none."""
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return which metrics of a trial's run are metrics of its study, too, for charts over the trial's number."""
+        """Return the metrics of a trial that also belong to the study's run, for charts over the trial's number."""
         names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
         return {f"trial_{name}": metrics[name] for name in names if name in metrics}
 
@@ -257,9 +257,9 @@ class MlflowTracker(Observer):
 
 
 class Curve:
-    """A task's learning curve: each point at its epoch.
+    """A task's learning curve with each point at its epoch.
 
-    MLflow's steps are whole: where the first epoch is a part of one, points are at their `step`, or else are counted.
+    MLflow's steps are integers. If the first epoch is a fraction, points have their `step`, or else their count.
     """
 
     def __init__(self, task: str) -> None:

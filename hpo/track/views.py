@@ -1,8 +1,10 @@
-"""Saved views of MLflow's UI: tables with our columns and charts, of a study's trials, of all studies, of several.
+"""Saved views of MLflow's UI: tables with our columns and charts for one study, several studies, or all studies.
 
 By default the UI shows neither scores nor hyperparameters. It stores saved views as JSON in tags of the experiment, and
-so do we. Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*`: an envelope with a state, which
-may be deflated; in it the search, the columns with their order and widths, and the cards of charts.
+so does this module. The state in a view has the search, the columns with order and widths, and the charts.
+
+Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*`: an envelope with a state, which may be
+deflated.
 """
 
 import base64
@@ -20,9 +22,9 @@ from hpo.trials.trial import Direction
 _KIND = "workflowType=machine_learning"
 # The table of all experiments.
 EXPERIMENTS = f"#/experiments?{_KIND}"
-# Placeholders in a note, which are replaced when the note is stored.
+# Placeholders in a note; the tracker replaces them when it stores the note.
 RUN_ID, TABLE = "@@run@@", "@@table@@"
-# The key of the view of the front is that of all trials, with which its address ends, and this.
+# The key of the front's view is the key of all trials plus this suffix.
 ON_FRONT = "-front"
 FRONT = TABLE + ON_FRONT
 # The key of the view of all studies of an experiment.
@@ -51,24 +53,24 @@ def experiment_page(experiment_id: str) -> str:
 
 
 def view_page(experiment_id: str, key: str) -> str:
-    """Return the address of a saved view, as a table: of a study's trials, its key is the study's id."""
+    """Return the address of a saved view's table; the key of a study's trials is the study's id."""
     return f"{experiment_page(experiment_id)}&viewStateShareKey={quote(key)}"
 
 
 def charts_page(view: str) -> str:
-    """Return the address of the charts of a saved view, of which this is the table."""
+    """Return the address of the charts of a saved view from the address of its table."""
     return f"{view}&compareRunsMode=CHART"
 
 
-# Of a trial's run in a study of several metrics: true or false.
+# A tag of trials' runs in a study with several metrics: true or false.
 FRONT_TAG = "hpo.is_on_front"
 _PREFIX = "mlflow.sharedViewState."
-# Limit of an experiment's tag in older servers; today's is four times as large.
+# Limit of an experiment's tag in older servers; the limit of newer ones is four times as large.
 _MAX_VALUE = 5000
 LARGEST_VIEW = 4 * _MAX_VALUE
 _MAX_COLUMNS = 12
 _BOOKKEEPING = ("score_standard_deviation", "trial", "seconds", "num_parameters", "round")
-# Widths are in pixels: a window of 1280 has 940 for columns, 610 of them while MLflow's assistant is open.
+# Widths are in pixels: a window of 1280 has room for 940, or 610 while MLflow's assistant is open.
 _FIRST = {"attributes.`Run Name`": 120, "runDateAndNestInfo": 110}
 _STUDIES = _FIRST | {
     **{"tags.`hpo.state`": 75, "metrics.`best_score`": 85, "tags.`hpo.goal`": 110, "tags.`hpo.strategy`": 95},
@@ -76,32 +78,32 @@ _STUDIES = _FIRST | {
 }
 _WIDTH = 90
 _OURS = {"deleted": False, "isGenerated": False}
-# Lines as they are: what the UI draws by default is smoothed, and a best score seems lower than it is.
+# Draw lines without smoothing: by default the UI smooths them, and a best score seems lower than it is.
 _UNSMOOTHED = {"lineSmoothness": 0, "xAxisKey": "step", "selectedXAxisMetricKey": ""}
-# Multiples of the golden ratio, without their whole parts, lie apart from each other, however many there are.
+# The fractional parts of multiples of the golden ratio are well separated for any number of them.
 _GOLDEN = 0.618034
 _FIRST_HUE = 0.58  # blue
 COLOR_TAG = "mlflow.runColor"
 
 
 def tag_of(key: str) -> str:
-    """Return the name of the experiment's tag that holds the view of this key."""
+    """Return the name of the experiment's tag for the view of this key."""
     return _PREFIX + key
 
 
 def keys_of_study(study_id: str) -> tuple[str, str]:
-    """Return the keys of the views of a study: that of its trials, and that of its front."""
+    """Return the keys of a study's views: its trials, and its front."""
     return study_id, study_id + ON_FRONT
 
 
 class TrialsTable(TypedDict):
-    """What a table of trials shows, and the charts beside it.
+    """The columns of a table of trials, and its charts.
 
     Attributes:
-        metrics: each a column and a chart; the first leads, and rows are in its order, by `direction`.
-        flags: tags by which a person selects trials, such as `FRONT_TAG`.
+        metrics: each has a column and a chart; the first one leads and orders the rows, by `direction`.
+        flags: tags for selecting trials, such as `FRONT_TAG`.
         keys: the hyperparameters.
-        others: metrics that tell what a training took.
+        others: metrics of a training's cost.
         curves: metrics with a line per trial.
     """
 
@@ -114,7 +116,7 @@ class TrialsTable(TypedDict):
 
 
 def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, parent: str) -> dict[str, str]:
-    """Return the tags that hold the views of a study: its trials, and the front, if it has one."""
+    """Return the tags of a study's views: its trials, and the front if it has one."""
     of_study = f"tags.`mlflow.parentRunId` = '{parent}'"
     trials, on_front = keys_of_study(study_id)
     views = {tag_of(trials): _short_view(f"{name}: trials", seconds, table, of_study)}
@@ -125,7 +127,7 @@ def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, pa
 
 
 def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None) -> str:
-    """Return the view of studies, one row each, the latest first: of all of an experiment, or of these runs."""
+    """Return the view of studies, one row each, the latest first: all of an experiment, or these runs."""
     condition = "tags.`hpo.kind` = 'study'" if run_ids is None else _one_of(run_ids)
     cards = [{"type": "BAR", "metricKey": "best_score", "runsCountToCompare": 100}, _line("best_score")]
     order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
@@ -138,26 +140,26 @@ def compared_view(name: str, seconds: float, table: TrialsTable, run_ids: Sequen
 
 
 def envelope(name: str, seconds: float, state: Mapping[str, Any]) -> str:
-    """Return a view as the front end stores it."""
+    """Return a view in the front end's stored form."""
     when = int(seconds * 1000)
     packed = base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
     return json.dumps({"name": name, "createdAt": when, "updatedAt": when, "state": f"deflate;{packed}"})
 
 
 def opened(view: str) -> dict[str, Any]:
-    """Return the state that a view of ours holds."""
+    """Return the state in one of our views."""
     packed = json.loads(view)["state"].removeprefix("deflate;")
     state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
     return state
 
 
 def color_of_study(place: int) -> str:
-    """Return the color of the run of a study: hues of neighbouring places differ most."""
+    """Return the color of a study's run; neighbouring places have the most different hues."""
     return _color((_FIRST_HUE + place * _GOLDEN) % 1, 0.5)
 
 
 def color_of_trial(study: str, number: int) -> str:
-    """Return the color of the run of a trial: a shade of the color of its study."""
+    """Return the color of a trial's run: a shade of its study's color."""
     hue, _, _ = colorsys.rgb_to_hls(*(int(study[at : at + 2], 16) / 255 for at in (1, 3, 5)))
     return _color(hue, 0.35 + 0.35 * (number * _GOLDEN % 1))
 
@@ -168,11 +170,11 @@ def _color(hue: float, lightness: float) -> str:
 
 
 def _short_view(name: str, seconds: float, table: TrialsTable, condition: str) -> str:
-    """Return the view with as many columns as an experiment's tag has room for: a key may be long."""
+    """Return the view with as many columns as fit into an experiment's tag, because keys may be long."""
     metrics, keys = table["metrics"], table["keys"]
     for count in range(len(metrics) + _MAX_COLUMNS, 0, -1):
-        shown: TrialsTable = {**table, "metrics": metrics[:count], "keys": keys[: max(0, count - len(metrics))]}
-        value = _view(name, seconds, shown, condition, "Study")
+        short: TrialsTable = {**table, "metrics": metrics[:count], "keys": keys[: max(0, count - len(metrics))]}
+        value = _view(name, seconds, short, condition, "Study")
         if len(value) <= _MAX_VALUE:
             break
     return value
@@ -184,11 +186,11 @@ def _view(name: str, seconds: float, table: TrialsTable, condition: str, section
 
 
 def _columns(table: TrialsTable) -> dict[str, int]:
-    """Return the columns with their widths: what is searched comes before what is only noted."""
-    noted = (*table["others"], *_BOOKKEEPING)
-    first, last = ([f"metrics.`{name}`" for name in names] for names in (table["metrics"], noted))
+    """Return the columns with their widths: metrics and hyperparameters before other metrics."""
+    further = (*table["others"], *_BOOKKEEPING)
+    first, last = ([f"metrics.`{name}`" for name in names] for names in (table["metrics"], further))
     tags, params = [f"tags.`{flag}`" for flag in table["flags"]], [f"params.`{key}`" for key in table["keys"]]
-    # A metric may be called as one of ours that says the same.
+    # A metric may have the name of one of our own metrics; both then share a column.
     return _FIRST | dict.fromkeys([*first, *tags, *params, *last], _WIDTH)
 
 
@@ -201,10 +203,10 @@ def _state(
         "columnOrder": [*columns],
         "columnWidths": columns,
         "runsHiddenMode": "SHOW_ALL",
-        # While a study runs.
+        # Refresh the page while a study runs.
         "autoRefreshEnabled": True,
         "globalLineChartConfig": _UNSMOOTHED,
-        # Keeps the order of sections in this list, instead of sorting by name.
+        # Keep the order of sections in this list instead of sorting by name.
         "isAccordionReordered": True,
         "compareRunSections": [{"uuid": "hpo", "name": section, "display": True, "isReordered": False, **_OURS}],
         "compareRunCharts": [
@@ -214,15 +216,15 @@ def _state(
 
 
 def _cards(table: TrialsTable) -> list[dict[str, Any]]:
-    """Return the charts: the first two metrics, each over the trial's number, all columns, the learning curves.
+    """Return the charts: the first two metrics, each metric over the trial's number, all columns, the learning curves.
 
-    With scales the first metric is over the cost of a training, too.
+    With scales there is also the first metric over the cost of a training.
     """
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
     pairs += [("cost", metrics[0])] if "cost" in others else []
     pairs += [("trial", name) for name in metrics]
-    # The last of the metrics gives the lines their colours.
+    # The last metric determines the colours of the lines.
     lines = {"selectedParams": list(table["keys"]), "selectedMetrics": [*others, *metrics[::-1]]}
     return [
         *({"type": "SCATTER", "xaxis": _axis(x), "yaxis": _axis(y), "runsCountToCompare": 100} for x, y in pairs),
