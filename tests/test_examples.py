@@ -3,6 +3,7 @@
 import ast
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,21 @@ def test_a_loop_of_two_processes():
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.splitlines()[-1].split()[0]) > 0.8
+
+
+@pytest.mark.nightly
+def test_a_ladder_of_widths_reaches_the_largest_and_passes_the_coordinate_check(capsys):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "width_ladder.py")], capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    assert "study.scale = 4" in done.stdout
+    text = ast.get_docstring(ast.parse((EXAMPLES / "width_ladder.py").read_text()))
+    program, *words = shlex.split(text[text.index("hpo scale") :].replace("\\\n", ""))
+    assert program == "hpo"
+    shutil.copy(EXAMPLES / "width_ladder.py", ".")
+    assert main(words) == 0
+    assert "within 0.2" in capsys.readouterr().out
 
 
 @pytest.mark.nightly
