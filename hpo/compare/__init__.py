@@ -1,1 +1,1 @@
-"""Comparing whole searches: which strategy is better at equal budget, and with what certainty."""
+"""Comparisons of whole searches: which strategy is better at equal budgets, and how certain that is."""

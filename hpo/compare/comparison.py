@@ -1,4 +1,4 @@
-"""The plan of a comparison of strategies: what its searches share, its checks, and what is frozen of it."""
+"""The plan of a comparison of strategies: the configuration that its searches share, its checks, its frozen file."""
 
 import contextlib
 import itertools
@@ -27,10 +27,11 @@ from hpo.trials.space.space import Space
 from hpo.trials.trial import Outcome, Trial
 from hpo.workers.objective.pickled_function import PickledFunction
 
-# Scores of this objective can be looked up, so the optimum can be computed.
+# All scores of this objective are in a table, so the optimum is known.
 _TABLE = "hpo.objectives.table:run_fold"
-_MOST_LOOKED_UP = 200_000
-# Placeholder for the strategy in what the searches share: it fits every space.
+# The largest number of points to look up.
+_MAX_LOOKUPS = 200_000
+# A placeholder for the strategy in the shared configuration; it fits every space.
 ANY_STRATEGY: Mapping[str, Any] = {"name": "random", "round_size": 1}
 _NO_EFFECT = {"study.finalists": 0, "study.storage": None, "track.name": "none"}
 _NO_EFFECT |= {"study.stop_after_failures": FAILURES}
@@ -41,8 +42,8 @@ class ComparisonPlan:
     """Whole searches of several strategies over one study, repeated with paired seeds.
 
     Attributes:
-        study: what the searches share: space, objective, data and split; its folder is the comparison's.
-        strategies: settings of each strategy, its name included, by label.
+        study: the shared study: space, objective, data and split; its folder is the folder of the comparison.
+        strategies: the settings of each strategy, with its name, by label.
         repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
     """
 
@@ -52,25 +53,25 @@ class ComparisonPlan:
 
     @property
     def path(self) -> Path:
-        """The folder that all files are written to."""
+        """The folder of all files."""
         return short_path(self.study.folder.path)
 
     @property
     def searches(self) -> list[tuple[int, str]]:
-        """Repeat and label of every search, all strategies of a repeat before the next."""
+        """The repeat and label of every search, repeat by repeat."""
         return list(itertools.product(range(self.repeats), self.strategies))
 
     def study_of(self, repeat: int, label: str) -> PreparedStudy:
-        """Return the study that one search runs."""
+        """Return the study of one search."""
         config = self.study.config
         seed, settings = config.study.seed + repeat, dict(self.strategies[label])
         own = config.model_copy(update={"study": config.study.model_copy(update={"seed": seed}), "strategy": settings})
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
     def table(self) -> list[Trial] | None:
-        """Return a trial of each point of the table's space that it has; None where trials cannot be looked up."""
+        """Return a trial for each point in the table; None if the objective is no table, or the table is too large."""
         study, space = self.study, self.study.space
-        if study.config.objective != _TABLE or space.size is None or space.size > _MOST_LOOKED_UP:
+        if study.config.objective != _TABLE or space.size is None or space.size > _MAX_LOOKUPS:
             return None
         builder, goal = study.task_builder(), study.goal
         trials: list[Trial] = []
@@ -83,10 +84,10 @@ class ComparisonPlan:
         return trials
 
     def open(self) -> None:
-        """Freeze the configuration, or raise StudyError where the folder holds a study or another comparison."""
+        """Freeze the configuration; StudyError if the folder has a study or another comparison."""
         folder = self.study.folder
         if folder.exists:
-            raise StudyError(f"name: {self.path} holds a study; choose another name for the comparison")
+            raise StudyError(f"name: {self.path} is a study; choose another name for the comparison")
         frozen_path = self.path / "comparison.yaml"
         if frozen_path.exists():
             frozen = upgraded("comparison", read_yaml(frozen_path), str(frozen_path))
@@ -126,13 +127,11 @@ class ComparisonPlan:
                 f"another name, or continue unchanged"
             )
         if self.repeats < frozen["repeats"]:
-            raise StudyError(
-                f"repeats: {self.path} has {frozen['repeats']}, given {self.repeats}; give as many or more"
-            )
+            raise StudyError(f"repeats: must be at least {frozen['repeats']}, as in {self.path}, given {self.repeats}")
 
 
 def _result(training: Generator[Any, None, Mapping[str, float]]) -> dict[str, float]:
-    """Return what a training returns after its points."""
+    """Run a training to its end, and return its result."""
     try:
         while True:
             next(training)
@@ -147,20 +146,27 @@ def prepare_comparison(
     name: str | None = None,
     pickled: PickledFunction | None = None,
 ) -> ComparisonPlan:
-    """Check everything that can be checked without creating anything, and return the comparison; HpoError for a fault.
+    """Check a comparison without creating anything, and return its plan.
 
-    `config` is that of a study, whose strategy is not used; `strategies` has settings by label. `name` is that of the
-    folder under runs/; None = `compare-` and the study's name. `kept` is the objective, if it was given from Python.
+    Args:
+        config: the configuration of a study; its strategy is not used.
+        strategies: the settings of strategies, by label.
+        repeats: searches per strategy.
+        name: the folder under runs/; None = `compare-` and the study's name.
+        pickled: the objective, if it is a pickled function from Python.
+
+    Raises:
+        HpoError: the comparison is not possible.
     """
     if len(strategies) < 2:
         labels = ", ".join(strategies) or "none"
-        raise ConfigError(f"strategies: must be two or more, given {labels}; such as grid,random,evolutionary")
+        raise ConfigError(f"strategies: must be two or more, such as grid,random,evolutionary, given {labels}")
     if repeats < 1:
         raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
     if config.study.scales is not None:
         raise ConfigError(
-            "study.scales: whole searches are compared at one scale; leave it out, or compare studies that exist: "
-            "hpo compare STUDY STUDY"
+            "study.scales: has no effect in a comparison of strategies, which has one scale; leave it out, or compare "
+            "existing studies: hpo compare STUDY STUDY"
         )
     given = flatten(config.to_dict())
     for key, neutral in _NO_EFFECT.items():
@@ -186,7 +192,7 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
 
 
 def _fingerprints(study: PreparedStudy) -> dict[str, str]:
-    """Return fingerprints that change with the data: of the split's parts, or of the objective's files."""
+    """Return fingerprints of the data: of the splits, or of the objective's files."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
     return {file.path: file.sha256 for file in study.own.files}

@@ -1,4 +1,4 @@
-"""Finished searches as numbers: the best loss so far over trials and over cost, and its mean over repeats."""
+"""Finished searches as numbers: the best loss so far over trials and over seconds, and its mean over repeats."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from hpo.report.comparison import Unit
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
-_MOST_PLACES = 300  # of a curve: more cannot be seen in a figure
+_MAX_POINTS = 300  # of a curve; a figure cannot show more
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,16 @@ class FinishedSearch:
     """One whole search.
 
     Attributes:
-        label: of the strategy with its settings, or of the study.
-        repeat, seed: number of the repeat, from 0, and the seed of the search and of its trainings.
-        losses: one per trial in the order of their numbers, lower is better; infinite where a trial did not complete.
-            A trial that was trained for less than others counts with the score that it reached.
-        seconds: of each trial, summed over folds and workers.
-        is_partial: whether trials were trained by different amounts, or at several scales, so that equal counts are not
-            equal budgets.
-        other_losses: with several metrics, of each trial those of the further metrics; `losses` has the leading one's.
-        excess: with limits, how far each trial is beyond them; 0 within, and of a trial that did not complete.
+        label: the label of the strategy with its settings, or the name of the study.
+        repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
+        losses: the loss of each trial in order of number, lower is better; infinite for an incomplete trial. A partly
+            trained trial counts with the score that it reached.
+        seconds: the seconds of each trial, summed over folds and workers.
+        is_partial: whether trials have different amounts or scales, so that equal numbers of trials are not equal
+            budgets.
+        other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has those of the
+            leading metric.
+        excess: with limits, how far each trial is beyond them; 0 = within the limits, or incomplete.
         nothing: the loss before the first trial.
     """
 
@@ -55,7 +56,7 @@ class FinishedSearch:
         is_partial: bool,
         counts: Callable[[Trial], bool] = lambda trial: trial.state == "complete",
     ) -> Self:
-        """Return the search that made these trials; one that does not count has infinite losses."""
+        """Return the search of these trials; a trial that does not count has infinite losses."""
         none = (math.inf,) * len(goal.metrics)
         losses = [trial.losses if counts(trial) else none for trial in trials]
         leading, seconds = tuple(first for first, *_ in losses), tuple(trial.seconds for trial in trials)
@@ -71,8 +72,8 @@ class FinishedSearch:
         return keeps
 
     @property
-    def kept(self) -> npt.NDArray[np.float64]:
-        """All losses of the trials that keep the limits, of shape (such trials, metrics)."""
+    def losses_within_limits(self) -> npt.NDArray[np.float64]:
+        """All losses of the trials that keep the limits, of shape (trials within limits, metrics)."""
         columns = np.asarray(self.losses, dtype=np.float64)[:, np.newaxis]
         if self.other_losses:
             columns = np.concatenate((columns, np.asarray(self.other_losses, dtype=np.float64)), axis=1)
@@ -80,7 +81,7 @@ class FinishedSearch:
 
     @property
     def within_limits(self) -> Self:
-        """The search with infinite losses where a trial is beyond the limits."""
+        """The search with infinite losses for trials beyond the limits."""
         if not any(self.excess):
             return self
         losses = (loss if keeps else math.inf for loss, keeps in zip(self.losses, self.keeps_limits, strict=True))
@@ -88,26 +89,26 @@ class FinishedSearch:
 
     @cached_property
     def best(self) -> npt.NDArray[np.float64]:
-        """The lowest loss so far after each trial; infinite while none is complete."""
+        """The lowest loss so far after each trial; infinite before the first complete trial."""
         return np.minimum.accumulate(np.asarray(self.losses, dtype=np.float64))
 
     @cached_property
     def cost(self) -> npt.NDArray[np.float64]:
-        """The seconds spent up to the end of each trial."""
+        """The seconds of training up to the end of each trial."""
         return np.cumsum(np.asarray(self.seconds, dtype=np.float64))
 
     @property
     def total_seconds(self) -> float:
-        """The seconds spent in total."""
+        """The seconds of training in total."""
         return float(self.cost[-1]) if len(self.cost) else 0.0
 
     def best_at(self, budget: float, unit: Unit) -> float:
-        """Return the lowest loss within a budget; a search that ended earlier keeps its best."""
+        """Return the lowest loss within a budget; a shorter search counts with its best."""
         done = self._done(budget, unit)
         return float(self.best[done - 1]) if done else self.nothing
 
     def over_at(self, budget: float, unit: Unit) -> float:
-        """Return the share of the trials within a budget that are beyond the limits; 0 of none."""
+        """Return the share of trials within a budget that are beyond the limits; 0 without trials."""
         done = self._done(budget, unit)
         return sum(each > 0 for each in self.excess[:done]) / done if done else 0.0
 
@@ -115,11 +116,11 @@ class FinishedSearch:
         """Return the number of trials within a budget."""
         if unit == "trials":
             return min(int(budget), len(self.losses))
-        # Sums of seconds in a different order differ in their last digits.
+        # A tolerance, because sums of seconds in another order differ in their last digits.
         return int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
 
     def seconds_at(self, budget: float, unit: Unit) -> float:
-        """Return the seconds spent within a budget."""
+        """Return the seconds of training within a budget."""
         return min(budget, self.total_seconds) if unit == "seconds" else math.fsum(self.seconds[: int(budget)])
 
 
@@ -129,10 +130,20 @@ def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Finis
 
 
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
-    """Return the mean best score so far of one strategy's repeats, from where every repeat has a complete trial.
+    """Return the mean best score so far over the repeats of a strategy.
 
-    Over cost it ends where the first repeat ends: a mean over fewer would jump. `sign` turns losses into scores. Under
-    the name of the unit stand the places; `low` and `high`, a 95 % bootstrap band, are empty for a single search.
+    The curve begins when every repeat has a complete trial. Over seconds it ends with the shortest repeat, because a
+    mean over fewer repeats would jump.
+
+    Args:
+        searches: the repeats.
+        unit: the unit of the budget, trials or seconds.
+        sign: the factor that turns a loss into a score.
+        seed: the seed of the bootstrap.
+
+    Returns:
+        The budgets under the name of the unit, the `mean` at each, and `low` and `high`, the ends of a 95 % bootstrap
+        band, which are empty for a single search.
     """
     places = np.array(_places(searches, unit))
     losses = np.array([[search.best_at(place, unit) for place in places] for search in searches])
@@ -147,8 +158,8 @@ def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed
 def _places(searches: Sequence[FinishedSearch], unit: Unit) -> list[float]:
     if unit == "trials":
         last = max((len(search.losses) for search in searches), default=0)
-        return sorted({round(place) for place in np.linspace(1, last, min(last, _MOST_PLACES))}) if last else []
-    # The cost up to the end of the first complete trial, of which one has none.
+        return sorted({round(place) for place in np.linspace(1, last, min(last, _MAX_POINTS))}) if last else []
+    # The cost up to the first complete trial; infinite if a search has none.
     first = [min(search.cost[np.isfinite(search.best)], default=math.inf) for search in searches]
     start, end = max(first), min(search.total_seconds for search in searches)
-    return np.linspace(start, end, _MOST_PLACES).tolist() if start < end else []
+    return np.linspace(start, end, _MAX_POINTS).tolist() if start < end else []

@@ -1,4 +1,4 @@
-"""Searches by several metrics as one number each: the hypervolume that a search's front lacks, and where fronts lie."""
+"""Searches with several metrics as one number: the hypervolume regret of the Pareto front; and attainment curves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,20 +12,21 @@ from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
 NAME = "hypervolume regret"
-# Half of the searches, as a line, and the quarters around it, as a band.
+# The share of searches in percent: the median as a line, and the quartiles as a band.
 _LEVELS = (25, 50, 75)
-_DRAWN = 2  # metrics: an attainment surface of more is no line
+# Attainment is drawn for this number of metrics, for which it is a line.
+_DRAWN = 2
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What fronts are measured by, the same for all searches that are compared.
+    """The common scale and reference for the Pareto fronts of all compared searches.
 
     Attributes:
-        goal: the metrics, and the limits that are kept.
+        goal: the metrics and limits.
         scale: the best and the worst loss of each metric, shape (2, metrics), among all trials within the limits.
-        whole: the hypervolume of the front of all these trials, in losses of this scale; 0 where there are none.
-        is_table: whether these are all of a table that is known as a whole, not those that the searches tried.
+        whole: the hypervolume of the front of all these trials, in scaled losses; 0 without such trials.
+        is_table: whether these trials are a whole table, not only the trials of the searches.
     """
 
     goal: Goal
@@ -35,59 +36,62 @@ class Yardstick:
 
     @classmethod
     def of(cls, goal: Goal, searches: Iterable[FinishedSearch], table: Sequence[Trial] | None = None) -> "Yardstick":
-        """Return the yardstick of these searches, or of a whole table where all of its trials are known."""
+        """Return the yardstick of these searches, or of a whole table."""
         if table is None:
-            kept = np.concatenate([search.kept for search in searches])
+            losses = np.concatenate([search.losses_within_limits for search in searches])
         else:
             rows = [trial.losses for trial in table if trial.keeps_limits]
-            kept = np.array(rows, dtype=np.float64).reshape(-1, len(goal.metrics))
-        scale = scale_of(kept) if len(kept) else np.stack((np.zeros(kept.shape[1]), np.ones(kept.shape[1])))
-        return cls(goal, scale, hypervolume(scaled(kept, scale)), table is not None)
+            losses = np.array(rows, dtype=np.float64).reshape(-1, len(goal.metrics))
+        scale = scale_of(losses) if len(losses) else np.stack((np.zeros(losses.shape[1]), np.ones(losses.shape[1])))
+        return cls(goal, scale, hypervolume(scaled(losses, scale)), table is not None)
 
     def measured(self, search: FinishedSearch) -> FinishedSearch:
-        """Return the search with its hypervolume regret after each trial as the losses.
+        """Return the search with the hypervolume regret after each trial as its losses.
 
-        The regret is 1 - hypervolume of the trials within the limits so far / `whole`: from 1, no such trial, to 0, as
-        good as the best front; it never rises. For its sources see `hpo.trials.fronts`.
+        The regret is 1 - hypervolume of the trials within the limits so far / `whole`. It is 1 without such a trial, 0
+        for the best front, and never rises. For its sources see `hpo.trials.fronts`.
         """
-        volumes = np.concatenate(([0.0], growing(scaled(search.kept, self.scale))))
+        volumes = np.concatenate(([0.0], growing(scaled(search.losses_within_limits, self.scale))))
         regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))
         return replace(search, losses=tuple(regrets[search.keeps_limits.cumsum()].tolist()), nothing=1.0)
 
     def method(self) -> dict[str, str]:
-        """Return how the figures are made, in one sentence each."""
+        """Return how each number is computed, in one sentence each."""
         whose = "the whole table" if self.is_table else "all searches together"
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
-            f"1 - hypervolume of a search's front / that of the front of {whose}: 0 to 1, lower is better. Each metric "
-            f"is scaled from its best value to its worst{ends}; the reference point is {REFERENCE:g} in each"
+            f"1 - hypervolume of a search's front / hypervolume of the front of {whose}: 0 to 1, lower is better. Each "
+            f"metric is scaled from its best value to its worst{ends}; the reference point is {REFERENCE:g} in each"
         )
-        attained = f"what {_LEVELS[1]} % of the searches attain, and what {_LEVELS[0]} and {_LEVELS[2]} % do"
+        attained = f"the values that {_LEVELS[1]} % of the searches attain; the band: {_LEVELS[0]} and {_LEVELS[2]} %"
         return {NAME: regret} | ({"attainment": attained} if len(self.goal.metrics) == _DRAWN else {})
 
     def _values(self) -> dict[str, list[float]]:
-        """Return the best and the worst value of each metric; empty where no trial keeps the limits."""
+        """Return the best and the worst value of each metric; empty if no trial keeps the limits."""
         if not self.whole:
             return {}
         best, worst = (self.goal.scores(row.tolist()) for row in self.scale)
         return {name: [best[name], worst[name]] for name in self.goal.metrics}
 
     def notes(self) -> list[str]:
-        """Return what a reader of the regrets must know."""
+        """Return notes for readers of the regrets."""
         notes = []
         if not self.whole:
             within = " within the limits" if self.goal.limits else ""
             notes.append(f"No search has a complete trial{within}, so every hypervolume regret is 1.")
         elif self.is_table:
-            notes.append("Hypervolume regret is to the front of the whole table, which is at 0.")
+            notes.append("Hypervolume regret is relative to the front of the whole table, whose regret is 0.")
         else:
-            notes.append("Hypervolume regret is to the joint front of these searches: others have another scale.")
+            notes.append(
+                "Hypervolume regret is relative to the joint front of these searches; do not compare it with other "
+                "comparisons."
+            )
         if len(self.goal.metrics) != _DRAWN:
-            notes.append(f"Attainment is drawn for two metrics only; these are {len(self.goal.metrics)}.")
+            notes.append(f"Attainment is drawn only for two metrics; here there are {len(self.goal.metrics)}.")
         return notes
 
     def as_json(self, searches: Mapping[str, Sequence[FinishedSearch]]) -> FrontsJson:
-        """Return what comparison.json holds of the fronts."""
+        """Return the part of comparison.json about the fronts."""
         drawn: FrontsJson = {
             "metrics": dict(self.goal.metrics),
             "scale": self._values(),
@@ -101,19 +105,19 @@ class Yardstick:
 
 
 def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list[list[float]]]:
-    """Return where 25, 50 and 75 % of the searches arrive or come further, of one search its front as `50`.
+    """Return the values of two metrics that 25, 50 and 75 % of the searches attain; for one search its front as `50`.
 
-    By level the corners of a staircase: pairs of values of the two metrics, the best of the first metric first. A point
-    is attained by a search where one of its trials within the limits is as good in both.
+    Each level has the corners of a staircase: pairs of values, the best of the first metric first. A search attains a
+    point if one of its trials within the limits is as good in both metrics.
 
     Source: the empirical attainment function, by Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011, "On the computation
     of the empirical attainment function".
     """
     import moocore
 
-    # A search without a trial within the limits attains nothing: its only point is beyond all others.
+    # A search without a trial within the limits attains nothing: its only point is infinite.
     beyond = np.full((1, len(goal.metrics)), np.inf)
-    points = [search.kept if len(search.kept) else beyond for search in searches]
+    points = [losses if len(losses := search.losses_within_limits) else beyond for search in searches]
     sets = np.repeat(np.arange(len(points)), [len(of_search) for of_search in points])
     levels = _LEVELS if len(points) > 1 else (50,)
     corners = moocore.eaf(np.concatenate(points), sets, percentiles=list(levels))

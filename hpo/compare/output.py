@@ -1,4 +1,4 @@
-"""What becomes of a comparison: its four files, and its tables at the terminal."""
+"""The output of a comparison: its four files, and its tables on the terminal."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ from hpo.report.pages.comparison import (
 )
 from hpo.report.part import Table as CellTable
 
-_WIDTH_OF_A_FILE = 170
+_FILE_WIDTH = 170
 _NARROW = 130
 _PAIR_COLUMNS = (
     *("budget", "unit", "a", "b", "pairs", "mean_difference", "mean_difference_low", "mean_difference_high"),
@@ -34,10 +34,10 @@ _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 
 
 def write_comparison(folder: Path, result: ComparisonJson) -> list[Path]:
-    """Write the four files into the folder and return their paths, the page first.
+    """Write the four files into the folder, and return their paths, the page first.
 
-    comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in comparison.json; for
-    studies, one row per pair and fold.
+    comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in comparison.json. For
+    studies it has one row per pair and fold.
     """
     texts = {
         "comparison.html": render_comparison_page(result),
@@ -70,7 +70,7 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     """Print the tables, the notes and the paths of the files."""
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console.width = _WIDTH_OF_A_FILE
+        console.width = _FILE_WIDTH
     console.print(f"\n{_printable(headline(result))}")
     for answer in answers(result):
         console.print(_printable(answer), style="bold", soft_wrap=True)
@@ -88,7 +88,7 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
 
 
 def _fitted(console: Console, cells: CellTable) -> CellTable:
-    """Return the table; on a narrow terminal that of pairs with both labels in one cell, so that the verdict fits."""
+    """Return the table; on a narrow terminal, a table of pairs has both labels in one cell, to fit the verdict."""
     if console.width >= _NARROW or cells.head[1] != "A":
         return cells
     head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
@@ -96,7 +96,7 @@ def _fitted(console: Console, cells: CellTable) -> CellTable:
 
 
 def _print_by_budget(console: Console, cells: CellTable) -> None:
-    """Print one table per budget, which is the first column of the rows."""
+    """Print one table per budget, the first column of the rows."""
     for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
         console.print(f"\nafter {budget}")
         console.print(_table(CellTable(cells.head[1:], [row[1:] for row in of_budget])))
@@ -105,7 +105,7 @@ def _print_by_budget(console: Console, cells: CellTable) -> None:
 def _table(cells: CellTable) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name, *column in zip(cells.head, *cells.rows, strict=True):
-        # On a narrow terminal cells wrap between words and are never cut.
+        # So that cells wrap between words on a narrow terminal, and are never cut.
         table.add_column(name, min_width=max(len(word) for cell in (name, *column) for word in cell.split()))
     for row in cells.rows:
         table.add_row(*map(_printable, row))
@@ -113,5 +113,5 @@ def _table(cells: CellTable) -> Table:
 
 
 def _printable(text: str) -> str:
-    """Return a text of several lines without other control characters; parts of it may come from a stranger."""
+    """Return a text without control characters except line breaks; parts of it may come from others."""
     return "\n".join(map(printable, text.split("\n")))

@@ -1,4 +1,4 @@
-"""The result of a comparison, as `comparison.json` holds it; see `ComparisonJson`."""
+"""The result of a comparison in the form of `comparison.json`; see `ComparisonJson`."""
 
 import itertools
 import math
@@ -29,26 +29,26 @@ ONE_EACH = "One search each does not compare strategies: the next seed may rever
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
 
-# Seed of the resampling, not of a search: the same searches always give the same intervals.
+# The seed of resampling, so that the same searches always give the same intervals.
 _SEED = 0
 
 _METHOD = {
     "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
     "interval": (
-        "the shifts that a sign-flip test does not reject: of a mean at 0.05, of a pair at its level, so that 0 is "
-        "outside exactly where one is better; none where so few repeats cannot reject any"
+        "the shifts that a sign-flip test does not reject, at 0.05 for a mean and at its level for a pair. So 0 is "
+        "outside exactly if one is better. There is no interval if the repeats are too few to reject any shift"
     ),
     "a_beats_b_interval": "Wilson's score interval, 95 %",
-    "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, {FLIPS:,} random ones beyond",
+    "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, {FLIPS:,} random ones above",
     "p_holm": "Holm's correction over all pairs of a budget",
-    "level": "to which Holm's correction compares p; all pairs after the first that is not below it share its level",
-    "verdict": f"one is better where p_holm < {LEVEL:g}",
-    "seconds": "of all trainings together, however many ran at once",
+    "level": "the level with which Holm's correction compares p; pairs after the first failed test share its level",
+    "verdict": f"one is better if p_holm < {LEVEL:g}",
+    "seconds": "the sum over all trainings, also of those that ran at the same time",
 }
 
 
 class Budget(NamedTuple):
-    """How much of each search counts."""
+    """The number of trials or seconds of each search that count."""
 
     amount: float
     unit: Unit
@@ -62,10 +62,10 @@ class Measure:
     """The number by which searches are compared.
 
     Attributes:
-        metric, direction: as in the studies; with several metrics the hypervolume regret, which is minimized.
+        metric, direction: those of the studies; with several metrics, the hypervolume regret, which is minimized.
         optimum: the best possible score; None = not known, or several metrics.
-        yardstick: with several metrics, what their fronts are measured by.
-        limits: what has to be kept.
+        yardstick: with several metrics, the common scale of the Pareto fronts.
+        limits: the limits of the study.
     """
 
     metric: str
@@ -82,16 +82,16 @@ class Measure:
         table: Sequence[Trial] | None = None,
         optimum: float | None = None,
     ) -> "Measure":
-        """Return the measure of these searches; `table` has the trials of a table that is known as a whole."""
+        """Return the measure of these searches; `table` has all trials of a table."""
         if len(goal.metrics) > 1:
             return cls(NAME, "minimize", None, Yardstick.of(goal, searches, table), goal.limits)
         if optimum is None:
-            kept = [trial for trial in table or () if trial.keeps_limits]
-            optimum = min(kept, key=lambda trial: trial.loss).score if kept else None
+            within = [trial for trial in table or () if trial.keeps_limits]
+            optimum = min(within, key=lambda trial: trial.loss).score if within else None
         return cls(goal.metric, goal.direction, optimum, None, goal.limits)
 
     def measured(self, search: FinishedSearch) -> FinishedSearch:
-        """Return the search with the losses that count."""
+        """Return the search with its losses by this measure."""
         return search.within_limits if self.yardstick is None else self.yardstick.measured(search)
 
     @property
@@ -107,7 +107,7 @@ def compare_strategies(
     budgets: Sequence[Budget],
     settings: Mapping[str, Mapping[str, Any]],
 ) -> ComparisonJson:
-    """Return the content of comparison.json for searches that were repeated with paired seeds."""
+    """Return the content of comparison.json for strategies, whose searches were repeated with paired seeds."""
     repeats = min(len(of_label) for of_label in searches.values())
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
     pairs = [pair for budget in budgets for pair in compare_pairs(measured, budget)]
@@ -128,7 +128,7 @@ def as_json(
     repeats: int = 1,
     pairs: Sequence[Pair] = (),
 ) -> ComparisonJson:
-    """Return what comparison.json holds of either kind of comparison; `measured` have the losses that count."""
+    """Return the content of comparison.json for either kind; `measured` are the searches with losses of `measure`."""
     content: ComparisonJson = {
         "format": FORMAT,
         "kind": kind,
@@ -157,23 +157,23 @@ def as_json(
 
 def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[Pair]:
     """Return the tests of each pair of strategies at one budget, corrected for the number of pairs."""
-    made = [_pair(a, b, searches, budget) for a, b in itertools.combinations(searches, 2)]
-    tested = [(pair, flips) for pair, flips in made if flips is not None]
+    pairs = [_pair(a, b, searches, budget) for a, b in itertools.combinations(searches, 2)]
+    tested = [(pair, flips) for pair, flips in pairs if flips is not None]
     for (pair, flips), (p, divisor) in zip(tested, holm([flips.p for _, flips in tested]), strict=True):
         pair |= {"p": flips.p, "p_holm": p, "level": LEVEL / divisor, "interval": flips.interval(divisor)}
         if p < LEVEL:
             pair["better"] = pair["a"] if (pair["mean_difference"] or 0.0) < 0 else pair["b"]
         pair["verdict"] = f"{pair['better']} is better" if pair["better"] else NOT_DISTINGUISHABLE
-    return [pair for pair, _ in made]
+    return [pair for pair, _ in pairs]
 
 
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return a pair that is not tested yet, and its test; without one, the verdict stands."""
+    """Return a pair without a verdict, and its test; if the test is None, the pair is not comparable."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
-    differences = [mine - its for mine, its in zip(of_a, of_b, strict=True)] if is_complete else []
+    differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []
     share = win_share(of_a, of_b)
     limits = "within the limits and " if any(any(search.excess) for search in (*searches[a], *searches[b])) else ""
     pair: Pair = {
@@ -217,12 +217,12 @@ def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, 
 
 def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int) -> list[str]:
     notes, every = [], all_searches(searches)
-    pairs = len(searches) * (len(searches) - 1) // 2
-    needed = fewest_repeats(pairs)
+    num_pairs = len(searches) * (len(searches) - 1) // 2
+    needed = fewest_repeats(num_pairs)
     if repeats < 2:
         notes.append(ONE_EACH)
     if repeats < needed:
-        corrected = f", with Holm's correction for {pairs} pairs {needed}" if needed > 6 else ""
+        corrected = f", or {needed} with Holm's correction for {num_pairs} pairs" if needed > 6 else ""
         notes.append(
             f"A sign-flip test needs at least 6 repeats to reach p < 0.05{corrected}, given {repeats}. So the only "
             f"possible verdict is '{NOT_DISTINGUISHABLE}', and no difference has an interval."
@@ -231,28 +231,28 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
     if partial:
         notes.append(
             f"{', '.join(partial)}: trials are trained by different amounts, so equal numbers of trials are not equal "
-            f"budgets; look at the verdicts at equal seconds."
+            f"budgets; use the verdicts at equal seconds."
         )
     losses = [loss for search in every for loss in search.losses]
     failed = sum(not math.isfinite(loss) for loss in losses)
     if failed:
-        notes.append(f"{failed:,} of {len(losses):,} trials did not complete; each counts in the budget.")
+        notes.append(f"{failed:,} of {len(losses):,} trials did not complete; they use budget.")
     notes += notes_on_measure(searches, measure)
     if measure.yardstick is not None:
         return notes
     if measure.optimum is None:
-        notes.append("The optimum is not known, so there is no regret; give it with --optimum.")
+        notes.append("The optimum is not known, so there is no regret; set it with --optimum.")
     elif any(loss < measure.sign * measure.optimum for each in every for loss in each.within_limits.losses):
-        notes.append("A search reached a better score than the given optimum: regret below 0.")
+        notes.append("A search reached a better score than the given optimum, so its regret is below 0.")
     return notes
 
 
 def notes_on_measure(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> list[str]:
-    """Return how many trials were beyond the limits, if there are any, and what a reader of regrets must know."""
+    """Return notes on the limits and on the hypervolume regret."""
     notes = measure.yardstick.notes() if measure.yardstick else []
     if measure.limits:
         over = sum(excess > 0 for search in all_searches(searches) for excess in search.excess)
         total = sum(len(search.losses) for search in all_searches(searches))
         limits = join_names([str(limit) for limit in measure.limits])
-        notes.insert(0, f"{over:,} of {total:,} trials are over the limits ({limits}); each counts in the budget.")
+        notes.insert(0, f"{over:,} of {total:,} trials are over the limits ({limits}); they use budget.")
     return notes

@@ -1,4 +1,4 @@
-"""Runs the searches of a comparison, with their progress, and writes its files."""
+"""Runs the searches of a comparison with their progress, and writes the files."""
 
 import math
 import sys
@@ -34,7 +34,7 @@ from hpo.workers.dispatch.other_searches import announce_use, other_searches, to
 
 
 class Compared(NamedTuple):
-    """A comparison, its files, and whether any trial has a result."""
+    """The folder, result and files of a comparison, and whether any trial has a result."""
 
     folder: Path
     result: ComparisonJson
@@ -49,18 +49,25 @@ def run_comparison(
     optimum: float | None,
     progress: How = "auto",
 ) -> Compared:
-    """Run the missing searches, and write the files.
+    """Run the missing searches, compare all, and write the files.
 
-    They are compared at the full budget, at these numbers of trials, and seconds of training; at the length of the
-    shortest search, too, where `shortest` is among those or trials are trained by different amounts. An optimum of None
-    is looked up if possible. A signal raises Stopped; finished searches are saved.
+    Args:
+        comparison: the plan.
+        at: numbers of trials to compare at, in addition to the full budget.
+        at_seconds: seconds of training to compare at; `shortest` is the length of the shortest search, which is added
+            if trials are trained by different amounts.
+        optimum: the best possible score; None = that of a table, if the objective is one.
+        progress: how progress is shown.
+
+    Raises:
+        Stopped: a signal; finished searches are saved.
     """
     refuse_unknown_progress(progress)
     study, goal = comparison.study.config.study, comparison.study.goal
     budgets = _budgets(at, study.trials)
     _refuse_optimum(optimum, goal)
     with ExitStack() as stack:
-        # A new one is created after its workers have started, so that a refusal leaves no trace.
+        # Start the workers before the folder is created, so that an error of theirs leaves no folder.
         dispatcher = None if comparison.path.exists() else _start_dispatcher(comparison, stack)
         stack.enter_context(comparison.study.folder.lock())
         comparison.open()
@@ -70,37 +77,37 @@ def run_comparison(
             dispatcher = dispatcher or _start_dispatcher(comparison, stack)
             stopping = Stopping()
             stopping.begin(lambda: _last_words(comparison, searches), dispatcher.runs_here)
-            shown = ComparingProgress(comparison.study, total, total - len(missing), progress)
-            with stopping, shown.bars:
+            bars = ComparingProgress(comparison.study, total, total - len(missing), progress)
+            with stopping, bars.bars:
                 stoppable = SessionDispatcher(dispatcher, stopping)
-                coded = replace(comparison, study=replace(comparison.study, code=code_of(comparison.study)))
+                plan = replace(comparison, study=replace(comparison.study, code=code_of(comparison.study)))
                 for repeat, label in missing:
-                    shown.search_started(repeat, label)
-                    finished = run_search(coded, repeat, label, stoppable, shown)
+                    bars.search_started(repeat, label)
+                    finished = run_search(plan, repeat, label, stoppable, bars)
                     searches.append(finished)
-                    shown.search_finished(finished)
+                    bars.search_finished(finished)
         by_label = searches.of(comparison)
-        of_all = all_searches(by_label)
-        is_partial = any(search.is_partial for search in of_all)
-        costs = _costs(at_seconds, min(search.total_seconds for search in of_all), is_partial)
-        # Equal cost comes first if numbers of trials do not measure it.
+        every = all_searches(by_label)
+        is_partial = any(search.is_partial for search in every)
+        costs = _costs(at_seconds, min(search.total_seconds for search in every), is_partial)
+        # Seconds come first if equal numbers of trials are not equal budgets.
         ordered = [*costs, *budgets] if is_partial else [*budgets, *costs]
-        measure = Measure.of(goal, of_all, comparison.table() if optimum is None else None, optimum)
+        measure = Measure.of(goal, every, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = [*write_comparison(comparison.path, result), comparison.path / "searches.csv"]
-    has_result = any(math.isfinite(loss) for search in of_all for loss in search.losses)
+    has_result = any(math.isfinite(loss) for search in every for loss in search.losses)
     return Compared(comparison.path, result, paths, has_result)
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
-    """Compare studies that exist, and write the files; arguments as above."""
+    """Compare existing studies, and write the files; the arguments are those of `run_comparison`."""
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
     folder = StudyFolder(RUNS / study_name(name, "name"))
     if folder.exists or (folder.path / "comparison.yaml").exists():
-        raise StudyError(f"name: {folder} holds something else; choose another name")
-    # A mean over unequal budgets would favour the larger: all are compared at the smallest.
+        raise StudyError(f"name: {folder} is a study or another comparison; choose another name")
+    # At the smallest budget, because a larger one would have an advantage.
     budgets = _budgets(at, min(len(study.search.losses) for study in studies))
     if any(study.search.is_partial for study in studies):
         shortest = min(study.search.total_seconds for study in studies)
@@ -112,16 +119,16 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
 
 
 def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
-    """Raise ConfigError for the best score of one of several metrics."""
+    """Raise ConfigError for an optimum with several metrics."""
     if optimum is not None and len(goal.metrics) > 1:
         raise ConfigError(
-            f"optimum: is of one metric, given {optimum:g} for {', '.join(goal.metrics)}; leave it out: with several "
-            f"metrics the regret is to the best front"
+            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; leave it "
+            f"out, because their regret is relative to the best front"
         )
 
 
 def _budgets(at: Sequence[int], full: int) -> list[Budget]:
-    """Return the numbers of trials to compare at, the full budget first; ConfigError for one that is not within."""
+    """Return the numbers of trials to compare at, the full budget first; ConfigError for a number above it."""
     for amount in at:
         if not 1 <= amount <= full:
             raise ConfigError(f"at: must be 1 to {full}, the number of trials, given {amount}")
@@ -144,7 +151,7 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
 
 
 def _costs(seconds: Sequence[float | str], shortest: float, is_partial: bool) -> list[Budget]:
-    """Return the costs to compare at, the largest first; ConfigError for one beyond the shortest search."""
+    """Return the seconds to compare at, the largest first; ConfigError for a value beyond the shortest search."""
     amounts = {amount for amount in seconds if not isinstance(amount, str)}
     for amount in amounts:
         if not 0 < amount <= shortest:
@@ -163,9 +170,9 @@ def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
 
 
 class ComparingProgress(Observer):
-    """Counts `total` searches, of which `num_done` are finished, and the trials of the running one, in its `bars`.
+    """Shows the progress of a comparison: bars for the searches and for the trials of the running search.
 
-    Where `progress` is auto and there is no terminal, each search has a line.
+    Without a terminal it prints one line per search. `num_done` of `total` searches are finished at the start.
     """
 
     def __init__(self, study: PreparedStudy, total: int, num_done: int, progress: How) -> None:
@@ -179,17 +186,17 @@ class ComparingProgress(Observer):
         self._trials = self.bars.add_task("trials", total=self._study.trials)
 
     def search_started(self, repeat: int, label: str) -> None:
-        """Begin the bar of the search's trials."""
+        """Restart the bar of trials for a search."""
         self.bars.reset(self._trials, description=f"repeat {repeat}  {label}")
 
     def search_finished(self, search: FinishedSearch) -> None:
-        """Count the search; without a terminal print its line."""
+        """Count the search; without a terminal, print its line."""
         self._num_done += 1
         self.bars.update(self._searches, completed=self._num_done)
         score = loss_sign(self._study.direction) * min(search.within_limits.losses, default=math.inf)
         if self._progress == "json":
-            told = {"repeat": search.repeat, "label": search.label, "score": score, "trials": len(search.losses)}
-            print_event("search", **told, seconds=math.fsum(search.seconds), done=self._num_done, total=self._total)
+            fields = {"repeat": search.repeat, "label": search.label, "score": score, "trials": len(search.losses)}
+            print_event("search", **fields, seconds=math.fsum(search.seconds), done=self._num_done, total=self._total)
         if self._console.is_terminal or self._progress != "auto":
             return
         missing = f"no complete trial{' within the limits' if self._study.limits else ''}"

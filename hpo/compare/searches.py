@@ -1,4 +1,4 @@
-"""Runs the searches of a comparison one after another, and writes each down when it is finished."""
+"""Runs the searches of a comparison one after another, and saves each finished search."""
 
 import csv
 import io
@@ -27,10 +27,10 @@ _MORE_COLUMNS = ["other_scores", "excess"]  # with several metrics, or limits
 class Searches:
     """The file `searches.csv`: one row per finished search, in the order of finishing.
 
-    `best` is a score, `scores` and `seconds` are JSON lists with one item per trial; no score where none completed.
-    With several metrics, or limits, those are of the leading metric, the best is within the limits, `other_scores` has
-    such a list by further metric, and `excess` one of how far each trial is beyond the limits. A half-written last line
-    of a killed driver is cut off, and its search is run again.
+    `best` is a score, `scores` and `seconds` are JSON lists with one item per trial; the score of an incomplete trial
+    is null. With several metrics, or limits, these are scores of the leading metric, and `best` is within the limits.
+    `other_scores` then has a list for each other metric, and `excess` a list of how far each trial is beyond the
+    limits. An incomplete last line of a killed driver is cut off, and its search runs again.
     """
 
     def __init__(self, path: Path, goal: Goal) -> None:
@@ -43,12 +43,12 @@ class Searches:
         return search_of in self.finished
 
     def of(self, comparison: ComparisonPlan) -> dict[str, list[FinishedSearch]]:
-        """Return the searches of a comparison, all of them finished, by label and in the order of repeats."""
+        """Return the finished searches of a comparison by label, in the order of repeats."""
         repeats = range(comparison.repeats)
         return {label: [self.finished[repeat, label] for repeat in repeats] for label in comparison.strategies}
 
     def append(self, done: FinishedSearch) -> None:
-        """Write a finished search to the disk."""
+        """Append a finished search to the file."""
         metric, *others = self._goal.metrics
         (best_score,) = self._scores(metric, [min(done.within_limits.losses, default=math.inf)])
         lists = json.dumps(self._scores(metric, done.losses)), json.dumps(done.seconds)
@@ -106,17 +106,17 @@ class Searches:
 def run_search(
     comparison: ComparisonPlan, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
 ) -> FinishedSearch:
-    """Run one search from start to budget; only its scores, seconds, and how far it is over limits are kept."""
+    """Run one search to its budget, and return its scores, seconds and excesses over the limits; save nothing else."""
     study = comparison.study_of(repeat, label)
     config = study.config.study
-    # Each search has its own training states: shared ones would let it resume trainings of another search.
+    # Each search has its own training states, or it would resume trainings of another search.
     states = study.folder.states_dir / f"{label}_{repeat}"
     shutil.rmtree(states, ignore_errors=True)
     builder = replace(study.task_builder(), checkpoints_dir=None, files_dir=None)
     builder = replace(builder, states_dir=states.absolute(), continues=False)
     record = memory_record(study.goal, study.layout)
     try:
-        # Strategies are compared at equal numbers of trials, as they are run.
+        # The budget counts trials, so that strategies are compared at equal numbers of trials.
         rules = replace(study.rules(study.imports.trials), tasks_of=builder.tasks_of, counts="trials")
         history = search(rules, record, dispatcher, config.trials, [observer], config.minutes)
     finally:

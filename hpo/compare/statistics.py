@@ -1,4 +1,4 @@
-"""Statistics of repeated searches with paired seeds: a permutation test, its interval, the probability to win."""
+"""Statistics of repeated searches with paired seeds: a permutation test, its interval, and the share of wins."""
 
 import itertools
 import math
@@ -14,55 +14,55 @@ from hpo.trials.estimate import wilson_interval
 Interval = tuple[float, float]
 
 LEVEL = 0.05
-# Efron & Tibshirani 1993, section 13.3: at least 1,000 for the ends of an interval.
+# Efron & Tibshirani 1993, section 13.3: the ends of an interval need at least 1,000.
 RESAMPLES = 9_999
 FLIPS = 99_999
-_EXACT_PAIRS = 16  # up to 65,536 sign patterns are all tested
-_BLOCK = 8  # numbers whose sets are drawn at once, as a byte
+_EXACT_PAIRS = 16  # the test uses all of up to 65,536 sign patterns
+_BLOCK = 8  # a random byte draws the set of this many numbers
 
 
 def mean_bands(values: npt.NDArray[np.float64], seed: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the lower and upper ends of 95 % bootstrap intervals of each column's mean; `values` is (repeats, places).
 
-    The percentile method: a resample draws whole rows, so that the band of a curve comes from curves.
+    The method is the percentile bootstrap. A resample draws whole rows, so that a band of a curve comes from curves.
     """
     repeats = len(values)
     rng = np.random.default_rng(seed)
-    # How often each row is drawn in each resample: one product gives the means of all resamples.
+    # The share of each row in each resample: one matrix product gives the means of all resamples.
     shares = rng.multinomial(repeats, np.full(repeats, 1 / repeats), size=RESAMPLES) / repeats
     low, high = np.quantile(shares @ values, (LEVEL / 2, 1 - LEVEL / 2), axis=0)
     return low, high
 
 
 def win_share(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the share of pairs in which the loss in `a` is below that in `b`; a tie is half a win."""
-    return statistics.fmean((mine < its) + 0.5 * (mine == its) for mine, its in zip(a, b, strict=True))
+    """Return the share of pairs in which the loss in `a` is below the loss in `b`; a tie is half a win."""
+    return statistics.fmean((one < other) + 0.5 * (one == other) for one, other in zip(a, b, strict=True))
 
 
 def win_interval(share: float, pairs: int) -> Interval:
-    """Return the 95 % interval of the probability that A beats B, given its share of wins.
+    """Return the 95 % interval of the probability that A beats B, from the share of wins.
 
-    Source: the probability is that of Bouthillier et al. 2021 (arXiv 2103.03098), section 4; the interval is the score
-    interval of Wilson 1927, since the bootstrap of the former gives [1, 1] for six wins of six. Ties make it too wide.
+    Source: the probability is from Bouthillier et al. 2021 (arXiv 2103.03098), section 4. The interval is the score
+    interval of Wilson 1927; their bootstrap gives [1, 1] for six wins of six. With ties the interval is too wide.
     """
     return wilson_interval(share, pairs)
 
 
 @dataclass(frozen=True)
 class SignFlips:
-    """The sign-flip test of numbers, such as paired differences, and the interval of their mean that it gives.
+    """The sign-flip test of numbers, such as paired differences, and its interval of their mean.
 
-    The hypothesis is that the numbers lie symmetrically around a shift d. Flipping the signs of a set of `values - d`
-    lowers their sum by twice that of the set, so a flipped sum is as high as the observed one exactly where the set has
-    a mean of d or less. The sorted means of all sets are thus all that the test needs, for every shift.
+    The hypothesis is that the numbers are symmetric around a shift d. Flipping the signs of a set of `values - d`
+    lowers their sum by twice the sum of the set. So a flipped sum is at least the observed one exactly if the set has a
+    mean of at most d. The test therefore needs only the sorted means of all sets, for every shift.
 
     Attributes:
-        means: those of all non-empty sets for up to 16 numbers, of 99,999 random sets for more; ascending.
-        total: the number of sets, with empty ones: the observed signs are one.
+        means: the means of all non-empty sets of up to 16 numbers, or of 99,999 random sets of more; ascending.
+        total: the number of sets, including empty ones; the observed signs are an empty set.
 
-    Source: the test is Fisher's, 1935, "The Design of Experiments", section 21; with random sets the observed signs are
-    counted among them, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero"; the interval is that of
-    Hartigan 1969, "Using Subsample Values as Typical Values" (JASA 64).
+    Source: the test is from Fisher 1935, "The Design of Experiments", section 21. Random sets include the observed
+    signs, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero". The interval is from Hartigan 1969,
+    "Using Subsample Values as Typical Values" (JASA 64).
     """
 
     means: npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ class SignFlips:
 
     @classmethod
     def of(cls, values: Sequence[float], seed: int) -> "SignFlips":
-        """Return the flips of these numbers; `seed` is that of the random sets."""
+        """Return the flips of these numbers; `seed` is the seed of random sets."""
         if len(values) <= _EXACT_PAIRS:
             sums, sizes = _set_sums(values), _set_sums(np.ones(len(values)))
         else:
@@ -84,29 +84,29 @@ class SignFlips:
         is_set = sizes > 0
         means = sums[is_set] / sizes[is_set]
         if len(means):
-            # Sums are rounded: no mean is outside of the values, and of a set that cancels out it is 0.
+            # Undo rounding errors: a mean is within the values, and 0 for a set that cancels out.
             means = np.clip(means, min(values), max(values))
             means[np.abs(means) < 1e-9 * np.abs(values).max()] = 0.0
         return cls(np.sort(means), len(sums))
 
     @property
     def p(self) -> float:
-        """The two-sided p-value of the hypothesis that the numbers lie symmetrically around 0."""
+        """The two-sided p-value of the hypothesis that the numbers are symmetric around 0."""
         above, below = (int(np.searchsorted(self.means, 0.0, side)) for side in ("left", "right"))
         empty = self.total - len(self.means)
         return min(1.0, 2 * (empty + min(below, len(self.means) - above)) / self.total)
 
     def interval(self, tests: int = 1) -> Interval | None:
-        """Return the ends of all shifts that the test does not reject at the level 0.05 / `tests`.
+        """Return the interval of the shifts that the test does not reject at the level 0.05 / `tests`.
 
-        It is without 0 exactly where p is below that level. None = no shift can be rejected by so few numbers.
+        It excludes 0 exactly if p is below that level. None = the numbers are too few to reject any shift.
         """
         rank = math.ceil(LEVEL / 2 * self.total / tests) - (self.total - len(self.means))
         return (float(self.means[rank - 1]), float(self.means[-rank])) if rank > 0 else None
 
 
 def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the sum of every set of the values, 2^n; the first is that of the empty set."""
+    """Return the sums of all 2^n sets of the values, that of the empty set first."""
     sums = np.zeros(1)
     for value in np.asarray(values, dtype=np.float64):
         sums = np.concatenate((sums, sums + value))
@@ -114,14 +114,14 @@ def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
-    """Return each p-value corrected for multiple tests, and by what 0.05 is divided for its test, in their own order.
+    """Return each p-value corrected for multiple tests, and the divisor of 0.05 for its test, in the given order.
 
-    The smallest of m is compared with 0.05 / m, the next with 0.05 / (m - 1), and so on, up to the first that is not
-    below. The tests end there; all after it have its divisor, too, and since they are not smaller, they are not below
-    that level either. So an interval at 0.05 / divisor is without 0 exactly where the corrected p-value is below 0.05.
-    Each such interval is at least as wide as that of one test alone. Together they promise what the verdicts do, not
-    that all hold at once (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding to Holm's Step-Down Procedure
-    and Other Closed-Testing Procedures").
+    The procedure compares the smallest of m p-values with 0.05 / m, the next with 0.05 / (m - 1), and so on, up to the
+    first that is not below. The tests end there, and all later p-values get the same divisor: they are not smaller, so
+    they are not below this level, either. So an interval at 0.05 / divisor excludes 0 exactly if the corrected p-value
+    is below 0.05. Each interval is at least as wide as that of a single test. Together the intervals promise no more
+    than the verdicts; they are not simultaneous (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding to
+    Holm's Step-Down Procedure and Other Closed-Testing Procedures").
 
     Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
     """
@@ -136,6 +136,6 @@ def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def fewest_repeats(comparisons: int) -> int:
-    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction, such as 6 for one."""
+    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction; 6 for one comparison."""
     # The smallest p-value of n pairs is 2 / 2^n.
     return next(n for n in itertools.count(1) if comparisons * 2 / 2**n < LEVEL)

@@ -56,7 +56,10 @@ def test_a_space_that_returns_another_name_than_it_suggests_is_refused():
     def hp_space(trial):
         return {"learning_rate": trial.suggest_float("lr", 1e-4, 0.1), "batch": 32}
 
-    with pytest.raises(hpo.HpoError, match=r"space: hp_space\(trial\) suggests lr, and returns learning_rate, batch"):
+    with pytest.raises(
+        hpo.HpoError,
+        match=r"space: hp_space\(trial\) must return the names that it suggests \(lr\), given l",
+    ):
         found(lambda config: 1.0, space=hp_space)
 
 

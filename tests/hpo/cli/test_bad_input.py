@@ -138,7 +138,7 @@ OF_A_STUDY = {
         published("trials.csv", "a\n1\n"),
     ),
     "one study to compare": (["compare", "made"], ["two or more", "made"], None),
-    "one study twice": (["compare", "made", "made"], ["two studies are called 'made'"], None),
+    "one study twice": (["compare", "made", "made"], ["given 'made' twice"], None),
     "one strategy": (["compare", "--strategies", "random"], ["strategies:", "two or more"], None),
     "repeats that are a word": (["compare", "--strategies", "random,grid", "--repeats", "x"], ["--repeats"], None),
     "a storage of no kind": (["export", "made", "--optuna", "foo://x"], ["optuna:", "foo://x"], None),

@@ -244,7 +244,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
 @pytest.mark.nightly
 def test_a_folder_that_holds_a_study_is_refused(capsys):
     assert hpo(capsys, "search", *TABLE_DATA, "track=none", "study.trials=2")[0] == 0
-    assert "holds a study" in refused(capsys, *COMPARE, "--name", "table")
+    assert "is a study" in refused(capsys, *COMPARE, "--name", "table")
     assert not Path("runs/table/comparison.yaml").exists()
 
 

@@ -78,7 +78,7 @@ BAD_STUDIES = (
     (["random", "study.trials=3"], "overrides need --strategies"),
     (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on existing studies"),
     (["random", "evolutionary", "--at", "13"], "at: must be 1 to 12"),
-    (["random", "evolutionary", "--name", "random"], "holds something else"),
+    (["random", "evolutionary", "--name", "random"], "is a study or another comparison"),
 )
 
 

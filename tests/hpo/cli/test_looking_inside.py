@@ -186,5 +186,5 @@ def test_an_objective_that_cannot_look_inside_is_refused(capsys, finished, monke
         assert hpo(capsys, *words)[::2] == (
             2,
             f"error: {command}: model.objective has no function '{command}'; see "
-            "docs/extending/write_an_objective.md for what it must return\n",
+            "docs/extending/write_an_objective.md\n",
         )

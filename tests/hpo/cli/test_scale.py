@@ -167,9 +167,9 @@ def test_of_the_toolkits_networks_scales_and_rates_are_known(capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*LAW,), "none is searched; give one"),
-        ((*LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "2 are searched: lr, width"),
-        ((*LAW, "space.lr=[0.1,0.2]", "strategy=random"), "which is grid, given random"),
+        ((*LAW,), "given none; give one"),
+        ((*LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "given 2: lr, width"),
+        ((*LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
         ((*LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),
         ((*LAW, "space.lr={choices: [0.1, 0.2]}"), "must have an order"),
         ((*LAW, "space.width=[8,16]"), "width is also searched"),

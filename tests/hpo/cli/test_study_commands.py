@@ -99,7 +99,7 @@ def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
 
 def test_the_test_part_is_opened_once_and_counted(capsys, study):
     code, out, _ = hpo(capsys, "test", "digits")
-    assert (code, "180 examples, opened 1 time" in out) == (0, True)
+    assert (code, "180 examples, evaluated 1 time" in out) == (0, True)
     first = json.loads((study / "test.json").read_text())
     assert set(first["metrics"]) >= {"accuracy", "macro_f1"}
     estimate = Estimate(**first["estimates"]["accuracy"])
@@ -113,7 +113,7 @@ def test_the_test_part_is_opened_once_and_counted(capsys, study):
     assert json.loads((study / "test.json").read_text()) == first
 
     code, out, _ = hpo(capsys, "test", "digits", "--again")
-    assert (code, "opened 2 time" in out) == (0, True)
+    assert (code, "evaluated 2 time" in out) == (0, True)
     assert "evaluated **2 times**" in (study / "report.md").read_text()
 
 

@@ -96,7 +96,7 @@ def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsy
     assert "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE" not in served.environment
     assert served.environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
     assert out == "http://127.0.0.1:5123/#/experiments?workflowType=machine_learning\n"
-    assert err.startswith("note: other users of this machine may reach port 5123")
+    assert err.startswith("note: other users of this machine can reach port 5123")
 
 
 def test_whoever_exposes_it_is_told_what(capsys, store, served):

@@ -101,7 +101,7 @@ def test_what_the_commands_refuse_is_refused_from_python(table):
         (lambda: study.reproduce(tolerance=-1), "tolerance: must be at least 0 and below 1, given -1"),
         (lambda: hpo.import_trials("old", csv="old.csv", direction="up"), "direction: must be maximize or minimize"),
         (lambda: hpo.import_trials("old", csv="old.csv", keys="lr"), "keys: must be a list of columns, given 'lr'"),
-        (lambda: hpo.import_trials("old"), "one of optuna, ray and csv must be given, given none"),
+        (lambda: hpo.import_trials("old"), "optuna, ray, csv: give one of them, given none"),
         (lambda: hpo.compare_studies("looked_up"), "names: must be a list of studies, given 'looked_up'"),
         (lambda: hpo.load(3), "there is no '3'"),
     ):

@@ -94,7 +94,7 @@ def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsy
     assert result["curves"]["ladder"]["trials"]["trials"] == [10, 11]
     said = capsys.readouterr().out
     assert "below has no complete trial at its target: not compared" in said
-    assert "only the scores at the target count, of 2 of its 11 trials" in said
+    assert "only the scores of the 2 of its 11 trials at the target count" in said
 
 
 def test_a_study_that_is_asked_says_at_which_scale_each_trial_is_trained():

@@ -120,7 +120,10 @@ def test_companions_are_given_by_a_decorator(described):
         ({"objective": lambda: 1}, "f(config, trial), f(trial) or f(task) (given objective("),
         ({"objective": lambda a, b, c: 1}, "f(config, trial), f(trial) or f(task) (given objective("),
         ({"objective": 3}, "must be a function"),
-        ({"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"}, "space, metric: have no effect beside a whole co"),
+        (
+            {"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"},
+            "space, metric: have no effect with a",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, says):

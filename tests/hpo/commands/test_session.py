@@ -236,7 +236,7 @@ def test_elsewhere_than_where_it_was_opened_each_call_is_refused(place):
 def test_a_trial_is_told_in_its_own_study_alone():
     with opened(name="a") as mine, opened(name="b") as other:
         trial, its = mine.ask(), other.ask()
-        with pytest.raises(hpo.HpoError, match="trial 0: is one of study 'b', and was told to 'a'"):
+        with pytest.raises(hpo.HpoError, match="trial 0: must be of study 'a', given one of study 'b'"):
             mine.tell(its, 0.77)
         assert [each.number for each in mine.open_trials] == [trial.number]
     with opened(name="a") as again:

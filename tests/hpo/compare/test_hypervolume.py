@@ -135,10 +135,10 @@ def test_a_point_is_attained_by_the_searches_that_have_a_trial_as_good_in_both()
         losses = np.array(corners) * (-1, 1)
         assert (np.diff(losses, axis=0) * (1, -1) > 0).all()
         for place in places:
-            share = sum((search.kept <= place).all(axis=1).any() for search in searches) / len(searches)
+            share = sum((search.losses_within_limits <= place).all(axis=1).any() for search in searches) / len(searches)
             assert (losses <= place).all(axis=1).any() == (100 * share >= int(level)), (level, share)
     (front,) = attainment(searches[:1], TWO).values()
-    assert {tuple(row) for row in np.array(front) * (-1, 1)} <= {tuple(row) for row in searches[0].kept}
+    assert {tuple(row) for row in np.array(front) * (-1, 1)} <= {tuple(row) for row in searches[0].losses_within_limits}
 
 
 def compared(goal, limited=False, metrics=2):

@@ -162,7 +162,7 @@ def test_a_study_whose_own_trials_do_not_compare_is_not_compared(capsys, studies
     config = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump(config | {"space": SEARCHED}))
     line = refused(capsys, "compare", "same", "one")
-    assert "toy.min_count, which is searched in one, changes those" in line
+    assert "which toy.min_count changes, a searched key of one" in line
 
 
 def test_trials_are_not_imported_where_they_are_counted_in_something_else(studies):
