@@ -1,1 +1,1 @@
-"""Data: reading it, keeping only the examples that a worker may see, and making batches of them."""
+"""Data: readers, the store with the examples that a worker may read, tokens, and batches."""

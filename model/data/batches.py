@@ -9,20 +9,20 @@ from torch import Tensor
 
 from model.data.packing import Packing
 
-# Batches in a pool of `batches_by_length`. In batches of 64 of multi30k, shuffled ones have 1.61 times as many tokens,
-# padding counted, as pools of 8; 1.79 times as many as pools of 50, and 1.84 as the whole set sorted, which costs
-# accuracy: the 3,600 words of g2p are two pools of 50.
+# The number of batches in a pool of `batches_by_length`. In batches of 64 of multi30k, shuffled ones have 1.61 times as
+# many tokens, with padding, as pools of 8; 1.79 times as many as pools of 50, and 1.84 times as many as the whole set
+# sorted. Large pools cost accuracy: the 3,600 words of g2p are two pools of 50.
 _POOL = 8
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences stored one after the other, so that one index gathers a batch instead of a loop.
+    """Sequences stored one after the other, so that an index gathers a batch without a loop.
 
     Attributes:
         flat: (all tokens,) or (all tokens, features), on any device.
-        starts: (sequences,), where each sequence begins in `flat`; on the CPU.
-        lengths: (sequences,), at least 1 each; on the CPU, so that nobody waits for a GPU to know a batch's size.
+        starts: (sequences,), the start of each sequence in `flat`; on the CPU.
+        lengths: (sequences,), at least 1 each; on the CPU, so that the size of a batch is known without a GPU.
     """
 
     flat: Tensor
@@ -31,14 +31,14 @@ class Ragged:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> "Ragged":
-        """Return the sequences from lists of token numbers, none of them empty."""
+        """Return the sequences of lists of token numbers, which must not be empty."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         flat = torch.tensor([token for sequence in sequences for token in sequence])
         return cls(flat, lengths.cumsum(0) - lengths, lengths)
 
     @classmethod
     def of_rows(cls, rows: Tensor) -> "Ragged":
-        """Return the sequences from (sequences, time, features): all of one length."""
+        """Return the sequences of (sequences, time, features), which have the same length."""
         count, time, _ = rows.shape
         return cls(rows.flatten(0, 1), torch.arange(count) * time, torch.full((count,), time))
 
@@ -46,11 +46,11 @@ class Ragged:
         return len(self.lengths)
 
     def gather(self, indices: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the chosen sequences, padded at their end with 0 to the longest of them.
+        """Return the sequences at `indices`, padded at their end with 0 to the longest of them.
 
         Returns:
-            (batch, time) or (batch, time, features); and (batch, time) boolean, True = a token, False = padding,
-            or None where nothing is padded.
+            (batch, time) or (batch, time, features); and (batch, time) boolean, True = a token, False = padding, or
+            None without padding.
         """
         sizes = self.lengths[indices].tolist()
         device = self.flat.device
@@ -68,11 +68,11 @@ class Ragged:
     def pack(
         self, indices: Tensor, device: torch.device, *, without_first: bool = False, without_last: bool = False
     ) -> tuple[Tensor, Packing | None]:
-        """Return the chosen sequences end to end, on the device, without their first or last tokens where so asked.
+        """Return the sequences at `indices` end to end, on the device, optionally without their first or last tokens.
 
         Returns:
-            (1, tokens) or (1, tokens, features); and where they lie. Of equal lengths they are padded nowhere, and come
-            as from `gather`: (batch, time) or (batch, time, features), and None.
+            (1, tokens) or (1, tokens, features), and their packing. Sequences of equal length need no packing: they are
+            (batch, time) or (batch, time, features), and None, as from `gather`.
         """
         starts = self.starts[indices] + int(without_first)
         lengths = self.lengths[indices] - int(without_first) - int(without_last)
@@ -88,16 +88,16 @@ class Ragged:
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return the tensor on the device; the CPU does not wait for a GPU to have it."""
+    """Return the tensor on the device, without waiting for the copy to a GPU."""
     if device.type != "cuda" or tensor.device.type == "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def resident(encoded: Any, device: torch.device) -> Any:
-    """Return a dataclass of sequences with its tokens on the device where they fit, so that no step copies them.
+    """Return a dataclass of sequences with its tokens on the GPU if they fit, so that no step copies them.
 
-    They fit if they take at most a tenth of the memory that a GPU has left.
+    They fit if they take at most a tenth of the GPU's free memory.
     """
     parts = {each.name: getattr(encoded, each.name) for each in fields(encoded)}
     ragged = {name: part for name, part in parts.items() if isinstance(part, Ragged)}
@@ -116,15 +116,18 @@ def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) ->
 def batches_by_length(
     lengths: Tensor, batch_size: int, batch_tokens: int | None = None, generator: torch.Generator | None = None
 ) -> list[Tensor]:
-    """Return batches that hold every position once, with sequences of similar length together for the least padding.
+    """Return batches that hold every position once, with sequences of similar length together, for little padding.
 
-    `lengths`: (examples,), tokens in each. `batch_tokens`: maximum of tokens in a batch, padding counted (but at least
-    one example); None = no limit. Without a generator all examples come by their lengths, shortest first; with one, the
-    same number of batches for any:
+    Without a generator, the examples are sorted by length, the shortest first. Sorted batches would all be short or all
+    long, which costs accuracy. So with a generator, the examples are cut into random pools of several batches, and each
+    pool is sorted. The lengths in a batch are the same in every epoch, and so is the number of batches. The generator
+    draws the examples of each length, and the order of the batches.
 
-    Batches of sorted examples would be all short or all long, which costs accuracy. So the examples are cut into random
-    pools of several batches, and each pool is sorted. Which lengths come together is the same in every epoch, so that
-    the number of batches is; which examples of a length take its places, and the order of the batches, are drawn anew.
+    Args:
+        lengths: (examples,), the number of tokens of each.
+        batch_size: the most examples of a batch.
+        batch_tokens: the most tokens of a batch with padding, but at least one example; None = no limit.
+        generator: the random numbers; None = sorted batches.
     """
     if generator is None:
         order = torch.argsort(lengths, stable=True)
@@ -144,14 +147,14 @@ def batches_by_length(
 
 
 def _pool_size(lengths: Tensor, batch_size: int, batch_tokens: int | None) -> int:
-    """Return how many examples a pool has: those of so many batches of mean length."""
+    """Return the number of examples of a pool, for batches of mean length."""
     if batch_tokens is not None:
         batch_size = max(1, min(batch_size, round(batch_tokens / float(lengths.double().mean()))))
     return _POOL * batch_size
 
 
 def _cut(order: Tensor, lengths: Tensor, batch_size: int, batch_tokens: int | None) -> list[Tensor]:
-    """Return the examples, in order of rising length, in batches within both limits."""
+    """Return examples, which must be sorted by length, in batches within both limits."""
     if batch_tokens is None:
         return list(torch.split(order, batch_size))
     return list(torch.split(order, _sizes(lengths[order].tolist(), batch_size, batch_tokens)))
@@ -160,7 +163,7 @@ def _cut(order: Tensor, lengths: Tensor, batch_size: int, batch_tokens: int | No
 def _sizes(rising_lengths: list[int], batch_size: int, batch_tokens: int) -> list[int]:
     sizes: list[int] = []
     size = 0
-    for length in rising_lengths:  # the longest so far, so the width of the batch
+    for length in rising_lengths:  # the longest so far, which is the width of the batch
         if size and (size == batch_size or (size + 1) * length > batch_tokens):
             sizes.append(size)
             size = 0

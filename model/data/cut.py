@@ -1,4 +1,4 @@
-"""How many texts are longer than data.max_length, so that training and validation lose their ends."""
+"""Counts the texts that are longer than data.max_length, and so are cut in training and validation."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,10 +17,10 @@ _LOST = {
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
-    """Return a line for people for each side of the examples of which something is cut.
+    """Return a line for people for each side of the examples that has cut texts.
 
-    The test part is not looked at, where the data have one. Subwords are learned for it as a training learns them, from
-    the training part, or from all examples where the search divides them.
+    A predefined test split is not read. Subwords are learned as in a training: from the training split, or from all
+    examples if the search splits them.
 
     Raises:
         DataError: more than data.max_cut_share of a side's texts would be cut, or all of them.
@@ -31,7 +31,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     if isinstance(config, TranslationConfig):
         units = {"source": config.tokens, "target": config.target_tokens or config.tokens}
     for side, unit in units.items():
-        # There are never fewer subwords than words between blanks.
+        # A text has at least as many subwords as words between blanks.
         _refuse_all_cut(examples, side, config.max_length, "blanks" if unit == "subwords" else unit)
     parts = examples.parts or {}
     items = examples.items[: len(examples.items) - parts.get("test", 0)]
@@ -48,7 +48,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
 
 
 def _uncounted(unit: str, lowercase: bool) -> Vocabulary:
-    """Return a vocabulary that knows no token: how many there are in a text does not depend on which are known."""
+    """Return an empty vocabulary, which suffices because the number of tokens of a text does not depend on it."""
     return Vocabulary(unit, lowercase, ())
 
 
@@ -58,16 +58,16 @@ def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -
     if texts and all(len(tokens.encode(text)) > max_length for text in texts):
         shortest = min(len(tokens.encode(text)) for text in texts)
         raise DataError(
-            f"data.max_length: every {side} has more than {max_length} tokens (the shortest {shortest}) and would be "
-            f"cut; give more"
+            f"data.max_length: must be larger, because every {side} has more than {max_length} tokens (the shortest "
+            f"{shortest}) and would be cut"
         )
 
 
 def _cut(
     texts: Sequence[str], tokens: Tokens, side: str, config: TextClassificationConfig | TranslationConfig
 ) -> Iterator[str]:
-    """Yield how many of a side's texts are cut, if any is; DataError for too many."""
-    # No token has less than a character, but for the mark of a blank that subwords put before a text.
+    """Yield a line about the cut texts of a side, if there are any; raise DataError for too many."""
+    # A token has at least one character, except the mark of a blank that subwords put before a text.
     long = (text for text in texts if len(tokens.normalize(text)) >= config.max_length)
     lengths = [length for text in long if (length := len(tokens.encode(text))) > config.max_length]
     if not lengths:
@@ -77,7 +77,7 @@ def _cut(
     if share > config.max_cut_share:
         raise DataError(
             f"data.max_cut_share: {which} have more than data.max_length={config.max_length} tokens (the longest "
-            f"{max(lengths):,}), and the share that may be cut is {config.max_cut_share:g}; give a larger "
+            f"{max(lengths):,}), but at most a share of {config.max_cut_share:g} may be cut; give a larger "
             "data.max_length, or a larger share"
         )
     yield f"{which} are cut to data.max_length={config.max_length} tokens (the longest has {max(lengths):,})"

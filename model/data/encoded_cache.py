@@ -1,4 +1,4 @@
-"""Examples as numbers, kept on disk: encoded once per machine, mapped into the memory of every worker."""
+"""A cache of encoded examples on disk: encoded once per machine, and memory-mapped by every worker."""
 
 import hashlib
 import json
@@ -19,9 +19,9 @@ PLAIN = "plain.json"
 
 
 def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) -> Path:
-    """Return the folder for this prepared data encoded with these settings; its name is a hash of both.
+    """Return the folder of prepared data that is encoded with these settings.
 
-    It is one of the names of the fields of `encoded_type`, too: what has others is not read.
+    Its name is a hash of the data, the settings, and the fields of `encoded_type`, so that no other type is read.
     """
     key = json.dumps([store_digest(data_dir), settings, _fields_of(encoded_type)], sort_keys=True)
     return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]
@@ -30,16 +30,16 @@ def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) ->
 def encode_once(
     folder: Path, types: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what `build` returns, a JSON-able dict and parts by name, read from the folder where it was built before.
+    """Return the result of `build`, from the folder if it exists: a JSON-able dict, and encoded splits by name.
 
-    `types` has the dataclass of each part, made of tensors, JSON-able values and such dataclasses. The parts' tensors
-    are memory-mapped, and writing to them does not change a file.
+    `types` holds the dataclass of each split, made of tensors, JSON-able values and such dataclasses. The tensors are
+    memory-mapped, and writing to them does not change the files.
     """
     if not folder.exists():
         values, parts = build()
         try:
             _write(folder, values, parts)
-        except OSError:  # a full or read-only disk must not stop a training, which needs only the values
+        except OSError:  # a training needs no cache, so a full or read-only disk must not stop it
             return values, parts
     plain = json.loads((folder / PLAIN).read_text(encoding="utf-8"))
     return plain["values"], {
@@ -48,7 +48,7 @@ def encode_once(
 
 
 def _fields_of(value_type: Any) -> dict[str, Any] | str:
-    """Return the names of a dataclass's fields, each with what it holds; of any other type its name."""
+    """Return the names and types of a dataclass's fields, recursively; for any other type, its name."""
     if not is_dataclass(value_type):
         return str(value_type)
     assert isinstance(value_type, type)  # a dataclass, not one of its instances
@@ -66,7 +66,7 @@ def _write(folder: Path, values: dict[str, Any], parts: dict[str, Any]) -> None:
         if not folder.exists():
             aside.rename(folder)
     except OSError:
-        if not folder.exists():  # else another worker was faster, with the same content
+        if not folder.exists():  # otherwise another worker has written the same content
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -84,7 +84,7 @@ def _save(value: Any, name: str, folder: Path, plain: dict[str, Any]) -> None:
 
 def _load(value_type: Any, name: str, folder: Path, plain: dict[str, Any]) -> Any:
     if value_type is Tensor:
-        # Copy-on-write: read lazily and shared between workers, yet writable, as torch requires of its arrays.
+        # Copy-on-write: lazy and shared between workers, but writable, because torch requires writable arrays.
         return torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
     if is_dataclass(value_type):
         assert isinstance(value_type, type)  # a dataclass, not one of its instances

@@ -1,4 +1,4 @@
-"""All examples of a data source, as plain values."""
+"""The examples of a data source, as plain values."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from model.errors import DataError
 
 @dataclass(frozen=True)
 class File:
-    """A file that examples came from."""
+    """A source file of examples."""
 
     path: str
     sha256: str
@@ -20,17 +20,21 @@ class File:
 
     @classmethod
     def of(cls, path: str, content: bytes) -> "File":
-        """Return the fingerprint of a file whose content (as stored, not unpacked) has already been read."""
+        """Return the fingerprint of a file from its content as stored, without decompression."""
         return cls(path, hashlib.sha256(content).hexdigest(), len(content))
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Everything that was read: JSON-able examples, on whose keys the reader and the task agree, numbered train first,
-    then validation, then test.
+    """The examples of a data source, in the order train, validation, test.
 
-    `labels` are for stratified splits, None where there are none; `parts` has the number of examples in each predefined
-    part, in that order, None without; `notes` are lines for people about how they were read.
+    Attributes:
+        source, licence, version: the source of the data, its licence, and its version.
+        files: the source files.
+        items: JSON-able examples; their keys are those that the task reads.
+        labels: one label per example for stratified splits; None = no labels.
+        parts: the number of examples of each predefined split; None = no predefined splits.
+        notes: lines for people about the reading.
     """
 
     source: str
@@ -44,7 +48,7 @@ class Examples:
 
 
 def digest(item: dict[str, Any]) -> str:
-    """Return a hex fingerprint of one example's content, the same on every machine."""
+    """Return a hex fingerprint of an example's content, which is the same on every machine."""
     text = json.dumps(item, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -53,7 +57,7 @@ def read_bytes(path: str, key: str) -> bytes:
     """Return the bytes of a user's file as stored.
 
     Raises:
-        DataError: it is missing, a folder, unreadable or empty; the message names the configuration key.
+        DataError: the file is missing, a folder, unreadable or empty; the message names the configuration key.
     """
     file = Path(path)
     if file.is_dir():

@@ -1,6 +1,6 @@
-"""Hashes of the files of a folder, which reveal a truncated or changed file before it is used.
+"""Hashes of the files of a folder, which detect truncated and changed files.
 
-`FORMAT` is the number of the format of these files, of a saved model or of a training state; it is written beside them.
+`FORMAT` is the number of the format of the files of a saved model or a training state; it is written with the hashes.
 """
 
 import hashlib
@@ -15,15 +15,17 @@ FORMAT = 1
 
 
 def write_hashes(folder: Path) -> None:
-    """Write the format, and the SHA-256 of every file of the folder, into it; call this last."""
+    """Write the format and the SHA-256 of every file of the folder; call this after all files are written."""
     files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     (folder / HASHES).write_text(json.dumps({"format": FORMAT, "files": files}, indent=2), encoding="utf-8")
 
 
 def refuse_changed(folder: Path) -> None:
-    """Raise CheckpointError where a file of the folder is missing or changed, or there are no hashes.
+    """Raise CheckpointError if a file of the folder is missing or changed, or there are no hashes.
 
-    It is FormatError where the files are of another format.
+    Raises:
+        FormatError: the files have another format.
+        CheckpointError: any other fault.
     """
     try:
         written = json.loads((folder / HASHES).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Sequences of a batch laid end to end, so that no layer computes padding."""
+"""The packing of a batch: its sequences end to end, so that no layer computes padding."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,15 @@ from torch import Tensor
 
 
 class Packing(NamedTuple):
-    """Where the tokens of packed sequences are in a padded batch, which attention alone needs.
+    """The places of packed tokens in a padded batch, which only attention needs.
 
-    A token attends only to those of its own sequence. One mask of blocks over all tokens would have (tokens, tokens)
-    numbers; so each attention has its queries, keys and values padded, which takes the kernels and the masks of padded
-    batches: without a mask where it is causal. Of torch 2.13's kernels for packed sequences `varlen_attn` has neither
-    dropout nor float32, and that of nested tensors no bias, and no gradients in float32.
+    A token attends only to tokens of its own sequence. A block mask over all tokens would have (tokens, tokens)
+    numbers. So each attention pads its queries, keys and values, and uses the kernels and masks of padded batches; a
+    causal one needs no mask. Of torch 2.13's kernels for packed sequences, `varlen_attn` supports neither dropout nor
+    float32, and the one for nested tensors supports neither a bias nor gradients in float32.
 
     Attributes:
-        places: (tokens,), row * time + position of each token; the rows one after the other.
+        places: (tokens,), row * time + position of each token, row by row.
         attention_mask: (batch, time), True = a token, False = padding.
 
     Source: Zhai et al. 2023, "ByteTransformer", the zero padding algorithm.
@@ -25,7 +25,7 @@ class Packing(NamedTuple):
 
     @property
     def positions(self) -> Tensor:
-        """(tokens,), the place of each token in its sequence, from 0."""
+        """(tokens,), the position of each token in its sequence, from 0."""
         return self.places % self.attention_mask.shape[1]
 
     def pad(self, packed: Tensor) -> Tensor:
@@ -40,5 +40,5 @@ class Packing(NamedTuple):
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """Return the position of a batch's first tokens; of packed sequences that of each token, (tokens,)."""
+    """Return the position of a batch's first tokens; for packed sequences the position of each token, (tokens,)."""
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

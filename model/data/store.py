@@ -1,4 +1,4 @@
-"""The examples that a worker may see: a folder with these and without access to the others."""
+"""The store of examples for workers: a folder with these examples, and no others."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ EXAMPLES = "examples.jsonl"
 
 
 def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
-    """Write these examples, in this order, as JSON lines; the folder appears complete or not at all."""
+    """Write examples as JSON lines, in this order; the folder appears complete or not at all."""
     target = Path(data_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -29,7 +29,7 @@ def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
 
 
 def put_in_place(aside: Path, target: Path) -> None:
-    """Rename the finished folder `aside` to `target`, replacing an earlier `target`."""
+    """Rename a finished folder `aside` to `target`, in place of an earlier one."""
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
         target.rename(old / target.name)
@@ -43,7 +43,7 @@ def read_store(data_dir: str) -> list[dict[str, Any]]:
     """Return the examples by position; they stay in memory for the next task of this process.
 
     Raises:
-        DataError: nothing has been prepared there.
+        DataError: the folder holds no prepared data.
     """
     path = Path(data_dir) / EXAMPLES
     return _read(str(path.resolve()), _changed(path))
@@ -53,7 +53,7 @@ def store_digest(data_dir: str) -> str:
     """Return a hex fingerprint of the prepared examples.
 
     Raises:
-        DataError: nothing has been prepared there.
+        DataError: the folder holds no prepared data.
     """
     path = Path(data_dir) / EXAMPLES
     return _digest(str(path.resolve()), _changed(path))

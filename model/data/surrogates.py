@@ -1,4 +1,4 @@
-"""Lone surrogates: halves of a character, which a Python text can hold, and no file in UTF-8."""
+"""Refuses lone surrogates: halves of a character, which a Python text can hold, but a UTF-8 file cannot."""
 
 import re
 
@@ -8,9 +8,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def refuse_surrogates(text: str, where: str) -> None:
-    """Raise DataError for a text with a lone surrogate; `where` says which text, such as `a.jsonl:3: 'text'`.
+    """Raise DataError for a text with a lone surrogate; `where` names the text, such as `a.jsonl:3: 'text'`.
 
-    They come from JSON (`"\\ud83d"` without its second half), and from what another program cut in the middle.
+    Lone surrogates come from JSON (`"\\ud83d"` without its second half), and from programs that cut texts.
     """
     found = _SURROGATE.search(text)
     if found is not None:

@@ -117,7 +117,7 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
         ({"space": {"x": [np.float32]}}, "given float32; make it in the objective"),
         ({"space": {"x": [CYCLIC, 1]}}, "space.x: contains itself"),
         ({"space": CYCLIC}, "space: contains itself"),
-        ({"space": {"x": np.float32}}, "space.x: cannot hold <class 'numpy.float32'>"),
+        ({"space": {"x": np.float32}}, "space.x: must be a dimension, given <class 'numpy.float32'>"),
         ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple must be a range (low, high), given"),
         ({"space": {"x": [Relu]}}, "space.x: must be made of numbers"),
         ({"space": {"x": hpo.choices(lock=threading.Lock())}}, "space.x: lock: a lock cannot be sent to workers"),

@@ -196,7 +196,7 @@ def test_what_yaml_takes_for_a_text_is_a_number_where_one_belongs():
 
 @pytest.mark.parametrize("text", ["{lr: [1e-5, 1e-4]}", "{lr: {choices: [1e-5, 1e-4]}}", "{lr: {values: ['1', '2']}}"])
 def test_a_list_of_texts_that_all_look_like_numbers_is_refused(text):
-    with pytest.raises(SpaceError, match=r"space\.lr.*only texts that look like numbers.*1\.0e-5.*v1, v2"):
+    with pytest.raises(SpaceError, match=r"space\.lr.*only texts that look like numbers.*1\.0e-5.*v1"):
         read(text)
 
 

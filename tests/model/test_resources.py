@@ -70,7 +70,9 @@ def test_by_a_metric_of_no_prediction_the_best_evaluation_is_that_of_the_tasks_f
 
 
 def test_a_metric_that_the_task_has_not_is_refused_with_those_it_has(fold):
-    with pytest.raises(ValueError, match=r"unknown metric 'bleu'; .* accuracy, macro_f1, loss, parameters, cost_per_e"):
+    with pytest.raises(
+        ValueError, match=r"metric: must be one of accuracy, macro_f1, loss, parameters, cost_per_e.*given 'bleu'"
+    ):
         run(fold(small(), metric="bleu"))
 
 

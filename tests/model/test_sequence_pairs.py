@@ -156,7 +156,7 @@ def test_a_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
 
 
 def test_a_vocabulary_without_a_token_is_refused():
-    with pytest.raises(DataError, match=r"data\.min_count: no token occurs 2 times"):
+    with pytest.raises(DataError, match=r"data\.min_count: must be lower, because no token occurs 2 times"):
         Vocabulary.learn(["a b"], unit="words", lowercase=True, min_count=2, max_size=None)
 
 

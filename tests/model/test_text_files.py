@@ -88,6 +88,6 @@ def test_texts_that_are_cut_are_counted_and_refused_above_the_share(tmp_path):
     assert note.startswith("2 of 4 texts (50.00%) are cut to data.max_length=3 tokens (the longest has 4)")
     assert describe(path, data__max_length=3, data__max_cut_share=0.5)["notes"] == (note,)
     with pytest.raises(
-        DataError, match=r"^data\.max_cut_share: 2 of 4 texts .* the share that may be cut is 0.4; give"
+        DataError, match=r"^data\.max_cut_share: 2 of 4 texts .* at most a share of 0.4 may be cut; give"
     ):
         describe(path, data__max_length=3, data__max_cut_share=0.4)

@@ -1,1 +1,1 @@
-"""Readers of data: one file per kind, and the table of which reads which data."""
+"""Readers of data, one file per kind, and their table."""

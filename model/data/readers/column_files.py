@@ -1,4 +1,4 @@
-"""Sentences with one tag per word: from column files (a word per line, a blank line between sentences) or the hub."""
+"""Reads sentences with one tag per word, from column files (a blank line between sentences) or the hub."""
 
 from typing import Any
 
@@ -13,7 +13,10 @@ from model.errors import DataError
 def read_tagged_sentences(config: TaggingConfig) -> Examples:
     """Return the sentences; an example is `{"words": [...], "tags": [...]}`, with as many tags as words.
 
-    Lines that begin with # and have no tab are comments (CoNLL-U). DataError for a fault in the files, or only one tag.
+    Lines that begin with # and have no tab are comments (CoNLL-U).
+
+    Raises:
+        DataError: the files are not valid, or hold only one tag.
     """
     gathered = Gathered()
     if config.format == "hub":
@@ -26,7 +29,9 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
             gathered.add(part, _sentences(text, path, config), file)
     tags = {tag for item in gathered.items for tag in item["tags"]}
     if len(tags) < 2:
-        raise DataError(f"{gathered.files[0].path}: every tag is {tags.pop()!r}; is data.tag_column right?")
+        raise DataError(
+            f"{gathered.files[0].path}: must have at least two tags, every tag is {tags.pop()!r}; check data.tag_column"
+        )
     return gathered.examples()
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: each of the image's eight rows is one token of eight numbers."""
+"""Reads scikit-learn's handwritten digits; each of the eight rows of an image is a token of eight numbers."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def read_digits(config: DigitsConfig) -> Examples:  # noqa: ARG001 -- every read
     1998 (its test part), https://doi.org/10.24432/C50P49, as shipped with scikit-learn.
     """
     import sklearn
-    import sklearn.datasets  # here: takes a second to load, and only the digits need it
+    import sklearn.datasets  # imported here, because it takes a second to load, and only digits need it
 
     bunch = sklearn.datasets.load_digits()
     labels = [str(label) for label in bunch.target.tolist()]

@@ -1,16 +1,17 @@
-"""Whether the first row of a table names its columns, where nothing but the values tells."""
+"""Decides by the values whether the first row of a table is a header."""
 
 from collections.abc import Sequence
 
-# In a column of labels so many rows have the same value on average.
+# In a column of labels, a value occurs in at least so many rows on average.
 _ROWS_PER_LABEL = 2
 
 
 def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has_label: bool) -> int | None:
-    """Return the column that shows that the first row is a header; None where it is an example.
+    """Return the column that shows that the first row is a header; None if that row is an example.
 
-    No field of a header occurs below in its column, and one is no value: a text above numbers or, where a column holds
-    labels, one that is none of the few that repeat below. Of several such columns it is that with the fewest values.
+    No field of a header occurs again in its column. At least one field is no value of its column: it is a text above
+    numbers or, if a column holds labels, above a few repeated labels. Of several such columns, the one with the fewest
+    values is returned.
     """
     fields = [field.strip() for field in first]
     columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(first))]

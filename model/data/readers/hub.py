@@ -1,6 +1,6 @@
-"""Data sets of the Hugging Face hub, or folders that its `datasets` library saved, read as tables; no code is run.
+"""Reads data sets of the Hugging Face hub, or folders saved by its `datasets` library, as tables, without running code.
 
-Since version 4 the library itself refuses data sets that contain code; the extra [hub] requires a later one.
+Since version 4 the library refuses data sets with code; the extra [hub] requires a later version.
 """
 
 import json
@@ -18,8 +18,8 @@ from model.errors import DataError
 
 Check = Callable[[Any, str, str], Any]
 
-# Names of the parts on the hub: its own list of split names that it recognises (documentation of the hub's data sets,
-# "File names and splits").
+# The names of the splits on the hub, by its own list of recognized names (documentation of the hub's data sets, "File
+# names and splits").
 SPLIT_NAMES = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
@@ -29,12 +29,14 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
 def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
-    """Yield each part (or WHOLE) and its rows, in the order in which examples are numbered.
+    """Yield each split (or WHOLE) and its rows, in the order in which examples are numbered.
 
-    A place is a folder that `save_to_disk` wrote, or a name on the hub; a suffix `:split` takes that split alone.
-    `data.path` without a suffix takes every split that has the name of a part; if there is only one such split, the
-    search splits it. A column inside another is `outer.inner`. `check` takes a value, its place and its column's name,
-    and returns the value to keep; DataError says in one line what is missing, or which row cannot be used.
+    A place is a folder of `save_to_disk`, or a name on the hub; the suffix `:split` takes one split only. `data.path`
+    without a suffix takes every split with a known name; if there is only one, the search splits it. A column inside
+    another is `outer.inner`. `check` gets a value, its place and the name of its column, and returns the value to use.
+
+    Raises:
+        DataError: something is missing, or a row cannot be used; the message is one line.
     """
     for part, place in given_places(config).items():
         key = f"data.{part}"
@@ -50,10 +52,10 @@ def _name_and_split(place: str) -> tuple[str, str | None]:
 
 
 def _load(name: str, subset: str | None, key: str) -> Any:
-    """Return the library's own Dataset, or DatasetDict of several splits."""
+    """Return the library's Dataset, or its DatasetDict of several splits."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
     try:
-        import datasets  # here: an extra, and slow to import
+        import datasets  # imported here, because it is optional and loads slowly
     except ImportError as error:
         raise DataError(
             f"{key}: data.format=hub needs the library `datasets`, which is not installed: "
@@ -77,7 +79,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
     import huggingface_hub
 
     datasets.disable_progress_bars()
-    # Otherwise each of its retries is a warning of its own.
+    # Without this, each of its retries is a warning.
     huggingface_hub.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # it has no types
     try:
         return datasets.load_dataset(name, subset)
@@ -90,7 +92,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return, for each part (or WHOLE), the split's name and the split."""
+    """Return the name and the data of each split (or WHOLE)."""
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
             raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")
@@ -113,7 +115,7 @@ def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, 
 
 
 def _table(dataset: Any, place: str, columns: Columns, check: Check) -> Table:
-    """Return the wanted columns of one split; class numbers become class names."""
+    """Return the columns of a split; class numbers become class names."""
     flat = dataset.flatten()
     names = list(flat.column_names)
     chosen = {role: find_column(place, role, names, columns) for role in columns.wanted}
@@ -124,13 +126,13 @@ def _table(dataset: Any, place: str, columns: Columns, check: Check) -> Table:
     ]
     if not rows:
         raise DataError(f"{place}: has no row; must hold at least one example")
-    # The fingerprint is of the rows, not of the files: the same data saved twice differ in bytes on disk.
+    # The fingerprint is that of the rows, because the files of the same data differ when they are saved again.
     content = json.dumps(rows, ensure_ascii=False).encode()
     return Table(File.of(place, content), rows, licence=dataset.info.license or None)
 
 
 def _named(flat: Any, name: str, place: str) -> list[Any]:
-    """Return a column's values; class numbers, alone or in lists, become class names."""
+    """Return the values of a column; class numbers, also in lists, become class names."""
     feature = flat.features[name]
     classes = getattr(getattr(feature, "feature", feature), "names", None)
     values = list(flat[name])
@@ -138,7 +140,7 @@ def _named(flat: Any, name: str, place: str) -> list[Any]:
         return values
 
     def to_name(number: int | None, row: int) -> str:
-        if number is None or number < 0:  # -1 is how the hub's test splits say that labels are kept secret
+        if number is None or number < 0:  # the hub's test splits have -1 for secret labels
             raise DataError(f"{place}: row {row}: {name!r} is {number}, which is not a class; name a split with labels")
         return str(classes[number])
 

@@ -1,4 +1,4 @@
-"""Texts with one label each, from one file or from a file per part."""
+"""Reads texts with one label each, from one file or from a file per split."""
 
 from model.config.data import TextClassificationConfig
 from model.data.examples import Examples
@@ -14,7 +14,7 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
     """Return the texts; an example is `{"text": ..., "label": ...}`.
 
     Raises:
-        DataError: a fault in the files, fewer than two classes, or a label that training never sees.
+        DataError: the files are not valid, have fewer than two classes, or a label that is not in the training split.
     """
     columns = Columns(
         {"text": config.text_column, "label": config.label_column}, {"text": TEXT_NAMES, "label": LABEL_NAMES}
@@ -25,8 +25,8 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
     labels = [item["label"] for item in gathered.items]
     if len(set(labels)) < 2:
         raise DataError(
-            f"{gathered.files[0].path}: every label is {labels[0]!r}; must hold two classes or more: "
-            "is data.label_column right?"
+            f"{gathered.files[0].path}: must have at least two classes, every label is {labels[0]!r}; check "
+            "data.label_column"
         )
     if WHOLE not in gathered.sizes:
         _refuse_unseen(gathered)
@@ -34,13 +34,13 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
 
 
 def _refuse_unseen(gathered: Gathered) -> None:
-    """Raise DataError for a label of another part that the training part does not have."""
+    """Raise DataError for a label of another split that the training split does not have."""
     known = {item["label"] for item in gathered.of_part("train")}
     for part in gathered.sizes:
         unseen = sorted({item["label"] for item in gathered.of_part(part)} - known)
         if unseen:
             raise DataError(
                 f"data.{part}: the label {unseen[0]!r} is not in data.train, whose labels are "
-                f"{', '.join(repr(label) for label in sorted(known)[:10])}; a class that is never trained cannot be "
-                "predicted: move examples, or correct the labels"
+                f"{', '.join(repr(label) for label in sorted(known)[:10])}; no model can predict a class that it never "
+                "saw in training: move examples, or correct the labels"
             )

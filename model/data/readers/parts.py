@@ -1,4 +1,4 @@
-"""The parts of a user's data: where each one is, and what was read of it so far."""
+"""The splits of a user's data: their places, and the examples read so far."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,13 +9,13 @@ from model.data.readers.text_files import Table
 from model.errors import DataError
 
 PARTS = ("train", "validation", "test")
-WHOLE = "path"  # the part of data in one piece, which the search splits
-# From this share on, examples in two parts are a mistake. Fewer are not: short sentences recur in every corpus.
+WHOLE = "path"  # the name of data without predefined splits, which the search splits
+# A share of examples in two splits from which it is a mistake; below, it is not, because short sentences recur.
 MOST_SHARED = 0.5
 
 
 def given_places(config: FilesConfig) -> dict[str, str]:
-    """Return, for each part (or WHOLE), where the user says it is, in the order in which examples are numbered."""
+    """Return the configured place of each split (or WHOLE), in the order in which examples are numbered."""
     if config.path is not None:
         return {WHOLE: config.path}
     return {part: getattr(config, part) for part in PARTS if getattr(config, part) is not None}
@@ -23,10 +23,14 @@ def given_places(config: FilesConfig) -> dict[str, str]:
 
 @dataclass
 class Gathered:
-    """What was read so far; parts are added in the order in which examples are numbered.
+    """The examples read so far; splits are added in the order in which examples are numbered.
 
-    `sizes` has how many examples each part (or WHOLE) has; `licence` is the first one that a part named; `notes` say
-    what a person should know of how they were read.
+    Attributes:
+        files: the source files.
+        items: the examples.
+        sizes: the number of examples of each split (or WHOLE).
+        licence: the first licence that a split named.
+        notes: lines for people about the reading.
     """
 
     files: list[File] = field(default_factory=list)
@@ -36,10 +40,10 @@ class Gathered:
     notes: list[str] = field(default_factory=list)
 
     def add(self, part: str, items: list[dict[str, Any]], *files: File, licence: str | None = None) -> None:
-        """Add one part.
+        """Add a split.
 
         Raises:
-            DataError: at least half of its examples, or of an earlier part's, are in both.
+            DataError: at least half of its examples, or of an earlier split's, are in both.
         """
         self._refuse_overlap(part, items)
         self.files += files
@@ -48,7 +52,7 @@ class Gathered:
         self.licence = self.licence or licence
 
     def add_table(self, part: str, table: Table) -> None:
-        """Add one part that was read as a table; as `add`."""
+        """Add a split that was read as a table, like `add`."""
         self.add(part, table.rows, table.file, licence=table.licence)
         self.notes += [table.note] if table.note else []
 
@@ -65,12 +69,12 @@ class Gathered:
                 )
 
     def of_part(self, part: str) -> list[dict[str, Any]]:
-        """Return the examples of one part."""
+        """Return the examples of a split."""
         start = sum(size for other, size in self.sizes.items() if PARTS.index(other) < PARTS.index(part))
         return self.items[start : start + self.sizes[part]]
 
     def examples(self, labels: list[str] | None = None) -> Examples:
-        """Return everything that was read; `labels` as in Examples."""
+        """Return all examples; `labels` are those of Examples."""
         return Examples(
             source=", ".join(file.path for file in self.files),
             licence=self.licence,

@@ -1,4 +1,4 @@
-"""Continuous text from plain files or the hub: an example is one line, and a part is a run of lines."""
+"""Reads running text from plain files or the hub; an example is a line, and a split is a run of lines."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,10 +13,13 @@ from model.errors import DataError
 
 
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
-    """Return the lines in order; an example is `{"text": one line with its line break}`. DataError for an empty part.
+    """Return the lines in order; an example is `{"text": one line with its line break}`.
 
-    One file (`data.path`) is cut in three: training first, then validation, then test. Each cut is at the first line
-    break after its share of characters; lines are not mixed, because neighbouring lines are too closely related.
+    A single file (`data.path`) is cut into training, validation and test, in this order. Each cut is at the first line
+    break after its share of characters. Lines are not shuffled, because neighbouring lines are too closely related.
+
+    Raises:
+        DataError: a split is empty.
     """
     gathered = Gathered()
     for part, lines, file, licence in _texts(config):
@@ -27,7 +30,7 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
 
 
 def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], File, str | None]]:
-    """Yield each part (or WHOLE), its lines, their source and its licence."""
+    """Yield each split (or WHOLE), its lines, its file and its licence."""
     if config.format == "hub":
         columns = Columns({"text": config.text_column}, {"text": TEXT_NAMES})
         for part, table in read_splits(config, columns, _ended):
@@ -42,7 +45,7 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
 
 
 def _ended(value: Any, where: str, name: str) -> str:
-    """Return a row's text with a line break at its end; an empty row is an empty line."""
+    """Return the text of a row with a line break at its end; an empty row is an empty line."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
     refuse_surrogates(value, f"{where}: {name!r}")
@@ -50,16 +53,16 @@ def _ended(value: Any, where: str, name: str) -> str:
 
 
 def _cut(lines: list[str], config: LanguageModellingConfig, path: str) -> dict[str, int]:
-    """Return how many lines each part has."""
+    """Return the number of lines of each split."""
     shares = {"train": 1 - config.validation_fraction - config.test_fraction, "validation": config.validation_fraction}
     if config.test_fraction:
         shares["test"] = config.test_fraction
-    total, parts, seen, line, end = sum(map(len, lines)), {}, 0, 0, 0.0
+    total, parts, place, line, end = sum(map(len, lines)), {}, 0, 0, 0.0
     for part, share in shares.items():
         end, first = end + share * total, line
         is_last = part == list(shares)[-1]
-        while line < len(lines) and (is_last or seen < end - 1e-6):
-            seen += len(lines[line])
+        while line < len(lines) and (is_last or place < end - 1e-6):
+            place += len(lines[line])
             line += 1
         parts[part] = line - first
         if not parts[part]:

@@ -1,4 +1,4 @@
-"""Pairs of sequences: from aligned files, from tables, or generated."""
+"""Reads pairs of sequences from aligned files or tables, or generates them."""
 
 import glob
 import itertools
@@ -19,7 +19,7 @@ def read_translation(config: TranslationConfig) -> Examples:
     """Return the pairs; an example is `{"source": ..., "target": ...}`.
 
     Raises:
-        DataError: a fault in the files, or aligned files of different lengths.
+        DataError: the files are not valid, or aligned files have different lengths.
     """
     columns = Columns({"source": config.source_column, "target": config.target_column}, KNOWN)
     gathered = Gathered()
@@ -36,7 +36,7 @@ def read_translation(config: TranslationConfig) -> Examples:
 
 
 def _refuse_one_of_two(path: str, key: str) -> None:
-    """Raise DataError for one of two aligned files, or what both names begin with: it says what to type."""
+    """Raise DataError if the path is one of two aligned files, or the start of their names; it says what to type."""
     given = Path(path)
     if given.name.removesuffix(".gz").endswith(tuple(ENDINGS)):
         return
@@ -45,14 +45,14 @@ def _refuse_one_of_two(path: str, key: str) -> None:
     endings = [each.name.removeprefix(stem) for each in beside if each.is_file()][:2]
     if len(endings) == 2:
         raise DataError(
-            f"{path}: two aligned files, line by line, are given by what both names begin with and how each ends, "
+            f"{path}: for two files that are aligned line by line, give the start of both names, and the endings of "
             f"source and target: {key}={given.parent / stem} data.source_ending={endings[0]} "
             f"data.target_ending={endings[1]}"
         )
 
 
 def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:
-    """Return the pairs of two files, line n of the source with line n of the target, and the files."""
+    """Return the pairs of two files, line by line, and the files."""
     sides, files = [], []
     for side, ending in (("source", config.source_ending), ("target", config.target_ending)):
         text, file = read_text(f"{path}{ending}", f"{key} with data.{side}_ending")
@@ -73,20 +73,21 @@ def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[
 
 def generate_pairs(config: GeneratedConfig) -> Examples:
     """Return `num_examples` different sources of numbers 0 .. num_symbols - 1, drawn from `data.seed`, with targets.
+
     Raises:
-        DataError: there are fewer different sources than that.
+        DataError: there are not so many different sources.
     """
     draw = random.Random(config.seed)
     lengths = range(config.min_length, config.max_length + 1)
     possible = 0
     for length in lengths:
         possible += config.num_symbols**length
-        if possible > 4 * config.num_examples:  # enough; the exact number may have millions of digits
+        if possible > 4 * config.num_examples:  # this is enough, and the exact number may have millions of digits
             break
     if config.num_examples > possible:
         raise DataError(
-            f"data.num_examples={config.num_examples}: there are only {possible} different sequences of "
-            f"{config.min_length} to {config.max_length} of {config.num_symbols} symbols; ask for fewer"
+            f"data.num_examples: must be at most {possible}, the number of different sequences of {config.min_length} "
+            f"to {config.max_length} of {config.num_symbols} symbols, given {config.num_examples}"
         )
     if possible <= 4 * config.num_examples:  # drawing until all are different would take long
         every = [source for length in lengths for source in itertools.product(range(config.num_symbols), repeat=length)]

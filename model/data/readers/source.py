@@ -1,4 +1,4 @@
-"""The table of readers by name of the data."""
+"""The table of readers, by the name of the data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,5 +22,5 @@ READERS: dict[str, Callable[[Any], Examples]] = {
 
 
 def read_examples(config: DataConfig) -> Examples:
-    """Return all examples of the configured data; DataError says in one line where a fault in the user's files is."""
+    """Return all examples of the configured data; raise DataError with the place of an error in the user's files."""
     return READERS[config.name](config)

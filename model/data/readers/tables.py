@@ -1,4 +1,4 @@
-"""Tables of texts, one per part: from files, or from a data set of the hub."""
+"""Reads tables of texts, one per split, from files or from a data set of the hub."""
 
 from collections.abc import Iterator
 
@@ -10,8 +10,10 @@ from model.data.readers.text_files import Columns, Table, as_text, read_table
 
 
 def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:
-    """Yield each part (or WHOLE) and its rows, in the order in which examples are numbered; DataError for a fault in
-    them.
+    """Yield each split (or WHOLE) and its rows, in the order in which examples are numbered.
+
+    Raises:
+        DataError: the rows are not valid.
     """
     if config.format == "hub":
         yield from read_splits(config, columns, as_text)

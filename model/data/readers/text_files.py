@@ -1,4 +1,4 @@
-"""Tables of text in files: CSV, TSV and JSON lines, plain or gzipped; every error names its line."""
+"""Reads tables of texts from files (CSV, TSV or JSON lines, plain or gzipped); every error names its line."""
 
 import csv
 import gzip
@@ -21,8 +21,12 @@ ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndj
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns to read: by role (`text`, `label`) what the user `wanted`, a name, a number from 0, or None, in the
-    order of the columns without a header; and the names (`known`) that are tried when the user gave none.
+    """The columns to read.
+
+    Attributes:
+        wanted: the configured column of each role (`text`, `label`): a name, a number from 0, or None. Without a
+            header, columns of None are in this order.
+        known: the names to try for each role if the column is None.
     """
 
     wanted: dict[str, str | int | None]
@@ -31,10 +35,15 @@ class Columns:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one source: each role's text (or, from the hub, list of texts).
+    """The rows of a source.
 
-    `names` is the first row, where that names the columns; `columns`: where its roles are, as far as that is known;
-    `note`: what a person should know of how it was read.
+    Attributes:
+        file: the source.
+        rows: the text of each role (from the hub also lists of texts).
+        licence: the licence; None = unknown.
+        names: the header; None = no header.
+        columns: the columns of the roles; None = unknown.
+        note: a line for people about the reading.
     """
 
     file: File
@@ -46,10 +55,10 @@ class Table:
 
 
 def read_text(path: str, key: str) -> tuple[str, File]:
-    """Return a file's text, unpacked if its name ends in .gz.
+    """Return the text of a file, decompressed if its name ends in .gz.
 
     Raises:
-        DataError: it is missing, empty, damaged, not UTF-8, or holds NUL.
+        DataError: the file is missing, empty, damaged, not UTF-8, or holds a NUL character.
     """
     content = read_bytes(path, key)
     file = File.of(path, content)
@@ -75,12 +84,19 @@ def read_text(path: str, key: str) -> tuple[str, File]:
 def read_table(
     path: str, key: str, file_format: str, header: bool | None, columns: Columns, before: Table | None = None
 ) -> Table:
-    """Return the wanted columns of one file; DataError says in one line where a fault is.
+    """Return the columns of a file.
 
-    `key` named the file in the configuration; `file_format` is auto (by the file's name), csv, tsv or jsonl. `header`:
-    whether the first row names the columns; None = where a wanted or known name is in it, or by the values below: see
-    `column_of_a_header`. With None, another part has a header where the first part's table, `before`, has one, and the
-    same one.
+    Args:
+        path: the file.
+        key: the configuration key of the file.
+        file_format: auto (by the file's name), csv, tsv or jsonl.
+        header: whether the first row is a header; None = if it has a wanted or known name, or by the values below, see
+            `column_of_a_header`.
+        columns: the columns to read.
+        before: the table of the first split; with `header` None, this file has a header only if it has the same one.
+
+    Raises:
+        DataError: the file is not valid; the message names the line.
     """
     text, file = read_text(path, key)
     if file_format == "auto":
@@ -100,7 +116,7 @@ def read_table(
 
 
 def guess_format(path: str) -> str:
-    """Return the format that the file's name indicates."""
+    """Return the format by the ending of the file's name."""
     name = path.removesuffix(".gz")
     for ending, file_format in ENDINGS.items():
         if name.endswith(ending):
@@ -129,10 +145,10 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
 
 
 def find_column(where: str, role: str, names: list[str], columns: Columns) -> str:
-    """Return the name of the column that holds `role`, where every column has a name.
+    """Return the name of the column of `role`, in a table with names.
 
     Raises:
-        DataError: the user gave a number, or there is no such column.
+        DataError: the configured column is a number, or does not exist.
     """
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
@@ -144,10 +160,10 @@ def find_column(where: str, role: str, names: list[str], columns: Columns) -> st
 
 
 def as_text(value: Any, where: str, name: str) -> str:
-    """Return a JSON value as the text of one example.
+    """Return a JSON value as the text of an example.
 
     Raises:
-        DataError: it is neither a text nor a whole number, empty, or not to be stored as UTF-8.
+        DataError: it is neither a text nor a whole number, it is empty, or UTF-8 cannot store it.
     """
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise DataError(f"{where}: {name!r} is {json.dumps(value, default=str)[:40]}; must be a text or a whole number")
@@ -162,7 +178,7 @@ def as_text(value: Any, where: str, name: str) -> str:
 def _names(
     numbered: list[tuple[int, list[str]]], key: str, header: bool | None, columns: Columns, before: Table | None
 ) -> tuple[list[str] | None, Columns, str | None]:
-    """Return the first row where that names the columns, the columns to read, and what to say of it."""
+    """Return the header (None = no header), the columns to read, and a note about them."""
     (_, first), *others = numbered
     if header or (header is None and _is_header(first, columns)):
         return first, columns, None
@@ -174,11 +190,11 @@ def _names(
     place = column_of_a_header(first, [row for _, row in others], has_label)
     if place is None:
         return None, columns, None
-    said = f"{key}: the first line ({','.join(first)[:_SHOWN]!r}) is taken as a header"
+    note = f"{key}: the first line ({','.join(first)[:_SHOWN]!r}) is taken as a header"
     if has_label and place == 0 and len(first) == 2 and not any(each is not None for each in columns.wanted.values()):
         columns = replace(columns, wanted={"text": first[1], "label": first[0]})
-        said += f", with the labels in {first[0]!r}"
-    return first, columns, f"{said}; data.header=false reads it as an example"
+        note += f", with the labels in {first[0]!r}"
+    return first, columns, f"{note}; data.header=false reads it as an example"
 
 
 def _delimited_rows(
@@ -197,7 +213,7 @@ def _delimited_rows(
 
 
 def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield every row that is not blank, with the number of the line on which it begins."""
+    """Yield every row that is not blank, with the number of its first line."""
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
             content = content.removesuffix("\r")
@@ -229,7 +245,7 @@ def _is_header(first: list[str], columns: Columns) -> bool:
 
 
 def _place(path: str, role: str, first: list[str], names: list[str] | None, columns: Columns) -> int:
-    """Return the number of the column that holds `role`."""
+    """Return the number of the column of `role`."""
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
         if wanted >= len(first):
@@ -255,7 +271,7 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the name of the column that is left for a role, where there are as many as roles and none was given."""
+    """Return the remaining column for a role, if there are as many columns as roles and none is configured."""
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None
     known = {each: _known_name(columns.known[each], names) for each in columns.wanted}

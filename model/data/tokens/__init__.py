@@ -1,1 +1,1 @@
-"""Texts as token numbers: words, characters or subwords, learned from the training part only."""
+"""Texts as token numbers: words, characters or subwords, learned from the training split only."""

@@ -1,4 +1,4 @@
-"""Texts as subwords: byte-pair encoding, learned from the training part by the `tokenizers` library."""
+"""Texts as subwords: byte-pair encoding, learned from the training split by the `tokenizers` library."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,14 +10,14 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
 
-MARK = "\u2581"  # of the library's Metaspace: stands for a blank, so that a text's own is read as one
-# The special tokens inside the tokenizer. A text has no blank once it is split, so that no merge can make one of them.
+MARK = "\u2581"  # the library's Metaspace writes a blank like this, so this character in a text is read as a blank
+# The special tokens inside the tokenizer. They have blanks, which split texts do not have, so no merge can make them.
 RESERVED = tuple(f" {name} " for name in SPECIAL)
 
 
 @dataclass(frozen=True)
 class Subwords:
-    """A trained tokenizer, as its own JSON; white space is kept by a mark at the start of each word.
+    """A trained tokenizer, in its own JSON form; a mark at the start of each word stands for white space.
 
     Source: Sennrich, Haddow, Birch 2016, "Neural machine translation of rare words with subword units".
     """
@@ -27,7 +27,7 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
-        """Merge the most frequent pair until there are `max_size` tokens, or none occurs `min_count` times."""
+        """Merge the most frequent pair until there are `max_size` tokens, or no pair occurs `min_count` times."""
         tokenizer = Tokenizer(models.BPE(unk_token=RESERVED[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
         tokenizer.normalizer = normalizers.Sequence(steps)
@@ -43,30 +43,30 @@ class Subwords:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         tokenizer = Tokenizer.from_str(self.definition)
-        tokenizer.encode_special_tokens = True  # a text that has the name of a special token is a text
+        tokenizer.encode_special_tokens = True  # read the name of a special token in a text as text
         return tokenizer
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())
 
     def normalize(self, text: str) -> str:
-        """Return the text as it is split: in NFC, in lower case where letter case is ignored; the mark is a blank."""
+        """Return the text in NFC, in lower case if letter case is ignored, and with the mark as a blank."""
         return str(self._tokenizer.normalizer.normalize_str(text)).replace(MARK, " ")
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's subword numbers; characters not seen in training become UNKNOWN. May be empty."""
+        """Return the numbers of the text's subwords, possibly none; characters outside of training are UNKNOWN."""
         return list(self._tokenizer.encode(text).ids)
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each subword by itself, the special ones included."""
+        """Return each subword as text, including the special ones."""
         return [
             SPECIAL[number] if number < len(SPECIAL) else str(self._tokenizer.id_to_token(number)) for number in numbers
         ]
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Return the text of these subwords, without padding, start and end."""
-        kept = [number for number in numbers if number not in (PADDING, START, END)]
-        return str(self._tokenizer.decoder.decode(self.names(kept)))
+        own = [number for number in numbers if number not in (PADDING, START, END)]
+        return str(self._tokenizer.decoder.decode(self.names(own)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""
@@ -74,25 +74,25 @@ class Subwords:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Subwords":
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""
         return cls(json.dumps(values["tokenizer"]))
 
 
 @dataclass(frozen=True)
 class ByteSubwords(Subwords):
-    """A tokenizer over bytes: every text is given back to the last character, and none has an unknown token.
+    """A tokenizer over bytes, which reproduces every text exactly and has no unknown token.
 
-    Source: Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.2, whose pattern keeps
-    words, numbers, signs and white space apart, and a blank with the word that follows.
+    Source: Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.2; its pattern
+    separates words, numbers, signs and white space, and joins a blank to the word after it.
     """
 
     unit: str = "byte-level subwords"
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "ByteSubwords":
-        """Merge the most frequent pair until there are `max_size` tokens, or none occurs `min_count` times.
+        """Merge the most frequent pair until there are `max_size` tokens, or no pair occurs `min_count` times.
 
-        The 256 bytes are among them.
+        The tokens include the 256 bytes.
         """
         tokenizer = Tokenizer(models.BPE())
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
@@ -109,5 +109,5 @@ class ByteSubwords(Subwords):
         return cls(tokenizer.to_str())
 
     def normalize(self, text: str) -> str:
-        """Return the text as it is split: in lower case where letter case is ignored."""
+        """Return the text, in lower case if letter case is ignored."""
         return str(self._tokenizer.normalizer.normalize_str(text))

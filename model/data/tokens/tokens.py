@@ -1,4 +1,4 @@
-"""The common interface of words, characters, blanks and subwords."""
+"""The interface of all kinds of tokens: words, characters, blanks and subwords."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,18 +11,18 @@ class Tokens(Protocol):
 
     @property
     def unit(self) -> str:
-        """What a token is."""
+        """The kind of tokens."""
 
     def __len__(self) -> int: ...
 
     def normalize(self, text: str) -> str:
-        """Return the text as it is read, which a perfect prediction gives back but for white space."""
+        """Return the text in the form that tokens reproduce, except for white space."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's token numbers; may be empty."""
+        """Return the text's token numbers, possibly none."""
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each token by itself, the special ones included."""
+        """Return each token as text, including the special ones."""
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Return the text of these token numbers."""
@@ -32,9 +32,9 @@ class Tokens(Protocol):
 
 
 def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None) -> Tokens:
-    """Return the tokens of the training part's `texts`."""
+    """Return the tokens of the `texts` of the training split."""
     if unit == "subwords":
-        from model.data.tokens.subwords import Subwords  # here: only subwords need the library
+        from model.data.tokens.subwords import Subwords  # imported here, because it loads a library
 
         assert max_size is not None  # the configuration checks it
         return Subwords.learn(texts, lowercase=lowercase, min_count=min_count, max_size=max_size)
@@ -42,7 +42,7 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
 
 
 def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tuple[Tokens, Tokens]:
-    """Return the tokens of both sides of the training part by the settings of `data`, the same where they share one."""
+    """Return the tokens of both sides of the training split; with `shared_vocabulary` they are the same."""
     settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
     if data.shared_vocabulary:
         shared = learn_tokens([*sources, *targets], unit=data.tokens, **settings)
@@ -52,21 +52,21 @@ def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tup
 
 
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
-    """Read what `to_dict` returned."""
+    """Read the dict of `to_dict`."""
     if "tokenizer" in values:
-        from model.data.tokens.subwords import ByteSubwords, Subwords  # here: only subwords need the library
+        from model.data.tokens.subwords import ByteSubwords, Subwords  # imported here, because it loads a library
 
         return (Subwords if values["unit"] == Subwords.unit else ByteSubwords).from_dict(values)
     return Vocabulary.from_dict(values)
 
 
 def split_reference(text: str, unit: str) -> list[str]:
-    """Return a reference text as the tokens in which errors are counted: for subwords, words between blanks."""
+    """Return a reference text as the tokens that metrics compare: for subwords, the words between blanks."""
     split, _ = UNITS["blanks" if unit == "subwords" else unit]
     return split(text)
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:
-    """Return tokens as one text, in the form of a decoded prediction."""
+    """Return tokens as a text, in the form of a decoded prediction."""
     _, joint = UNITS["blanks" if unit == "subwords" else unit]
     return joint.join(tokens)

@@ -1,4 +1,4 @@
-"""Which token an unknown one stands for, and how many bits it takes to say so."""
+"""The bits that identify the token behind an unknown one."""
 
 import math
 from collections import Counter
@@ -9,18 +9,18 @@ from typing import Any, Self
 
 from model.data.tokens.vocabulary import Vocabulary
 
-# Unicode's scalar values: all code points but the surrogates (The Unicode Standard, definition D76).
+# The number of Unicode's scalar values: all code points except surrogates (The Unicode Standard, definition D76).
 _NUM_CHARACTERS = 0x110000 - 0x800
-# Ends a spelled token; no character is the empty text.
+# The end mark of a spelled token; no character is the empty text.
 _END = ""
 
 
 @dataclass(frozen=True)
 class SeenOrNew:
-    """An estimate of what comes next, by how often each symbol was seen; new symbols share an escape's probability.
+    """The probabilities of symbols by their counts; new symbols share the probability of an escape.
 
-    A symbol seen c of N times among T different ones has the probability c / (N + T), and all new ones together
-    T / (N + T), or 1 where nothing was seen.
+    A symbol that was seen c of N times, among T different ones, has the probability c / (N + T). All new ones together
+    have T / (N + T), or 1 if no symbol was seen.
 
     Source: Witten & Bell 1991, "The zero-frequency problem", IEEE Transactions on Information Theory 37 (4), method C.
     """
@@ -38,23 +38,24 @@ class SeenOrNew:
 
     @property
     def escape_bits(self) -> float:
-        """The bits that say that a symbol is new, and not which."""
+        """The bits of the escape, without those that identify the new symbol."""
         return math.log2(self._total / len(self.counts)) if self.counts else 0.0
 
 
 @dataclass(frozen=True)
 class UnknownTokens:
-    """A probability for each token that a vocabulary reads as unknown, from the training part alone.
+    """The probability of each token outside of a vocabulary, from the training split only.
 
-    Among the tokens of the training part that the vocabulary leaves out, by how often each is there; a token that is
-    not there is spelled. A character is spelled as one of Unicode's; a word character by character up to an end mark,
-    by how often each is in the different tokens of the training part, and a new character as one of Unicode's. The
-    probabilities of all tokens sum to 1 at most: with these bits, what a network says of its tokens is a proper code
-    for the text, whatever the vocabulary leaves out.
+    A token that occurs in the training split gets its probability from its count. Any other token is spelled. A
+    character is spelled as one of all Unicode characters. A word is spelled character by character up to an end mark,
+    by the counts of characters in the different tokens of the training split; a new character is one of all Unicode
+    characters. The probabilities of all tokens sum to at most 1. So a network's prediction together with these bits is
+    a valid code for the text, whatever the vocabulary.
 
     Attributes:
-        left_out: the number of occurrences of each token of the training part that the vocabulary leaves out.
-        letters: characters and end marks of the training part's different tokens; None where a token is a character.
+        left_out: the counts of the training split's tokens outside of the vocabulary.
+        letters: the counts of characters and end marks in the training split's different tokens; None if a token is a
+            character.
     """
 
     left_out: Mapping[str, int]
@@ -62,7 +63,7 @@ class UnknownTokens:
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: Vocabulary) -> Self:
-        """Return what `vocabulary` leaves out of the training part's `texts`."""
+        """Return the tokens outside of a vocabulary, by the `texts` of the training split."""
         counts = Counter(token for text in texts for token in vocabulary.split(text))
         left_out = {token: count for token, count in counts.items() if token not in vocabulary.numbers}
         if vocabulary.unit == "characters":
@@ -70,9 +71,9 @@ class UnknownTokens:
         return cls(left_out, Counter(letter for token in counts for letter in (*token, _END)))
 
     def bits(self, token: str) -> float:
-        """Return the bits that say that an unknown token is this one: minus the logarithm of its probability."""
-        seen = self._tokens.bits(token)
-        return self._tokens.escape_bits + self._spelled_bits(token) if seen is None else seen
+        """Return the bits that identify an unknown token: minus the logarithm of its probability."""
+        bits = self._tokens.bits(token)
+        return self._tokens.escape_bits + self._spelled_bits(token) if bits is None else bits
 
     @cached_property
     def _tokens(self) -> SeenOrNew:
@@ -86,8 +87,8 @@ class UnknownTokens:
         of_any = math.log2(_NUM_CHARACTERS)
         if self.letters is None:
             return of_any
-        seen = (self._letters.bits(letter) for letter in (*token, _END))
-        return sum(self._letters.escape_bits + of_any if bits is None else bits for bits in seen)
+        by_letter = (self._letters.bits(letter) for letter in (*token, _END))
+        return sum(self._letters.escape_bits + of_any if bits is None else bits for bits in by_letter)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""
@@ -95,5 +96,5 @@ class UnknownTokens:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""
         return cls(values["left_out"], values["letters"])

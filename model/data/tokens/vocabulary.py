@@ -1,4 +1,4 @@
-"""Texts as token numbers: words or characters, counted in the training part only."""
+"""Texts as token numbers: words or characters, counted in the training split only."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def numbered(tokens: Sequence[str]) -> dict[str, int]:
-    """Return the number of each token that a text can have: its place, after the special ones."""
+    """Return the number of each token, which is its place; without the special ones, which no text has."""
     return {token: number for number, token in enumerate(tokens[len(SPECIAL) :], start=len(SPECIAL))}
 
 
@@ -24,7 +24,7 @@ def split_words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-# For each unit: how a text is split, and what separates tokens when they are joined again.
+# For each unit: the function that splits a text, and the separator that joins tokens.
 UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
     "words": (split_words, " "),
     "characters": (list, ""),
@@ -34,12 +34,13 @@ UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The known tokens, most frequent first, after the special ones.
+    """The known tokens.
 
     Attributes:
-        unit: words | characters | blanks (everything between two blanks is a token).
-        tokens: all tokens, the special ones first; a token's number is its position. A text's own `<end>` is another
-            token than the special one of this name.
+        unit: words | characters | blanks (all text between two blanks is a token).
+        lowercase: whether letter case is ignored.
+        tokens: all tokens, the special ones first, then the most frequent first; the number of a token is its position.
+            `<end>` in a text is another token than the special one of this name.
     """
 
     unit: str
@@ -50,45 +51,51 @@ class Vocabulary:
     def learn(
         cls, texts: Iterable[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None
     ) -> "Vocabulary":
-        """Return the vocabulary of the training part; equally frequent tokens are in code point order.
+        """Return the vocabulary of the training split; equally frequent tokens are in code point order.
 
-        Tokens seen less often than `min_count` are omitted; there are at most `max_size` besides the special ones, None
-        = no limit. DataError where none is left.
+        Args:
+            texts: the texts of the training split.
+            unit, lowercase: see the class.
+            min_count: tokens that occur less often are omitted.
+            max_size: the most tokens, without the special ones; None = no limit.
+
+        Raises:
+            DataError: no token is left.
         """
         split, _ = UNITS[unit]
         counts = Counter(token for text in texts for token in split(text.lower() if lowercase else text))
         kept = sorted((token for token, count in counts.items() if count >= min_count), key=lambda t: (-counts[t], t))
         if not kept:
             raise DataError(
-                f"data.min_count: no token occurs {min_count} times in the training part, so that every text would "
-                f"read the same; give a lower number"
+                f"data.min_count: must be lower, because no token occurs {min_count} times in the training split, and "
+                f"all texts would be the same"
             )
         return cls(unit, lowercase, SPECIAL + tuple(kept[:max_size]))
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Each token's number; a text's own `<end>` is never a special token."""
+        """The number of each token; `<end>` in a text is never a special token."""
         return numbered(self.tokens)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def normalize(self, text: str) -> str:
-        """Return the text as it is split: in lower case where letter case is ignored."""
+        """Return the text, in lower case if letter case is ignored."""
         return text.lower() if self.lowercase else text
 
     def split(self, text: str) -> list[str]:
-        """Return the text's tokens, known or not. May be empty."""
+        """Return the text's tokens, known or unknown; possibly none."""
         split, _ = UNITS[self.unit]
         return split(self.normalize(text))
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's token numbers; unknown tokens become UNKNOWN. May be empty."""
+        """Return the text's token numbers, possibly none; unknown tokens become UNKNOWN."""
         numbers = self.numbers
         return [numbers.get(token, UNKNOWN) for token in self.split(text)]
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each token by itself, the special ones included."""
+        """Return each token as text, including the special ones."""
         return [self.tokens[number] for number in numbers]
 
     def decode(self, numbers: Sequence[int]) -> str:
@@ -102,5 +109,5 @@ class Vocabulary:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Vocabulary":
-        """Read what `to_dict` returned."""
+        """Read the dict of `to_dict`."""
         return cls(values["unit"], values["lowercase"], tuple(values["tokens"]))
