@@ -92,7 +92,7 @@ def contributions(front: Array, scale: Array) -> Array:
     return added
 
 
-def _most(front: Array, scale: Array, count: int) -> Array:
+def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
     """Return `contributions`, exact for the `count` largest; the others are upper bounds that are smaller than these.
 
     With four metrics moocore takes 1.4 s for 1,000 members. A member adds at least as much to a part of the front as to
@@ -160,7 +160,7 @@ def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | No
         if exact is None or losses.shape[1] < _MANY or len(members) <= _PART:
             keys[members, 1] = contributions(losses[members], scale)
         else:
-            keys[members, 1] = _most(losses[members], scale, exact - int(begins))
+            keys[members, 1] = _largest_contributions(losses[members], scale, exact - int(begins))
     return keys
 
 

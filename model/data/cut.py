@@ -35,7 +35,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
         _refuse_all_cut(examples, side, config.max_length, "blanks" if unit == "subwords" else unit)
     parts = examples.parts or {}
     items = examples.items[: len(examples.items) - parts.get("test", 0)]
-    sides: Sequence[Tokens] = [_uncounted(unit, config.lowercase) for unit in units.values()]
+    sides: Sequence[Tokens] = [_empty_vocabulary(unit, config.lowercase) for unit in units.values()]
     if isinstance(config, TranslationConfig) and "subwords" in units.values():
         train = items[: parts.get("train")]
         sides = learn_pair(config, *([item[side] for item in train] for side in units))
@@ -47,13 +47,13 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     )
 
 
-def _uncounted(unit: str, lowercase: bool) -> Vocabulary:
+def _empty_vocabulary(unit: str, lowercase: bool) -> Vocabulary:
     """Return an empty vocabulary, which suffices because the number of tokens of a text does not depend on it."""
     return Vocabulary(unit, lowercase, ())
 
 
 def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -> None:
-    tokens = _uncounted(unit, lowercase=False)
+    tokens = _empty_vocabulary(unit, lowercase=False)
     texts = [item[side] for item in examples.items]
     if texts and all(len(tokens.encode(text)) > max_length for text in texts):
         shortest = min(len(tokens.encode(text)) for text in texts)

@@ -30,11 +30,11 @@ class CompiledForward:
         self.network = network
         self.compiled: Callable[..., Any] | None = None
         if config.compile:
-            plain = network.forward
+            own_forward = network.forward
 
             # A separate function, because torch compiles a function for eight shapes only, and training has its own.
             def forward(*arguments: Any, **named: Any) -> Any:
-                return plain(*arguments, **named)
+                return own_forward(*arguments, **named)
 
             # Nearly every batch by length has another shape, so compile for any shape.
             self.compiled = torch.compile(forward, dynamic=True)

@@ -32,9 +32,12 @@ class Log:
 def log(low: float, high: float, points: int | None = None) -> Log:
     """Return a range on a logarithmic scale, such as `hpo.log(1e-5, 1e-2)`.
 
+    If both ends are whole numbers, such as in `hpo.log(16, 1024)`, the range has whole numbers only; not with `points`,
+    and not if the configuration's own value is a fraction.
+
     Args:
-        low, high: the ends of the range. If both are whole numbers, such as in `hpo.log(16, 1024)`, the range has whole
-            numbers only; not with `points`, and not if the configuration's own value is a fraction.
+        low: the lower end of the range.
+        high: the upper end of the range.
         points: the number of values, spaced evenly on the logarithmic scale; None = the whole range.
     """
     return Log(low, high, points)

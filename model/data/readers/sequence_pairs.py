@@ -37,16 +37,16 @@ def read_translation(config: TranslationConfig) -> Examples:
 
 def _refuse_one_of_two(path: str, key: str) -> None:
     """Raise DataError if the path is one of two aligned files, or the start of their names; it says what to type."""
-    given = Path(path)
-    if given.name.removesuffix(".gz").endswith(tuple(ENDINGS)):
+    named = Path(path)
+    if named.name.removesuffix(".gz").endswith(tuple(ENDINGS)):
         return
-    stem = Path(given.name.removesuffix(".gz")).stem if given.is_file() else given.name
-    beside = sorted(given.parent.glob(f"{glob.escape(stem)}.*"), key=lambda other: (other != given, other.name))
-    endings = [each.name.removeprefix(stem) for each in beside if each.is_file()][:2]
+    stem = Path(named.name.removesuffix(".gz")).stem if named.is_file() else named.name
+    siblings = sorted(named.parent.glob(f"{glob.escape(stem)}.*"), key=lambda other: (other != named, other.name))
+    endings = [each.name.removeprefix(stem) for each in siblings if each.is_file()][:2]
     if len(endings) == 2:
         raise DataError(
             f"{path}: for two files that are aligned line by line, give the start of both names, and the endings of "
-            f"source and target: {key}={given.parent / stem} data.source_ending={endings[0]} "
+            f"source and target: {key}={named.parent / stem} data.source_ending={endings[0]} "
             f"data.target_ending={endings[1]}"
         )
 

@@ -202,7 +202,7 @@ def test_a_record_that_has_lost_a_trial_replaces_no_backup(study, tmp_path, capl
         "DELETE FROM trial_params WHERE trial_id = 2",
     )
     before.close()
-    assert "study.db is incomplete: trial 1 of 3 is missing); the search continues, and" in caplog.text
+    assert "study.db is incomplete: trial 1 of 3 is missing); the search continues, with" in caplog.text
     assert backup_path(tmp_path / "study.db").read_bytes() == sound
     with pytest.raises(DamagedRecordError, match=r"study\.db is incomplete: trial 1 of 3 is missing"):
         read_record(study)

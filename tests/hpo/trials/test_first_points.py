@@ -62,7 +62,7 @@ def test_what_cannot_be_is_refused_in_one_line(tree, words):
 def test_a_point_that_leaves_a_value_without_default_takes_the_configurations_own_or_is_refused():
     space = space_from_dict(TREE | {"first": [{}]}, FIXED)
     assert space.first[0]["model.width"] == 16
-    with pytest.raises(SpaceError, match=r"model\.width is missing, and has no default; give it"):
+    with pytest.raises(SpaceError, match=r"model\.width is missing and has no default; give it"):
         space_from_dict(TREE | {"first": [{}]}, {})
 
 
