@@ -84,7 +84,7 @@ def test_a_refusal_names_arguments_as_they_are_typed_in_python():
     def train(given):
         return before(given) + 1
 
-    assert "started: the code of the function changed; undo it" in refusal(train, name="a")
+    assert "started: the code of the function changed; undo this" in refusal(train, name="a")
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_it_shows_what_would_be_and_creates_nothing(capsys):
 def test_what_a_search_says_before_it_begins_is_said_without_one(capsys):
     ladder = ("strategy=ladder", "study.scales=[{width: 1}, {width: 2}]", "strategy.costs=[1, 4]", "+width=1")
     code, out, _ = hpo(capsys, "search", *STUDY, "dispatch=local", *ladder, "--dry-run")
-    assert (code, "study.trials: 3 end before the target" in out) == (0, True)
+    assert (code, "study.trials: 3 trials end before the target" in out) == (0, True)
     assert "\nladder: 24, 3 trials from" in out
 
 

@@ -76,7 +76,7 @@ def test_halving_at_the_smallest_scale_is_followed_by_full_trainings(capsys):
 
 def test_where_the_budget_ends_below_the_target_nothing_wins(capsys):
     study = climbed(trials=8, progress=True)
-    assert "8 end before the target" in capsys.readouterr().out
+    assert "8 trials end before the target" in capsys.readouterr().out
     with pytest.raises(hpo.HpoError, match="no trial is complete at the target, scale 3; the best of scale 2 is trial"):
         _ = study.best
     assert "no trial is complete at the target" in study.report().page.with_suffix(".md").read_text()
@@ -121,7 +121,7 @@ def test_no_scale_is_planned_more_trials_than_it_has_points(capsys):
 def test_a_study_that_is_asked_says_that_its_budget_ends_below_the_target(caplog):
     arguments = {"metric": "score", "direction": "maximize", "trials": 5, "scales": WIDTHS, "config": {"width": 4}}
     with hpo.open(SPACE, name="short", strategy=LADDER, settings={"track": "none"}, **arguments):
-        assert "study.trials: 5 end before the target" in caplog.text
+        assert "study.trials: 5 trials end before the target" in caplog.text
 
 
 def test_a_grid_trains_every_point_at_every_scale():
@@ -165,12 +165,12 @@ def test_the_default_configuration_is_tested_at_the_target(capsys):
         ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
         ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be one of grid, .*, given 'ladder'"),
         ({"strategy": LADDER | {"first": "tpee"}}, r"strategy\.first: must be one of .*; did you mean 'tpe'"),
-        ({"scales": None}, r"ladder climbs from scale to scale; give two or more"),
-        ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: compares trials as if all"),
-        ({"limits": {"size": 3}}, r"limits: compares trials"),
-        ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"call it otherwise"),
-        ({"space": SPACE | {"study": {"scale": [1, 2]}}}, r"call it otherwise"),
-        ({"space": SPACE | {"study": [1, 2]}}, r"call it otherwise"),
+        ({"scales": None}, r"strategy=ladder needs two or more scales"),
+        ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: cannot be used with"),
+        ({"limits": {"size": 3}}, r"limits: cannot be used with"),
+        ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"use another name"),
+        ({"space": SPACE | {"study": {"scale": [1, 2]}}}, r"use another name"),
+        ({"space": SPACE | {"study": [1, 2]}}, r"use another name"),
     ],
 )
 def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
@@ -278,9 +278,9 @@ def test_what_a_study_without_scales_has_imported_is_of_no_scale():
 
 def test_trials_of_other_scales_are_not_taken_for_those_of_this_study():
     imports = {"study.imports": str(climbed().folder)}
-    with pytest.raises(hpo.HpoError, match=r"study\.imports: .* was made with scales"):
+    with pytest.raises(hpo.HpoError, match=r"scales: must begin with the scales of the imported"):
         climbed(name="other", scales=WIDTHS[1:], strategy=LADDER | {"costs": [1, 2]}, settings=imports)
-    with pytest.raises(hpo.HpoError, match=r"study\.imports: .* was made with scales"):
+    with pytest.raises(hpo.HpoError, match=r"scales: must begin with the scales of the imported"):
         found(train, space=SPACE, config={"width": 4}, trials=4, name="none", settings=imports)
     plain = found(train, space=SPACE, config={"width": 4}, trials=4, name="plain")
     with pytest.raises(hpo.HpoError, match=r"was made with width=4, and scale 1 has 8"):
