@@ -183,7 +183,7 @@ def test_attainment_is_drawn_of_two_metrics_from_one_end_of_the_axes_to_the_othe
         assert (line.x[-1], line.y[0]) == (min(figure.layout.xaxis.range), max(figure.layout.yaxis.range))
     three = compared(Goal({"a": "minimize", "b": "minimize", "c": "minimize"}), metrics=3)
     assert draw_attainment(three) is None
-    assert any("drawn for two metrics only; these are 3" in note for note in three["notes"])
+    assert any("drawn only for two metrics; here there are 3" in note for note in three["notes"])
 
 
 @pytest.mark.parametrize("goal", [TWO, LIMITED, Goal({"m": "minimize"}), Goal({"m": "maximize"}, [Limit("n", 1.0)])])

@@ -152,8 +152,8 @@ def studies(capsys):
 
 def test_studies_whose_metric_is_counted_in_something_else_are_not_compared(capsys, studies):
     line = refused(capsys, "compare", "one", "other", is_silent=True)
-    assert "toy.min_count, which is 1 in one and 400 in other" in line
-    assert "those of bits would" in line
+    assert "which toy.min_count changes, 1 in one and 400 in other" in line
+    assert "scores of bits can" in line
     assert hpo(capsys, "compare", "one", "same")[0] == 0
 
 

@@ -112,8 +112,8 @@ def test_the_score_that_chose_the_winner_is_the_one_that_is_shown_with_that_of_t
     found(seeded, name="other", trials=6, seed=1)
     compared = hpo_says(capsys, "compare", "fin", "other")
     assert (
-        f"fin: fresh seeds chose trial {best.number}, with score {written[0]} on them; the comparison uses its {written[1]}"
-        in compared
+        f"fin: fresh seeds chose trial {best.number}, with score {written[0]} on them; "
+        f"the comparison uses its {written[1]}" in compared
     )
     # A status that was removed is derived from the report.
     (study.folder / "status.json").unlink()
