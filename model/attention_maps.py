@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from model.checkpoint import Checkpoint
 from model.data.surrogates import refuse_surrogates
 from model.data.tokens.vocabulary import START
-from model.networks.bodies import KeepsWeights
+from model.networks.bodies import StoresWeights
 from model.networks.encoder_decoder import EncoderDecoder
 from model.predict import load_on_device, refuse_rows, warn_of_cut
 from model.tasks.classification import Classification
@@ -42,22 +42,22 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
         raise ValueError("input: this network has no attention")
     maps: list[dict[str, Any]] = []
     for reading in _readings(checkpoint, text, target):
-        with keep_weights(attentions):
+        with store_weights(attentions):
             checkpoint.network(*reading.inputs)
             maps += _maps(checkpoint.network, reading)
     return maps
 
 
 @contextmanager
-def keep_weights(attentions: Sequence[KeepsWeights]) -> Iterator[None]:
-    """Let every attention store its weights in `kept_weights`, one tensor per call, inside the context."""
+def store_weights(attentions: Sequence[StoresWeights]) -> Iterator[None]:
+    """Let every attention store its weights in `stored_weights`, one tensor per call, inside the context."""
     for attention in attentions:
-        attention.kept_weights = []
+        attention.stored_weights = []
     try:
         yield
     finally:
         for attention in attentions:
-            attention.kept_weights = None
+            attention.stored_weights = None
 
 
 @dataclass(frozen=True)
@@ -119,19 +119,19 @@ def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
     """Yield the stored weights of one pass, layer by layer: first encoder, then decoder, then cross-attention."""
     for name, place, attention in _attentions(network, reading.axes):
         rows, columns = reading.axes[name]
-        assert attention.kept_weights is not None
+        assert attention.stored_weights is not None
         # There is one call per pass, or one per token.
-        heads = _heads(torch.cat(attention.kept_weights, dim=2))
+        heads = _heads(torch.cat(attention.stored_weights, dim=2))
         yield {"name": f"{NAMES[name]} layer {place}{reading.piece}", "rows": rows, "columns": columns, "heads": heads}
 
 
-def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, KeepsWeights]]:
+def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, StoresWeights]]:
     """Yield the attention modules of these names, each with its name and layer."""
     for name in names:
         body: Any = getattr(network, "encoder" if name == "encoder" else "decoder", None)
         if body is not None:
-            found = body.source_attentions() if name == "cross" else body.attentions()
-            yield from ((name, place, attention) for place, attention in enumerate(found))
+            modules = body.source_attentions() if name == "cross" else body.attentions()
+            yield from ((name, place, attention) for place, attention in enumerate(modules))
 
 
 def _heads(weights: Tensor) -> list[list[list[float]]]:

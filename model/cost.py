@@ -118,9 +118,9 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0
     blocks = model.num_layers + reading
     widths = model.num_heads * (model.head_key_width + model.head_value_width)
-    kept = model.head_keys * (model.head_key_width + model.head_value_width)
+    key_widths = model.head_keys * (model.head_key_width + model.head_value_width)
     matrices = 3 if model.nonlinearity == "swiglu" else 2
-    attention = model.d_model * (widths + kept) + length * widths
+    attention = model.d_model * (widths + key_widths) + length * widths
     feed_forward = matrices * model.d_model * model.feed_forward_width
     written = 4 * model.d_model + 2 * widths + 4 * model.num_heads * length
     written_inside = 4 * model.d_model + (matrices + 1) * model.feed_forward_width

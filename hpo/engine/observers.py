@@ -147,8 +147,8 @@ class CheckpointPruner(Observer):
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}
         self._best = leaders(candidates.values(), self._keep)
-        kept = {*(trial.number for trial in self._best), *needed}
-        for dropped in {*(trial.number for trial in trials), *candidates} - kept:
+        retained = {*(trial.number for trial in self._best), *needed}
+        for dropped in {*(trial.number for trial in trials), *candidates} - retained:
             _remove(f"{self._dir}/{checkpoint_name(dropped)}", self._artifacts)
 
 

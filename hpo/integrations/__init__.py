@@ -1,1 +1,4 @@
-"""Our strategies in other libraries: an Optuna sampler and a Ray Tune searcher. Importing it loads neither."""
+"""Our strategies in other libraries, trainers of other libraries in our searches, and jobs on clusters.
+
+Importing this package loads none of these libraries.
+"""

@@ -1,4 +1,4 @@
-"""What to submit so that a study is searched on a cluster: by Slurm, by KubeRay, or over ssh."""
+"""Job files to search a study on a cluster: for Slurm, for KubeRay, or over ssh."""
 
 import importlib.metadata
 import json
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 
 FILL_IN = "FILL_IN"
-"""How the names of values begin that only a person can know."""
+"""Prefix of the placeholders for values that only the user knows."""
 
 _REFUSED = f"# Kubernetes refuses this file until everything that begins with {FILL_IN} is filled in.\n"
 _WORKERS = "    workerGroupSpecs:\n"
@@ -17,13 +17,18 @@ _WORKERS = "    workerGroupSpecs:\n"
 
 @dataclass(frozen=True)
 class Job:
-    """A search as a cluster's job: what it runs, and what it asks for, where None is left to a person.
+    """A search as a job of a cluster. A value of None becomes a placeholder for the user to fill in.
 
     Attributes:
-        arguments: those of `hpo search`.
-        mirror: the URL of the study's copy, if it has one.
-        cpus, gpus, memory: of each machine; `64G`.
-        hosts: the other machines, reached by ssh.
+        name: the name of the study.
+        arguments: the arguments of `hpo search`.
+        mirror: the URL of the study's copy; None = it has none.
+        nodes: the number of machines.
+        cpus, gpus, memory: the resources of each machine; memory such as `64G`.
+        time: the time limit of the job.
+        partition: the partition of the job.
+        image: the container image of the pods.
+        hosts: the other machines, which ssh reaches.
         activate: the script that activates the virtual environment; None = there is none.
     """
 
@@ -41,28 +46,34 @@ class Job:
     activate: str | None = None
 
     def commands(self, address: str, separator: str = "\n") -> str:
-        """Return what a shell runs to search the study, or to go on with it: first its mirror is copied, where it has
-        no folder, as on a machine that has just started.
+        """Return the shell commands that search the study or resume it.
+
+        If the study has no folder here, as on a new machine, its mirror is copied first.
         """
         joined = f'"dispatch.address={address}"'
         search = f"exec hpo search {shlex.join(self.arguments)} {joined}"
         if self.mirror is None:
             return search
         copy = f"hpo resume {shlex.quote(self.mirror)} {joined}"
-        there = shlex.quote(f"runs/{self.name}")
-        # 2: there is no copy yet.
-        copied = f'if [ ! -e {there} ]; then code=0; {copy} || code=$?; [ "$code" -eq 2 ] || exit "$code"; fi'
-        return separator.join([copied, search])
+        folder = shlex.quote(f"runs/{self.name}")
+        # Exit code 2 means that there is no copy yet.
+        copying = f'if [ ! -e {folder} ]; then code=0; {copy} || code=$?; [ "$code" -eq 2 ] || exit "$code"; fi'
+        return separator.join([copying, search])
 
 
 def write_job(kind: str, job: Job, file: str) -> str:
-    """Return the text to submit, of which `file` is the name: a script for Slurm or for this machine (`local`), which
-    have one Ray cluster on their machines, or a RayJob, a cluster of pods that lives as long as the search.
+    """Return the content of a job file.
+
+    Args:
+        kind: `slurm` or `local`, a script that starts a Ray cluster on its machines; or `kubernetes`, a RayJob: a
+            cluster of pods that lives as long as the search.
+        job: the search and its resources.
+        file: the name of the job file.
     """
-    asked = {name: f"{FILL_IN}_{name.upper()}" if value is None else value for name, value in asdict(job).items()}
-    memory, gpus = str(asked["memory"]), job.gpus
+    fields = {name: f"{FILL_IN}_{name.upper()}" if value is None else value for name, value in asdict(job).items()}
+    memory, gpus = str(fields["memory"]), job.gpus
     amounts = {"cpu": str(job.cpus), "memory": re.sub(r"^(\d+)([KMGT])$", r"\1\2i", memory)}
-    values = asked | {
+    values = fields | {
         "file": shlex.quote(file),
         "activate": f". {shlex.quote(job.activate)}\n" if job.activate else "",
         "commands": job.commands("$address"),

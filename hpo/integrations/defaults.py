@@ -1,4 +1,4 @@
-"""A strategy in one call, with the settings of conf/strategy by default, and its points for loops of others."""
+"""A strategy in one call, with the settings of conf/strategy by default, and its points for other libraries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,14 +18,14 @@ from hpo.trials.trial import Direction, Proposal, Trial, loss_of
 def default_strategy(
     name: str, space: Mapping[str, Any], seed: int = 0, settings: Mapping[str, Any] | None = None
 ) -> Strategy:
-    """Return a strategy over a space that is written as in the configuration.
+    """Return a strategy over a space, which is written as in the configuration.
 
     Args:
-        name: one of conf/strategy, of an installed package, or `package.module:Class`.
-        space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names join
+        name: a strategy of conf/strategy or of an installed package, or `package.module:Class`.
+        space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names are joined
             with dots.
-        seed: decides every point.
-        settings: differences from conf/strategy/<name>.yaml.
+        seed: seed of all points.
+        settings: values that replace those of conf/strategy/<name>.yaml.
 
     Raises:
         HpoError: naming the setting or the dimension at fault.
@@ -34,21 +34,21 @@ def default_strategy(
     if settings["name"] in BY_AMOUNT or settings["name"] == "ladder":
         whole = ", ".join(each for each in STRATEGIES if each not in BY_AMOUNT and each != "ladder")
         raise ConfigError(
-            f"strategy: must be one that trains every point to its end, {whole}, given '{name}', which needs `hpo "
-            f"search`; stop trainings with a scheduler or pruner of the other library"
+            f"strategy: must be one that fully trains every point, {whole}, given '{name}', which needs `hpo search`; "
+            f"stop trainings with a scheduler or pruner of the other library"
         )
     return find_strategy(settings, space_from_dict(as_meant(space)), seed)
 
 
 def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-    """Return the strategy's next points; ConfigError for amounts of training, which only our own search supports."""
+    """Return the strategy's next points; raise ConfigError for amounts, which only our own search supports."""
     points: list[Point] = []
     for proposed in strategy.propose(known, pending):
         if isinstance(proposed, Proposal):
             if proposed.amount is not None or proposed.continues is not None:
                 raise ConfigError(
-                    f"strategy: one that trains by amounts needs `hpo search`, given '{strategy.announcement}'; "
-                    f"use another strategy, with a scheduler or pruner of the other library"
+                    f"strategy: must not train by amounts outside `hpo search`, given '{strategy.announcement}'; use "
+                    f"another strategy, with a scheduler or pruner of the other library"
                 )
             proposed = proposed.point
         points.append(proposed)
@@ -56,12 +56,12 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
 
 
 def with_score(trial: Trial, score: Any, direction: Direction) -> Trial:
-    """Return the trial with its score; failed where that is not a finite number, of Python or of NumPy."""
+    """Return the trial with its score; it has failed if the score is no finite number of Python or NumPy."""
     return with_scores(trial, [score], [direction])
 
 
 def with_scores(trial: Trial, scores: Sequence[Any] | None, directions: Sequence[Direction]) -> Trial:
-    """Return the trial with the scores of several metrics; failed where there are none, or one is no finite number."""
+    """Return the trial with the scores of several metrics; it has failed if one is missing or no finite number."""
     checked = [None if isinstance(score, bool) else number(score) for score in scores or ()]
     given = [float(score) for score in checked if score is not None]
     if len(given) < len(directions):

@@ -1,4 +1,4 @@
-"""A Lightning Trainer under a search: its learning curve, its checkpoints to go on from, its best model kept."""
+"""A Lightning Trainer in a search: reports its learning curve, continues from checkpoints, and saves its best model."""
 
 import json
 import shutil
@@ -16,17 +16,17 @@ try:
 except ImportError as error:
     raise ImportError(f"{error}; install it with: python -m pip install lightning") from error
 
-# Of a trained model in the folder that a study keeps.
+# The file of a trained model in `trial.checkpoint_dir`.
 MODEL = "model.ckpt"
 _CURVE = "curve.json"
 
 
 def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
-    """Return a trainer for this trial, and seed all generators, for the model that is made next.
+    """Return a trainer for this trial, and seed all random generators. Create the model afterwards.
 
     Args:
-        trial: decides the seed.
-        values: any of lightning's Trainer; without others nothing is shown, logged or saved elsewhere.
+        trial: the trial, which has the seed.
+        values: arguments of Lightning's Trainer. By default it shows, logs and saves nothing by itself.
     """
     _seed(trial, 0)
     given = values.get("callbacks") or []
@@ -36,23 +36,25 @@ def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
 
 
 def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data: Any) -> dict[str, float]:
-    """Fit, report each epoch, and return the metrics of the last, or of the best where a ModelCheckpoint monitors one.
+    """Fit the model, report each epoch, and return the metrics of the last epoch.
 
-    Of several that monitor the first counts. Those without a `dirpath` write beside the trial's state, which another
-    machine goes on from, too; without states, to a folder that is removed at the end.
+    If a ModelCheckpoint monitors a metric, the metrics of its best epoch are returned; of several ModelCheckpoints the
+    first counts. A ModelCheckpoint without a `dirpath` saves next to the trial's state, from which another machine can
+    continue too. Without states it saves to a folder that is deleted at the end.
 
-    Where the study keeps states, each is saved before it is reported, and a training goes on from the last. The model
-    is kept, as `model.ckpt`, where the study keeps one. A training without a validation part, as of the final model,
-    trains all epochs. Each epoch has a seed of its own, so that a continued training sees what it would have seen.
+    If the study stores states, each epoch's state is saved before its report, and a training continues from the last
+    state. If the study stores a model, it is saved as `model.ckpt`. A training without a validation split, as of the
+    final model, trains all epochs. Each epoch has its own seed, so that a continued training does not differ from an
+    uninterrupted one.
 
     Args:
-        trainer: with what it needs; a callback is added.
-        model: what is trained.
+        trainer: the trainer; a callback is added to it.
+        model: the model to train.
         trial: the trial, as the objective gets it.
-        data: of `Trainer.fit`: `train_dataloaders` and `val_dataloaders`, or `datamodule`.
+        data: arguments of `Trainer.fit`: `train_dataloaders` and `val_dataloaders`, or `datamodule`.
 
     Returns:
-        What the model logs, by name.
+        The metrics that the model logs, by name.
     """
     torch.set_num_threads(trial.threads)
     _refuse_short(trainer, trial)
@@ -63,33 +65,33 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
         callback = TrialCallback(trial, folder)
         state = callback.continue_from()
         if callback.is_far_enough:
-            # It was saved, and the search does not know it yet.
+            # The last epoch was saved, but not reported. No epoch is left to train.
             trainer.fit_loop.max_epochs = len(callback.curve)
         trainer.callbacks.insert(0, callback)
         trainer.fit(model, **data, ckpt_path=state)
         savers = [saver for saver in trainer.checkpoint_callbacks if isinstance(saver, ModelCheckpoint)]
         best = next((saver for saver in savers if saver.monitor and saver.best_model_path), None)
         if trial.checkpoint_dir is not None:
-            _keep(trainer, best, trial.checkpoint_dir)
+            _save_model(trainer, best, trial.checkpoint_dir)
     if best is None:
         return callback.curve[-1]
-    # Of equal ones the first, as the ModelCheckpoint does.
+    # Like ModelCheckpoint, return the first of equal epochs.
     chosen = [point for point in callback.curve if point.get(best.monitor) == float(best.best_model_score)]
     return (chosen or callback.curve[-1:])[0]
 
 
 def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
-    """Raise ValueError for a trainer that ends before the largest amount: it would be taken for a full training."""
+    """Raise ValueError if the trainer ends before the largest amount: its trainings would look like full ones."""
     for name in ("max_epochs", "max_steps"):
-        # Every epoch has a step at least; -1 is no end.
+        # Every epoch has at least one step; -1 = no limit.
         if trial.max_amount is not None and 0 < (getattr(trainer, name) or 0) < trial.max_amount:
             raise ValueError(
-                f"Trainer({name}={getattr(trainer, name)}) ends before strategy.max_amount={trial.max_amount}; leave "
-                f"it out, or give a smaller max_amount"
+                f"Trainer({name}={getattr(trainer, name)}) ends before strategy.max_amount={trial.max_amount}; remove "
+                f"{name}, or give a smaller max_amount"
             )
 
 
-def _keep(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) -> None:
+def _save_model(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if best is None:
         trainer.save_checkpoint(folder / MODEL, weights_only=True)
@@ -98,30 +100,33 @@ def _keep(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) -> None:
             shutil.copyfile(best.best_model_path, folder / MODEL)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the best model is gone from {best.best_model_path}, where an earlier part of the training has left "
-                f"it; leave out `dirpath` of the ModelCheckpoint, and it is kept with the trial's state"
+                f"the best model is missing at {best.best_model_path}, where an earlier part of the training saved it; "
+                f"remove `dirpath` from the ModelCheckpoint, so that it saves next to the trial's state"
             ) from error
 
 
-class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
-    """Report epochs to the search, and end where it says; `curve` has the metrics after each epoch so far.
+class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lightning's types
+    """Reports epochs to the search, and ends the training at its amount.
 
-    It is a Checkpoint so that at the end of an epoch it runs after those: their state is part of the state saved.
+    It is a Checkpoint, so that at the end of an epoch it runs after the other Checkpoints, whose state it saves too.
+
+    Attributes:
+        curve: the metrics after each epoch so far.
     """
 
     def __init__(self, trial: RunningTrial, folder: Path) -> None:
         self._trial, self._folder = trial, folder
-        # How many points of the learning curve the search has.
+        # The number of epochs that are already reported.
         self._num_reported = trial.trained
         self.curve: list[dict[str, float]] = []
 
     @property
     def is_far_enough(self) -> bool:
-        """Whether it has trained as far as it should."""
+        """Whether the training has reached its amount."""
         return self._trial.amount is not None and len(self.curve) >= self._trial.amount
 
     def continue_from(self) -> Path | None:
-        """Return the last state that was saved, if there is one, and report what the search does not know of it."""
+        """Report the saved epochs that the search does not know yet; return the last saved state, or None."""
         states = list(self._trial.resume_dir.glob("epoch-*.ckpt")) if self._trial.resume_dir is not None else []
         if not states:
             return None
@@ -132,14 +137,14 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
         return last
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Give checkpoints of the user's a folder, before they look for one, and go to the end of the callbacks."""
+        """Set the folder of the user's ModelCheckpoints before their own setup; move to the end of the callbacks."""
         for saver in trainer.checkpoint_callbacks:
             if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:
                 saver.dirpath = str(self._folder / "checkpoints")
         trainer.callbacks = [*(callback for callback in trainer.callbacks if callback is not self), self]
 
     def on_load_checkpoint(self, trainer: Trainer, _: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Say to checkpoints of the user's where their files are now: the state may have been moved."""
+        """Update the paths of the user's ModelCheckpoints, because the state may have been moved."""
         for saver in trainer.checkpoint_callbacks:
             state = checkpoint["callbacks"].get(saver.state_key, {})
             before, now = state.get("dirpath"), getattr(saver, "dirpath", None)
@@ -160,7 +165,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
         self.report(more=not is_last)
 
     def _save(self, trainer: Trainer, folder: Path) -> None:
-        """Save the curve, then the state that it leads to, each whole or not at all; the first process writes."""
+        """Save the curve, then the state, each atomically. Only the first process writes the files."""
         aside = folder / "new"
         before = list(folder.glob("epoch-*.ckpt"))
         if trainer.is_global_zero:
@@ -174,7 +179,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
                 state.unlink()
 
     def report(self, more: bool = True) -> None:
-        """Report what the search does not know; `more`: whether the training goes on after it."""
+        """Report the epochs that the search does not know yet; `more` = whether the training continues afterwards."""
         for number in range(self._num_reported + 1, len(self.curve) + 1):
             self._num_reported = number
             self._trial.report(self.curve[number - 1], epoch=number, more=more or number < len(self.curve))

@@ -37,25 +37,28 @@ def as_sampler(strategy: Strategy) -> BaseSampler:
 
 
 class StrategySampler(BaseSampler):
-    """Hands a strategy's points to trials, in the order of the trials' numbers.
+    """Assigns a strategy's points to trials, in the order of the trials' numbers.
 
-    One trial at a time, `optimize` or ask and tell gets exactly the trials of `hpo search` with the same strategy and
-    one lane. With several at once (`n_jobs`), the strategy knows what has finished, and that the others are pending.
-    Optuna cannot make a trial wait. So where a strategy would wait, as one of generations does, the trial gets a
-    substitute: a point of what the strategy proposes if nothing is pending, or a random one. Substitutes are learnt
-    from, but neither count as a generation nor does a generation wait for them. Proposals are stored as user attributes
-    of the Optuna study: one that is loaded again, also in another process, continues with the same points, in whatever
-    order an objective asks for its parameters.
+    With one trial at a time, `optimize` or ask-and-tell gets exactly the trials of `hpo search` with the same strategy
+    and one lane. With several at once (`n_jobs`), the strategy knows the finished trials, and the others as pending.
 
-    The objective must suggest every hyperparameter with the range of the space (for a list of values
-    `suggest_categorical` of the same ones, or `suggest_int` where it has the same); everything else is an error.
-    A study of several objectives is searched by all of them, the first one leading; its constraints are not read.
-    Failed and pruned trials count as worst: the score of a pruned one cannot be compared. Trials that the strategy did
-    not propose (enqueued, added, of another sampler) are learnt from if they are in the space, and replace the point
-    that their number would have had. When the strategy is over, `optimize` stops; later requests get uniform draws,
-    untried ones first.
+    Optuna cannot make a trial wait. If a strategy would wait, for example for the end of a generation, the trial gets a
+    substitute. That is a point that the strategy would propose without pending trials, or a random point. The strategy
+    learns from substitutes, but they are not part of a generation, and no generation waits for them.
 
-    Several processes on one storage share the proposals through it. If two of them ask in the same moment, each may
+    Proposals are stored as user attributes of the Optuna study. If it is loaded again, even in another process, it
+    continues with the same points, in whatever order an objective suggests its parameters.
+
+    The objective must suggest every hyperparameter with the range of the space; any other range is an error. A list of
+    values needs `suggest_categorical`, or `suggest_int` with the same values. If the study has several objectives, the
+    strategy searches all of them, with the first one leading; it ignores constraints. Failed and pruned trials count as
+    worst, because the score of a pruned trial is not comparable.
+
+    The strategy learns from trials that it did not propose (enqueued, added, or of another sampler) if they are in the
+    space. Each of them replaces the point that its number would have had. When the strategy is finished, `optimize`
+    stops. Later trials get uniform draws, untried points first.
+
+    Several processes share the proposals through one storage. If two of them start trials at the same moment, each may
     know other finished trials, and a point may occur twice.
     """
 
@@ -63,21 +66,21 @@ class StrategySampler(BaseSampler):
         self._strategy = strategy
         self._space = strategy.space
         self._lock = threading.Lock()
-        # By the name of the study.
+        # By the name of the Optuna study.
         self._known: defaultdict[str, Known] = defaultdict(Known)
 
     def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return nothing: every parameter is sampled independently, so that its range can be compared."""
+        """Return an empty space. Every parameter is sampled independently, so that its range can be checked."""
         return {}
 
     def sample_relative(
         self, _study: Study, _trial: FrozenTrial, _search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return nothing, as above."""
+        """Return no values; see `infer_relative_search_space`."""
         return {}
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Decide the trial's point; ask the strategy where the last proposal is handed out."""
+        """Decide the trial's point. If all proposed points are assigned, get new ones from the strategy."""
         reason, count = getattr(self._strategy, "refuses_several", None), len(study.directions)
         if count > 1 and reason is not None:
             raise ConfigError(
@@ -87,49 +90,49 @@ class StrategySampler(BaseSampler):
         with self._lock:
             known = self._known[study.study_name]
             while known.round_of(study, trial.number) is None:
-                # Another thread's trial of a lower number may have begun, and not asked yet: the points are for it.
+                # A trial with a lower number may have started in another thread without a point. It comes first.
                 trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-                begun = [t.number for t in trials if known.end <= t.number < trial.number]
-                self._propose(study, min(begun, default=trial.number), known)
+                started = [t.number for t in trials if known.end <= t.number < trial.number]
+                self._propose(study, min(started, default=trial.number), known)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return one value of the trial's point, of lists and mappings JSON; SpaceError for another range."""
+        """Return a value of the trial's point, a list or mapping as JSON; raise SpaceError for another range."""
         keys = self._space.keys
         if param_name not in keys:
             raise SpaceError(
-                f"space: the objective suggests '{param_name}', which is not searched; searched are "
+                f"space: the objective suggests '{param_name}', which is not in the space; it has "
                 f"{', '.join(keys)}{nearest(param_name, keys)}"
             )
         dimension = self._space[param_name]
         _refuse_other_range(dimension, param_distribution)
         with self._lock:
-            its = self._known[study.study_name].round_of(study, trial.number)
-        assert its is not None
-        point = its.points[trial.number - its.first]
+            own_round = self._known[study.study_name].round_of(study, trial.number)
+        assert own_round is not None
+        point = own_round.points[trial.number - own_round.first]
         if param_name not in point:
             raise SpaceError(
-                f"space.{param_name}: the objective suggests it where it does not exist; suggest it only when "
+                f"space.{param_name}: this point does not have it, but the objective suggests it; suggest it only when "
                 f"{dict(dimension.when)}"
             )
         return to_stored(point[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Refuse an objective that did not suggest everything, and stop `optimize` when the strategy is over."""
+        """Raise SpaceError if the objective did not suggest everything; stop `optimize` if the strategy is finished."""
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:
             if self._known[study.study_name].is_over or self._is_over(study, trial, state, values):
-                # Raised outside of `optimize`, where nothing can be stopped.
+                # `stop` raises RuntimeError outside `optimize`.
                 with suppress(RuntimeError):
                     study.stop()
 
     def _propose(self, study: Study, number: int, known: Known) -> None:
-        """Store the points of this trial and those that follow it, at least one."""
-        made, known.upcoming = known.upcoming, None
-        if made is not None and made[0] == number and made[1]:
-            known.write(study, number, made[1], is_substitute=False)
+        """Store points for this trial and the following ones, at least one."""
+        upcoming_round, known.upcoming = known.upcoming, None
+        if upcoming_round is not None and upcoming_round[0] == number and upcoming_round[1]:
+            known.write(study, number, upcoming_round[1], is_substitute=False)
             return
         others = [t for t in study.get_trials(deepcopy=False) if t.number != number]
         known.take([t for t in others if t.state.is_finished()], self._space, directions_of(study))
@@ -144,7 +147,7 @@ class StrategySampler(BaseSampler):
             return
         upcoming = next_points(self._strategy, known.history, ()) if running else []
         others_left = [point for point in upcoming if point_key(point) not in keys]
-        # Nothing to wait for: so that `optimize` stops although others are running.
+        # If the strategy is finished, `optimize` must stop even if other trials are running.
         known.is_over = bool(running) and not (upcoming if is_in_rounds else others_left)
         points: Sequence[Point] = others_left[:1] if is_in_rounds else []
         if not points:
@@ -153,7 +156,7 @@ class StrategySampler(BaseSampler):
         known.write(study, number, points, is_substitute=True)
 
     def _is_over(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
-        """Return whether nothing is left to propose after this trial, the last one running."""
+        """Return whether this trial is the last one running and the strategy has no more points."""
         known, trials = self._known[study.study_name], study.get_trials(deepcopy=False)
         others = [t for t in trials if t.number != trial.number]
         if any(not t.state.is_finished() for t in others) or len(trials) < known.end:
@@ -187,7 +190,7 @@ def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) ->
 
 
 def _listed(distribution: BaseDistribution) -> Sequence[Value]:
-    """Return all values of a finite distribution; empty for others."""
+    """Return all values of a finite distribution; empty for any other."""
     if isinstance(distribution, CategoricalDistribution):
         return list(distribution.choices)
     if isinstance(distribution, IntDistribution | FloatDistribution) and distribution.step is not None:
@@ -197,7 +200,7 @@ def _listed(distribution: BaseDistribution) -> Sequence[Value]:
 
 
 def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
-    """Return the values as a set in which true and 1 differ."""
+    """Return the values as a set that distinguishes True from 1."""
     return {(isinstance(value, bool), value) for value in values}
 
 

@@ -1,4 +1,4 @@
-"""What an Optuna study holds: the proposals that were handed to its trials, and the trials that have finished."""
+"""The contents of an Optuna study: the proposals for its trials, and the finished trials."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Direction, Trial
 
-# Attributes of an Optuna study, one per round: this, and the number of the trial that gets the round's first point.
+# Prefix of an Optuna study's attributes, one per round; the number of the round's first trial follows.
 _ROUND = "hpo:round:"
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a strategy proposed at once: its points go to consecutive trials, the first to trial `first`.
+    """Points that a strategy has proposed together. They belong to consecutive trials, the first to trial `first`.
 
-    A substitute is the point of a trial for which the strategy would have waited: no round of its own, and the strategy
-    does not wait for it either.
+    A substitute is the point of a trial that would have had to wait. It does not count as a round of the strategy, and
+    the strategy does not wait for it.
     """
 
     number: int
@@ -32,10 +32,12 @@ class Round:
 
 
 class Known:
-    """What an Optuna study holds, as far as it was read: each part is read once, however long the study.
+    """The contents of an Optuna study that were read so far. Each part is read once, however long the study is.
 
-    `upcoming` is the next proposal, if it was made already, and the trial that gets its first point; `is_over`: the
-    strategy has nothing more to propose, whatever becomes of the running trials.
+    Attributes:
+        history: the finished trials.
+        upcoming: the number of the trial for the next proposal's first point, and its points, if it is already made.
+        is_over: whether the strategy has no more points, whatever the results of the running trials.
     """
 
     def __init__(self) -> None:
@@ -48,8 +50,8 @@ class Known:
         self._last: Round | None = None
 
     def round_of(self, study: Study, number: int) -> Round | None:
-        """Return the proposal that has a point for this trial; None where it is to be made."""
-        # Another process, or this one in an earlier life, may have stored some; not where all before are known.
+        """Return the proposal that has a point for this trial; None = it is not made yet."""
+        # Another process, or an earlier one, may have stored proposals. If the number is the next one, none is missing.
         if number not in self._round_of and number != self.end:
             for key, stored in study.user_attrs.items():
                 first = key.removeprefix(_ROUND)
@@ -61,22 +63,22 @@ class Known:
     def write(self, study: Study, first: int, points: Sequence[Point], is_substitute: bool) -> None:
         """Store a proposal with the study."""
         number = -1 if self._last is None else self._last.number
-        made = Round(number if is_substitute else number + 1, first, points, is_substitute)
-        stored = {"number": made.number, "points": [dict(point) for point in points], "substitute": is_substitute}
+        new = Round(number if is_substitute else number + 1, first, points, is_substitute)
+        stored = {"number": new.number, "points": [dict(point) for point in points], "substitute": is_substitute}
         study.set_user_attr(f"{_ROUND}{first}", stored)
-        self._add(made)
+        self._add(new)
 
     def is_substitute(self, number: int) -> bool:
-        """Return whether the trial's point was handed out instead of waiting."""
+        """Return whether the trial's point is a substitute."""
         return number in self._round_of and self._round_of[number].is_substitute
 
-    def _add(self, made: Round) -> None:
-        self._rounds[made.first] = made
-        # Of two proposals that overlap the later one counts.
-        numbers = range(made.first, made.first + len(made.points))
-        self._round_of |= {n: made for n in numbers if n not in self._round_of or self._round_of[n].first < made.first}
-        if self._last is None or self._last.first < made.first:
-            self._last = made
+    def _add(self, new: Round) -> None:
+        self._rounds[new.first] = new
+        # If two proposals overlap, the later one counts.
+        numbers = range(new.first, new.first + len(new.points))
+        self._round_of |= {n: new for n in numbers if n not in self._round_of or self._round_of[n].first < new.first}
+        if self._last is None or self._last.first < new.first:
+            self._last = new
 
     @property
     def end(self) -> int:
@@ -84,12 +86,12 @@ class Known:
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def trial_of(self, number: int) -> Trial | None:
-        """Return a trial with the point that it was handed; None where it was handed none."""
-        its = self._round_of.get(number)
-        return None if its is None else Trial(number, its.number, its.points[number - its.first])
+        """Return a trial with its proposed point; None = it has none."""
+        own = self._round_of.get(number)
+        return None if own is None else Trial(number, own.number, own.points[number - own.first])
 
     def take(self, trials: Sequence[FrozenTrial], space: Space, directions: Sequence[Direction]) -> None:
-        """Add finished trials that are new to the history, without those outside of the space."""
+        """Add the new finished trials to the history, except those outside the space."""
         new = [frozen for frozen in trials if frozen.number not in self._taken]
         self._taken |= {frozen.number for frozen in new}
         self.history = self.history.extended(
@@ -99,10 +101,13 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial with the point that the objective got, or would have got if it failed early."""
+        """Return a trial with its suggested point, completed from the proposal if it failed early.
+
+        None = the point is not in the space.
+        """
         opened = self.trial_of(frozen.number)
-        handed = {} if opened is None else opened.point
-        given = point_of(frozen, space.dimensions)
-        candidates = (given, {**handed, **given}, handed)
+        proposed = {} if opened is None else opened.point
+        suggested = point_of(frozen, space.dimensions)
+        candidates = (suggested, {**proposed, **suggested}, proposed)
         point = next((point for point in candidates if point and space.contains(point)), None)
         return None if point is None else Trial(frozen.number, -1 if opened is None else opened.round, point)

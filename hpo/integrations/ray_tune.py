@@ -27,15 +27,15 @@ def as_searcher(
     """Return the strategy as the `search_alg` of a Ray Tune run; see `StrategySearcher`.
 
     Args:
-        strategy: proposes the points.
-        metric: name of the score in a trial's last result; None = that of the TuneConfig, which Ray passes on only
-            where the Tuner has a `param_space`.
-        mode: `min` or `max`; None as for the metric.
+        strategy: the strategy.
+        metric: name of the score in a trial's last result; None = the TuneConfig's, which Ray passes on only if the
+            Tuner has a `param_space`.
+        mode: `min` or `max`; None = the TuneConfig's, under the same condition.
         max_concurrent: maximum number of trials at once; None = no limit. (Ray applies the TuneConfig's
             `max_concurrent_trials` only to its own kind of searcher.)
 
     Raises:
-        ConfigError: the mode is neither, or there are several metrics.
+        ConfigError: the mode is neither `min` nor `max`, or there are several metrics.
 
     Example:
         >>> from hpo.integrations.defaults import default_strategy
@@ -49,8 +49,10 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """The searcher in Ray's own generator of trials: Tune would wrap a bare one, but then refuses population based
-    training with it. `searcher` is a `ray.tune.search.Searcher`, to be wrapped in another way.
+    """A searcher within Ray's own generator of trials. Tune refuses population based training with a bare searcher.
+
+    Attributes:
+        searcher: the `ray.tune.search.Searcher`, to wrap it in another way.
     """
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
@@ -63,16 +65,16 @@ class StrategySearch(SearchAlgorithm):
 
 
 class StrategySearcher(Searcher):
-    """Hands out a strategy's points; it knows what has finished, and that the other trials are pending.
+    """Suggests a strategy's points. The strategy knows the finished trials, and the others as pending.
 
-    A trial's `config` is the point with its dotted keys nested, over the constants of the Tuner's `param_space`. Where
-    the strategy waits, as one of generations does until a generation is finished, Tune waits too (it runs what it
-    has). One trial at a time, the points are those of `hpo search` with the same strategy and one lane; with several,
-    they depend on which finishes first, as in the free order.
+    A trial's `config` is the point with its dotted keys nested, on top of the constants of the Tuner's `param_space`.
+    If the strategy waits, for example for the end of a generation, Tune continues its running trials and starts no
+    other. With one trial at a time, the points are those of `hpo search` with the same strategy and one lane. With
+    several, they depend on the order of finishing, as in the free order.
 
-    A trial counts with the metric of its last result; one that failed, or reported no finite number, counts as
-    worst. With ASHA this is the result when a trial was stopped. With population based training a trial's result is
-    credited to its first point, even if its `config` changed.
+    A trial's score is the metric of its last result; with ASHA, the result when it was stopped. A trial that failed, or
+    reported no finite number, counts as worst. With population based training, a trial's result belongs to its first
+    point, even if its `config` has changed.
 
     `Tuner.restore` continues with the same points; the state is JSON.
     """
@@ -91,24 +93,27 @@ class StrategySearcher(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
     ) -> bool:
-        """Take the Tuner's metric, mode and constants; ConfigError where metric or mode differ from those given here,
-        SpaceError where the `param_space` samples something itself.
+        """Take the Tuner's metric, mode and constants.
+
+        Raises:
+            ConfigError: the metric or the mode differs from the searcher's.
+            SpaceError: the `param_space` itself samples a value.
         """
         _refuse_several(metric)
         self._metric, self._mode = self._metric or metric, self._mode or mode
-        for name, here, there in (("metric", self.metric, metric), ("mode", self.mode, mode)):
-            if there is not None and there != here:
-                raise ConfigError(f"{name}: the searcher has {here!r}, the TuneConfig {there!r}; give it once")
+        for name, own, given in (("metric", self.metric, metric), ("mode", self.mode, mode)):
+            if given is not None and given != own:
+                raise ConfigError(f"{name}: the searcher has {own!r}, the TuneConfig {given!r}; give it once")
         domains, grids = parse_spec_vars(dict(config))[1:]
         if domains or grids:
             raise SpaceError(
-                "param_space: must hold constants with a searcher that has its own space; put what is searched "
-                "into the strategy's space"
+                "param_space: must have only constants, because the searcher has its own space; move the searched "
+                "values into the strategy's space"
             )
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Ray's lacks the text
-        """Return the next point as a config; None while the strategy waits; FINISHED when it is over."""
+        """Return the next point as a config; None while the strategy waits; FINISHED when it has no more points."""
         if not self.metric or not self.mode:
             raise ConfigError("metric, mode: must be given to as_searcher, or to the TuneConfig with a param_space")
         if not self._points:
@@ -122,11 +127,11 @@ class StrategySearcher(Searcher):
         return replaced({}, point)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Keep a running trial's last number: a scheduler may end a paused one without its result."""
+        """Note a running trial's last score, because a scheduler may end a paused trial without its result."""
         self._reported[trial_id] = flatten_dict(dict(result)).get(self.metric)
 
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:
-        """Take a trial's result."""
+        """Add a finished trial to the history."""
         if result:
             self.on_trial_result(trial_id, result)
         trial, score = self._running.pop(trial_id, None), self._reported.pop(trial_id, None)

@@ -1,4 +1,4 @@
-"""A Hugging Face Trainer that is made again for each trial, from its own state."""
+"""Makes a new Hugging Face Trainer for each trial, from the state of the user's Trainer."""
 
 import ast
 import copy
@@ -13,25 +13,25 @@ from transformers.trainer_callback import DefaultFlowCallback, PrinterCallback, 
 
 from hpo.errors import nearest
 
-# Trainer adds them itself.
+# Callbacks that Trainer adds itself.
 _ADDED = (DefaultFlowCallback, PrinterCallback, ProgressCallback)
-# What a part of a trainer is not: made anew, or refused beside `model_init` by Trainer itself.
-_NO_PARTS = ("self", "model", "model_init", "args", "optimizers")
-# Attributes of Trainer that classes set again, after it has read them off the model.
-_OF_MODEL = ("label_names", "can_return_loss", "model_accepts_loss_kwargs")
-# Arguments that each trial has of its own.
-_OF_TRIAL = ("output_dir", "logging_dir", "run_name", "report_to", "seed")
+# Parameters of Trainer that are not copied: each trial has its own, or Trainer refuses them together with `model_init`.
+_NOT_COPIED = ("self", "model", "model_init", "args", "optimizers")
+# Attributes that Trainer reads from the model, and that subclasses may set afterwards.
+_MODEL_ATTRIBUTES = ("label_names", "can_return_loss", "model_accepts_loss_kwargs")
+# Arguments that differ between trials.
+_TRIAL_ARGUMENTS = ("output_dir", "logging_dir", "run_name", "report_to", "seed")
 
 
 class SearchedValues(UserDict[str, Any]):
-    """What `model_init(trial)` gets: a trial's configuration, as a dict of Ray's backend or as a trial of Optuna's.
+    """The argument of `model_init(trial)`: a trial's values, as a dict like Ray's or as a trial like Optuna's.
 
     Example:
         >>> trial["layers"], trial.params["layers"], trial.suggest_int("layers", 1, 8)
         (3, 3, 3)
 
     Attributes:
-        read: the names that were asked for; all, where somebody went through them.
+        read: the names that were read; all names after an iteration.
     """
 
     def __init__(self, *values: Any, **more: Any) -> None:
@@ -52,31 +52,33 @@ class SearchedValues(UserDict[str, Any]):
         return self
 
     def suggest_float(self, name: str, *_: Any, **__: Any) -> Any:
-        """Return the search's value; the range is that of the space."""
+        """Return the trial's value; the space decides the range."""
         return self[name]
 
     suggest_int = suggest_categorical = suggest_float
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"model_init: '{name}' is not searched; it has {', '.join(self)}{nearest(name, self)}")
+        raise KeyError(f"model_init: '{name}' is not in the space; it has {', '.join(self)}{nearest(name, self)}")
 
 
 def parts_of(trainer: Trainer) -> dict[str, Any]:
-    """Return what it was given besides its model and arguments, by the names of Trainer's parameters."""
-    names = [name for name in inspect.signature(Trainer.__init__).parameters if name not in (*_NO_PARTS, "callbacks")]
+    """Return the trainer's parts, except its model and arguments, by the names of Trainer's parameters."""
+    parameters = inspect.signature(Trainer.__init__).parameters
+    names = [name for name in parameters if name not in (*_NOT_COPIED, "callbacks")]
     callbacks = [callback for callback in trainer.callback_handler.callbacks if not isinstance(callback, _ADDED)]
     return {**{name: getattr(trainer, name) for name in names}, "callbacks": callbacks}
 
 
 def own_state(trainer: Trainer) -> dict[str, Any]:
-    """Return what its class, or its user, has added to what every Trainer has, such as class weights.
+    """Return the attributes that the trainer's class or its user has added, such as class weights.
 
-    Trainer has what its source assigns to `self` anywhere: in training it gets more than by its constructor.
+    Attributes of every Trainer are those that its source assigns to `self` anywhere, because a training adds more
+    attributes than the constructor.
     """
     tree = ast.parse(inspect.getsource(Trainer))
     stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
     common = {node.attr for node in stored if isinstance(node.value, ast.Name) and node.value.id == "self"}
-    return {name: value for name, value in vars(trainer).items() if name not in common or name in _OF_MODEL}
+    return {name: value for name, value in vars(trainer).items() if name not in common or name in _MODEL_ATTRIBUTES}
 
 
 def make_again(
@@ -86,25 +88,33 @@ def make_again(
     parts: Mapping[str, Any],
     own: Mapping[str, Any],
 ) -> Trainer:
-    """Return a trainer of this class with copies of these parts and this state, none of which another trial sees.
+    """Return a trainer of this class with copies of these parts and this state, so that trials share none of them.
 
-    Its own constructor is not called: nobody knows from outside what became of its arguments.
+    The class's own constructor is not called, because its arguments are unknown.
+
+    Args:
+        kind: the class of the trainer.
+        args: the arguments of the training.
+        model_init: creates the model.
+        parts: see `parts_of`.
+        own: see `own_state`.
     """
     data = (parts["train_dataset"], parts["eval_dataset"])
     parts, own = copy.deepcopy((dict(parts), dict(own)), {id(part): part for part in data})
     made: Trainer = object.__new__(kind)
-    # Before, since methods of the class may be called there, and after, since these are overwritten there.
+    # The constructor may call methods of the class, which need this state.
     vars(made).update(own)
     Trainer.__init__(made, args=args, model_init=model_init, **parts)
+    # The constructor may overwrite some of it.
     vars(made).update(own)
     return made
 
 
 def own_arguments(args: TrainingArguments) -> dict[str, Any]:
-    """Return the arguments that differ from the default, without those that each trial has of its own, as JSON."""
+    """Return the arguments that differ from the defaults, as JSON values, except those that differ between trials."""
     default = type(args)(output_dir=args.output_dir).to_dict()
     changed = {name: value for name, value in args.to_dict().items() if value != default[name]}
-    return {name: value for name, value in changed.items() if name not in _OF_TRIAL and _is_json(value)}
+    return {name: value for name, value in changed.items() if name not in _TRIAL_ARGUMENTS and _is_json(value)}
 
 
 def _is_json(value: Any) -> bool:

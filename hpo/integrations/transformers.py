@@ -1,4 +1,4 @@
-"""A Hugging Face Trainer under a search: its learning curve, its checkpoints to go on from, its best model kept."""
+"""A Hugging Face Trainer in a search: reports its learning curve, continues from checkpoints, saves its best model."""
 
 import dataclasses
 import functools
@@ -30,64 +30,65 @@ try:
 except ImportError as error:
     raise ImportError(f"{error}; install it with: python -m pip install transformers accelerate peft") from error
 
-# What transformers adds to the names of an evaluation's metrics.
+# The prefix that transformers adds to the names of an evaluation's metrics.
 _PREFIX = "eval_"
 
 
 def training_arguments(trial: RunningTrial, **values: Any) -> TrainingArguments:
-    """Return the arguments of this trial's training, and seed all generators, for the model that is made next.
+    """Return the arguments of this trial's training, and seed all random generators. Create the model afterwards.
 
     Args:
-        trial: decides the seed.
-        values: any of TrainingArguments, such as a configuration's; without others there is an evaluation an epoch,
-            and nothing is shown or reported elsewhere.
+        trial: the trial, which has the seed.
+        values: arguments of TrainingArguments, for example from the configuration. By default there is one evaluation
+            per epoch, and nothing is shown, or reported to other tools.
     """
     seed = trial.seed % 2**32
     set_seed(seed)
     defaults = {"seed": seed, "eval_strategy": "epoch", "save_strategy": "no", "report_to": "none", **values}
-    # The folder is there already, and nothing is written to it: `train` gives each training one of its own.
+    # Nothing is written to this folder, because `train` sets a separate one for each training.
     return TrainingArguments(output_dir=tempfile.gettempdir(), **defaults)
 
 
 def train(
     trainer: Trainer, trial: RunningTrial, compute_objective: Callable[[dict[str, float]], Any] | None = None
 ) -> dict[str, float]:
-    """Train, report each evaluation, and return the metrics of the last, or of the best if that is loaded at the end.
+    """Train, report each evaluation, and return the metrics of the last one.
 
-    Evaluations are the points of the learning curve, counted from 1; with the usual `eval_strategy="epoch"` they are
-    epochs. What counts is what `evaluate` returns; of several evaluation sets all metrics are one point, by the names
-    of their sets, such as `a_f1`. Where the study keeps states, each is saved before it is reported, and a training
-    goes on from the last. The model is kept, as a folder that `from_pretrained` reads, where the study keeps one. A
-    training without a validation part, as of the final model, trains all epochs.
+    With `load_best_model_at_end`, the metrics of the best evaluation are returned. Evaluations are the points of the
+    learning curve, counted from 1; with the usual `eval_strategy="epoch"` they are epochs. The point has the metrics
+    that `evaluate` returns. With several evaluation sets, all metrics are one point, with the names of their sets, such
+    as `a_f1`. If the study stores states, each one is saved before its report, and a training continues from the last
+    one. If the study stores a model, it is saved as a folder for `from_pretrained`. A training without a validation
+    split, as of the final model, trains all epochs.
 
     Args:
-        trainer: with its model and data; the folder of its arguments is set here.
+        trainer: the trainer with its model and data; its output folder is set here.
         trial: the trial, as the objective gets it.
-        compute_objective: as of `objective_of`.
+        compute_objective: see `objective_of`.
 
     Returns:
-        Metrics without their `eval_`: loss, runtime, and those of `compute_metrics`.
+        The metrics without the prefix `eval_`: loss, runtime, and the metrics of `compute_metrics`.
     """
     torch.set_num_threads(trial.threads)
     with ExitStack() as stack:
         folder = trial.resume_dir or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainer.args.output_dir = str(folder)
         if trial.resume_dir is not None:
-            # Two, since one that is the best of its training is kept besides the last.
+            # The best checkpoint is kept in addition to the last one.
             trainer.args.save_total_limit = 2
         if trial.validation is not None and not len(trial.validation):
             trainer.args.eval_strategy = trainer.args.save_strategy = "no"
             trainer.args.load_best_model_at_end = False
-        for shows in (PrinterCallback, ProgressCallback):
-            trainer.remove_callback(shows)
+        for kind in (PrinterCallback, ProgressCallback):
+            trainer.remove_callback(kind)
         _refuse_short(trainer.args, trial)
         last, state = _last_checkpoint(folder)
         if trial.amount is not None and state is not None and len(_evaluations(state)) >= trial.amount:
-            # It was saved, and the search does not know it yet: no step is left.
+            # The last evaluation was saved, but not reported. No step is left to train.
             trainer.args.max_steps = state.global_step
         callback = TrialCallback(trial, last)
         trainer.add_callback(callback)
-        with _evaluations_told(trainer, callback, _scored_by(compute_objective, trial)):
+        with _report_evaluations(trainer, callback, _make_scorer(compute_objective, trial)):
             trainer.train(resume_from_checkpoint=last)
         if trainer.args.load_best_model_at_end and trainer.state.best_model_checkpoint:
             _reload(trainer.model, trainer.state.best_model_checkpoint)
@@ -100,17 +101,18 @@ def train(
 
 
 @contextmanager
-def _evaluations_told(
-    trainer: Trainer, callback: "TrialCallback", scored: Callable[[dict[str, float]], dict[str, float]]
+def _report_evaluations(
+    trainer: Trainer, callback: "TrialCallback", add_scores: Callable[[dict[str, float]], dict[str, float]]
 ) -> Iterator[None]:
-    """Let the callback have what `evaluate` returns while the trainer trains; with several sets it calls itself.
+    """Pass the metrics of `evaluate` to the callback while the trainer trains.
 
-    `scored` adds the values of the study's metrics.
+    With several evaluation sets `evaluate` calls itself, and only the outer call counts. `add_scores` adds the values
+    of the study's metrics.
     """
     evaluate, depth = trainer.evaluate, 0
 
     @functools.wraps(evaluate)
-    def evaluate_and_tell(*args: Any, **kwargs: Any) -> dict[str, float]:
+    def evaluate_and_report(*args: Any, **kwargs: Any) -> dict[str, float]:
         nonlocal depth
         depth += 1
         try:
@@ -118,26 +120,26 @@ def _evaluations_told(
         finally:
             depth -= 1
         if depth == 0 and trainer.is_in_train:
-            metrics = scored(metrics)
-            callback.evaluated(trainer.state, trainer.control, metrics)
+            metrics = add_scores(metrics)
+            callback.add_evaluation(trainer.state, trainer.control, metrics)
         return metrics
 
-    trainer.evaluate = evaluate_and_tell
+    trainer.evaluate = evaluate_and_report
     try:
         yield
     finally:
         del trainer.evaluate
 
 
-def _scored_by(
+def _make_scorer(
     compute_objective: Callable[[dict[str, float]], Any] | None, trial: RunningTrial
 ) -> Callable[[dict[str, float]], dict[str, float]]:
-    """Return what adds the values of a formula to the metrics of an evaluation, by the names of the study's metrics."""
+    """Return a function that adds the values of `compute_objective` to an evaluation, by the study's metric names."""
 
-    def scored(metrics: dict[str, float]) -> dict[str, float]:
+    def add_scores(metrics: dict[str, float]) -> dict[str, float]:
         if compute_objective is None:
             return metrics
-        # A copy, since Trainer's own default takes what it reads out of it.
+        # Trainer's own default removes values from its argument, so it gets a copy.
         given, names = compute_objective(dict(metrics)), [f"{_PREFIX}{name}" for name in trial.metrics]
         values = list(given) if isinstance(given, list | tuple) else [given]
         if len(values) != len(names):
@@ -147,41 +149,41 @@ def _scored_by(
             )
         if known := [name for name in names if name in metrics]:
             raise ValueError(
-                f"compute_objective: {known[0].removeprefix(_PREFIX)} is the name of a metric of the evaluation, too; "
+                f"compute_objective: {known[0].removeprefix(_PREFIX)} is also the name of a metric of the evaluation; "
                 f"give the study's metric another name, such as metric='score'"
             )
         return metrics | dict(zip(names, map(float, values), strict=True))
 
-    return scored
+    return add_scores
 
 
 class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
-    """Report evaluations to the search, and end where it says; `train` adds it, last of all callbacks."""
+    """Reports evaluations to the search, and ends the training at its amount. `train` adds it as the last callback."""
 
     def __init__(self, trial: RunningTrial, checkpoint: str | None = None) -> None:
         self._trial, self._checkpoint = trial, checkpoint
-        # How many points of the learning curve the search has.
+        # The number of evaluations that are already reported.
         self._num_reported = trial.trained
 
-    def on_train_begin(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **has: Any) -> None:
-        """Report what a training that was interrupted had saved."""
+    def on_train_begin(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Report the evaluations that an interrupted training has saved."""
         if self._checkpoint is not None:
-            _reload(has["model"], self._checkpoint)
+            _reload(kwargs["model"], self._checkpoint)
         self._report(state, control)
 
-    def evaluated(self, state: TrainerState, control: TrainerControl, metrics: Mapping[str, float]) -> None:
-        """Take what `evaluate` has returned: report it, or have the state saved first."""
+    def add_evaluation(self, state: TrainerState, control: TrainerControl, metrics: Mapping[str, float]) -> None:
+        """Add the metrics of `evaluate`: report them, or request a save of the state first."""
         state.log_history.append({"step": state.global_step, **metrics})
         control.should_save = control.should_save or self._trial.resume_dir is not None
         if not control.should_save:
             self._report(state, control)
 
     def on_save(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **__: Any) -> None:
-        """Report what is saved now."""
+        """Report the evaluations that are saved now."""
         self._report(state, control)
 
     def on_epoch_end(self, args: TrainingArguments, _: TrainerState, control: TrainerControl, **__: Any) -> None:
-        """Save the state of a training that is not evaluated."""
+        """Save the state of a training without evaluations."""
         if args.eval_strategy == "no":
             control.should_save = self._trial.resume_dir is not None
 
@@ -200,27 +202,28 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
 def objective_of(
     trainer: Trainer, compute_objective: Callable[[dict[str, float]], Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the objective that trains as this trainer does, for `hpo.search`, in place of `hyperparameter_search`.
+    """Return an objective for `hpo.search` that trains like this trainer, in place of `hyperparameter_search`.
 
-    What is searched are its TrainingArguments, and what `model_init(trial)` reads (see `SearchedValues`). Its own
-    arguments are the default configuration, which is tried first where the space has it. Every trial has a trainer of
-    its own, with the state that the class has added to that of Trainer. The models of the best trials are kept, as
-    folders that `from_pretrained` reads: `study.best.model_dir`, and as many as `study.checkpoints` says.
+    A search may change the trainer's TrainingArguments, and the values that `model_init(trial)` reads (see
+    `SearchedValues`). The trainer's own arguments are the default configuration, which comes first if the space has it.
+    Every trial has its own trainer, with the attributes that the class has added. The models of the
+    `study.checkpoints` best trials are stored as folders for `from_pretrained`; `study.best.model_dir` is the best.
 
     Args:
-        trainer: made with `model_init`.
-        compute_objective: as of `hyperparameter_search`: from what `evaluate` returns (`eval_loss` and so on) the value
-            of the study's metric, or several in the order of its metrics. Then these have names of their own.
+        trainer: a trainer with `model_init`.
+        compute_objective: as in `hyperparameter_search`: a function of the metrics of `evaluate` (`eval_loss` and so
+            on) that returns the value of the study's metric, or several values in the order of its metrics. The study's
+            metrics then need other names than those of the evaluation.
 
     Raises:
-        ConfigError: it has no `model_init`.
+        ConfigError: the trainer has no `model_init`.
 
     Example:
         >>> space = {"learning_rate": hpo.log(1e-5, 1e-3), "num_train_epochs": [1, 2, 3]}
         >>> study = hpo.search(objective_of(trainer), space, metric="accuracy", direction="maximize", trials=20)
     """
     if trainer.model_init is None:
-        raise ConfigError("trainer: has no model_init, and every trial needs a new model; give Trainer(model_init=...)")
+        raise ConfigError("trainer: must have model_init, because every trial needs a new model; give it to Trainer")
     kind, given, described = type(trainer), trainer.args, trainer.args.to_dict()
     takes_trial = number_of_arguments(trainer.model_init) == 1
     model_init, parts, own = trainer.model_init, parts_of(trainer), own_state(trainer)
@@ -230,7 +233,7 @@ def objective_of(
         for key in config:
             if key not in described and not takes_trial:
                 raise ConfigError(
-                    f"space: '{key}' is no argument of {type(given).__name__}, and model_init takes no trial"
+                    f"space: '{key}' is no argument of {type(given).__name__}, and model_init has no parameter trial"
                     f"{nearest(key, described) or f'; write model_init(trial), and read trial[{key!r}] there'}"
                 )
 
@@ -238,9 +241,9 @@ def objective_of(
         return constants | {key: described[key] for key in space if described.get(key) is not None}
 
     def arguments(config: Mapping[str, Any], **values: Any) -> TrainingArguments:
-        shown = {"eval_strategy": "epoch"} if given.eval_strategy == "no" else {}
+        evaluation = {"eval_strategy": "epoch"} if given.eval_strategy == "no" else {}
         changed = {key: value for key, value in config.items() if key in described and value != described[key]}
-        return dataclasses.replace(given, **{**values, **shown, **changed})
+        return dataclasses.replace(given, **{**values, **evaluation, **changed})
 
     @objective(continues=True, reports_again=True, check=check, describe_length=lambda c: _length(arguments(c)))
     def train_again(config: Mapping[str, Any], trial: RunningTrial) -> dict[str, float]:
@@ -254,31 +257,31 @@ def objective_of(
                 raise ConfigError(f"{key}: is no argument of {kind_of_args} and model_init does not read it{meant}")
         return train(again, trial, compute_objective)
 
-    train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` looks for it
+    train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` reads this attribute
     return train_again
 
 
 def _reload(model: Any, checkpoint: str) -> None:
     """Load weights as `from_pretrained` does.
 
-    The Trainer itself leaves out, silently, what `save_pretrained` has renamed (huggingface/transformers#43701).
+    Trainer silently ignores weights that `save_pretrained` has renamed (huggingface/transformers#43701).
     """
     if isinstance(model, PreTrainedModel):
         model.load_state_dict(type(model).from_pretrained(checkpoint).state_dict())
 
 
 def _last_checkpoint(folder: Path) -> tuple[str | None, TrainerState | None]:
-    """Return the last one in the folder that is whole, and its state, which transformers writes last."""
+    """Return the last complete checkpoint in the folder, and its state, or None. Transformers writes the state last."""
     for checkpoint in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True):
         try:
             return str(checkpoint), TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         except (OSError, ValueError):
-            pass  # Its writing was cut off; the one before is there.
+            pass  # A crash interrupted its writing; try the one before.
     return None, None
 
 
 def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
-    """Return the step and the metrics of each evaluation so far; of one step what was logged last counts."""
+    """Return the step and the metrics of each evaluation so far; of one step the last log counts."""
     evaluations = dict[int, dict[str, float]]()
     for entry in state.log_history:
         metrics = {name.removeprefix(_PREFIX): value for name, value in entry.items() if name.startswith(_PREFIX)}
@@ -288,10 +291,10 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return after how many evaluations training ends at the latest; infinite where the data decide."""
+    """Return the largest number of evaluations in a training; infinite if it depends on the data."""
     length = math.inf
     if args.eval_strategy == "epoch":
-        # Every epoch has a step at least.
+        # Every epoch has at least one step.
         length = args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs)
     elif args.eval_strategy == "steps" and args.max_steps > 0:
         every = args.eval_steps or args.logging_steps
@@ -300,7 +303,7 @@ def _length(args: TrainingArguments) -> float:
 
 
 def _refuse_short(args: TrainingArguments, trial: RunningTrial) -> None:
-    """Raise ValueError for a training that ends before the largest amount: it would be taken for a full one."""
+    """Raise ValueError if the training ends before the largest amount: it would look like a full one."""
     if trial.max_amount is not None and (length := _length(args)) < trial.max_amount:
         ends = f"max_steps={args.max_steps}" if args.max_steps > 0 else f"num_train_epochs={args.num_train_epochs:g}"
         raise ValueError(

@@ -252,7 +252,7 @@ class _Stream:
         is_whole = is_last or len(text) > LONGEST_LINE
         end = len(text) if is_whole else max(text.rfind("\n"), text.rfind("\r")) + 1
         text, self._pending = text[:end], text[end:]
-        # The search redirects the stream anew at every step, so look it up each time.
+        # The search redirects the stream at every step, so look it up each time.
         own = getattr(sys, self._name)
         # Without a newline, the next output of this process would continue the last line.
         own.write(f"{text}\n" if is_last and text and not text.endswith("\n") else text)

@@ -157,8 +157,8 @@ class SimulatedTraining(Journal):
         """Begin an attempt from the checkpoint."""
         self.is_whole = False
 
-    def begin_anew(self, place: float) -> None:
-        """Begin an attempt without a checkpoint."""
+    def restart(self, place: float) -> None:
+        """Begin an attempt without a state."""
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 
     def add(self, entry: Entry) -> None:

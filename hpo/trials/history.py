@@ -94,10 +94,10 @@ class History(Sequence[Trial]):
         """Return one loss per trial, with several metrics by the weights; infinite if it failed or exceeds a limit."""
         if weights is None:
             return [trial.loss if trial.excess == 0 else math.inf for trial in self]
-        kept = [trial.keeps_limits for trial in self]
+        is_feasible = [trial.keeps_limits for trial in self]
         losses = np.full(len(self), math.inf)
-        if any(kept):
-            losses[kept] = weighted(np.array([trial.losses for trial in self if trial.keeps_limits]), weights)
+        if any(is_feasible):
+            losses[is_feasible] = weighted(np.array([trial.losses for trial in self if trial.keeps_limits]), weights)
         return losses.tolist()
 
     def leaders(self, count: int) -> list[Trial]:

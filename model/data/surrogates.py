@@ -12,9 +12,9 @@ def refuse_surrogates(text: str, where: str) -> None:
 
     Lone surrogates come from JSON (`"\\ud83d"` without its second half), and from programs that cut texts.
     """
-    found = _SURROGATE.search(text)
-    if found is not None:
+    match = _SURROGATE.search(text)
+    if match is not None:
         raise DataError(
-            f"{where}: holds half a character ({found[0]!a}, place {found.start()}), which UTF-8 cannot store; "
+            f"{where}: holds half a character ({match[0]!a}, place {match.start()}), which UTF-8 cannot store; "
             "correct or delete it"
         )

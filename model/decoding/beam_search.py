@@ -125,9 +125,9 @@ def beam_search(
         )
         num_finished = num_finished + is_end[:, :beam_size].sum(dim=1)
 
-        scores, kept = candidate.masked_fill(is_end, -torch.inf).topk(beam_size, dim=1)
-        beams = longer.gather(1, kept.unsqueeze(-1).expand(-1, -1, length))
-        rows = torch.arange(len(running), device=device).unsqueeze(1) * beam_size + parent.gather(1, kept)
+        scores, selected = candidate.masked_fill(is_end, -torch.inf).topk(beam_size, dim=1)
+        beams = longer.gather(1, selected.unsqueeze(-1).expand(-1, -1, length))
+        rows = torch.arange(len(running), device=device).unsqueeze(1) * beam_size + parent.gather(1, selected)
         # The only synchronization with the device in a step: which sources go on.
         goes_on = (num_finished < beam_size).nonzero()[:, 0]
         if len(goes_on) == 0:

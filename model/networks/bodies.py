@@ -43,10 +43,10 @@ class State(Protocol):
         """Select rows and sources (None = all), in the given order; a row may occur twice."""
 
 
-class KeepsWeights(Protocol):
+class StoresWeights(Protocol):
     """An attention that can store its weights, (batch, heads, time, keys) per call; None = it does not store them."""
 
-    kept_weights: list[Tensor] | None
+    stored_weights: list[Tensor] | None
 
 
 class EncoderBody(Protocol):
@@ -64,7 +64,7 @@ class EncoderBody(Protocol):
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
         """Return the encoded sequence for a decoder of the same family; arguments as for `__call__`."""
 
-    def attentions(self) -> Sequence[KeepsWeights]:
+    def attentions(self) -> Sequence[StoresWeights]:
         """Return the self-attentions, layer by layer."""
 
 
@@ -90,8 +90,8 @@ class DecoderBody(Protocol):
     def begin(self, source: Source | None = None) -> State:
         """Return the state before the first token."""
 
-    def attentions(self) -> Sequence[KeepsWeights]:
+    def attentions(self) -> Sequence[StoresWeights]:
         """Return the self-attentions, layer by layer."""
 
-    def source_attentions(self) -> Sequence[KeepsWeights]:
+    def source_attentions(self) -> Sequence[StoresWeights]:
         """Return the cross-attentions, layer by layer."""

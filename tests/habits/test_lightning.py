@@ -96,5 +96,5 @@ def test_a_folder_of_the_users_is_the_users(nets, trained, tmp_path):
     shutil.rmtree(tmp_path / "state")
     trained(nets.best(dirpath=tmp_path / "mine"), amount=3)
     shutil.rmtree(tmp_path / "mine")
-    with pytest.raises(FileNotFoundError, match=r"the best model is gone from .*mine.*; leave out `dirpath`"):
+    with pytest.raises(FileNotFoundError, match=r"the best model is missing at .*mine.*; remove `dirpath`"):
         trained(nets.best(dirpath=tmp_path / "mine"), already=3)

@@ -138,7 +138,7 @@ def test_a_list_of_grids(strategy):
 @pytest.mark.parametrize("strategy", ["asha", {"name": "hyperband"}, "successive_halving", "ladder"])
 def test_a_strategy_that_cannot_be_used_says_at_once_which_can(strategy):
     search = HpoSearchCV(SVC(), {"C": hpo.log(1e-3, 1e3)}, strategy=strategy)
-    with pytest.raises(hpo.HpoError, match=r"strategy: must be one that trains every point to its end, grid, random, "):
+    with pytest.raises(hpo.HpoError, match=r"strategy: must be one that fully trains every point, grid, random, "):
         search.fit(*IRIS)
 
 
@@ -155,9 +155,9 @@ def test_a_list_of_grids_is_searched_whole_by_grid():
 @pytest.mark.parametrize(
     ("space", "says"),
     [
-        ([], r"space: must be a dict of parameters, or a list of such, given \[\]"),
+        ([], r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
         ([["C", [1, 2]]], r"space: must be a dict of parameters, or a list of such"),
-        ("C", r"space: must be a dict of parameters, or a list of such, given 'C'"),
+        ("C", r"space: must be a dict of parameters, or a list of such dicts, given 'C'"),
         ([{"C": [1, 2]}, {"C": (1, 2, 3)}], "a tuple must be a range"),
     ],
 )

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from model import objective
-from model.attention_maps import keep_weights
+from model.attention_maps import store_weights
 from model.checkpoint import load_checkpoint
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, UNKNOWN
 from model.decoding.beam_search import Decoded
@@ -253,13 +253,13 @@ def test_kept_weights_times_values_are_what_the_attention_gives(kind, rotary):
         "float": torch.randn(1, 3, 6, 6).masked_fill(torch.ones(6, 6).triu(1) > 0, -torch.inf),
         "cross": torch.tensor([[True] * 7, [True] * 5 + [False] * 2])[:, None, None, :],
     }
-    with keep_weights([module]):
+    with store_weights([module]):
         if kind == "cross":
             output = module.cross(x, module.project_source(memory), masks[kind])
         else:
             output = module(x, masks.get(kind), causal=kind == "causal", rotation=rotation)
-        (weights,) = module.kept_weights
-    assert module.kept_weights is None
+        (weights,) = module.stored_weights
+    assert module.stored_weights is None
     value = module.projection(memory if kind == "cross" else x)[..., -15:].unflatten(-1, (3, 5)).transpose(1, 2)
     mixed = module.output((weights @ value).transpose(1, 2).flatten(2))
     torch.testing.assert_close(mixed, output)

@@ -22,5 +22,5 @@ def test_odd_widths_have_a_sinusoidal_table_too():
 
 
 def test_a_sequence_past_the_learned_positions_is_refused_naming_both_lengths():
-    with pytest.raises(SequenceTooLongError, match=r"9 tokens.*has 8 positions"):
+    with pytest.raises(SequenceTooLongError, match=r"at most 8 tokens.*given 9"):
         LearnedPositions(8, 4)(torch.zeros(1, 9, 4))

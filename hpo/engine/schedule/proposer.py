@@ -54,7 +54,7 @@ class Proposer:
         self.has_reached = False
         self._is_reached = False
         # The arguments of the last recorded proposal, and its first trial; None after it was made again.
-        self._asked: tuple[History, tuple[Trial, ...], int] | None = None
+        self._last_question: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
 
     def add_point(self, added: AddedPoint) -> None:
@@ -80,21 +80,21 @@ class Proposer:
                 return None
             trial = self._recorded[number]
             if trial.round != self._round:
-                self._asked, self._round = (self.known, self._open_trials, number), trial.round
+                self._last_question, self._round = (self.known, self._open_trials, number), trial.round
         else:
-            if self._asked is not None:
-                self._proposals.extend(self._rest_of_last(*self._asked))
-                self._asked = None
+            if self._last_question is not None:
+                self._proposals.extend(self._rest_of_last(*self._last_question))
+                self._last_question = None
             if self._proposals and (self._rules.judges or self._rules.ends_by_scores):
                 # Rules judge a trial by the trials known when it is opened, also within a proposal.
                 if not self._learn(number):
                     return None
-            elif not self._proposals and not self._ask(number):
+            elif not self._proposals and not self._propose_next(number):
                 return None
             if self._left <= 0 and is_counted(self._proposals[0], self._rules.counts):
                 self.is_spent = True
                 return None
-            learned = self._learned if self._is_kept else ()
+            learned = self._learned if self._records_learning else ()
             trial = self._record.open_trial(self._round, self._proposals.popleft(), learned, self._rules.cost_of)
         self._learned = []
         self._pending[number] = trial.as_opened
@@ -106,7 +106,7 @@ class Proposer:
         self.is_spent = self._left <= 0 and is_all
         return trial
 
-    def _ask(self, number: int) -> bool:
+    def _propose_next(self, number: int) -> bool:
         """Ask the strategy for points; return whether it proposed any."""
         if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
             return False
@@ -131,10 +131,12 @@ class Proposer:
         if any(each.retry_of is not None for each in self._added):
             retried = {trial.retry_of for trial in (*known, *pending) if trial.number >= 0}
         # Without learning, the record does not say which trials were pending, so an empty proposal is the end.
-        self._whole = partial(self._joined, proposals, first, tried, retried, bool(pending) and self._is_kept)
+        self._whole = partial(
+            self._with_added_points, proposals, first, tried, retried, bool(pending) and self._records_learning
+        )
         return self._whole()
 
-    def _joined(
+    def _with_added_points(
         self,
         proposals: Sequence[Proposal],
         first: int,
@@ -182,7 +184,7 @@ class Proposer:
         return [*whole, *left]
 
     @property
-    def _is_kept(self) -> bool:
+    def _records_learning(self) -> bool:
         """Whether the record names the trials that were learned before each trial."""
         return self._rules.is_ordered or self._strategy.learns == "by_round"
 

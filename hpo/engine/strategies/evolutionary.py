@@ -125,8 +125,8 @@ class Evolutionary:
         parents = [trial.point for trial in self._best(known)]
         count = settings.generation
         breed = (lambda: self.breeding.child(parents, rng)) if parents else None
-        made = draw_untried(self.space, rng, tried, count * settings.candidates, breed, settings.patience)
-        return made if len(made) <= count else self._preselection.most_promising(known, pending, made, count)
+        drawn = draw_untried(self.space, rng, tried, count * settings.candidates, breed, settings.patience)
+        return drawn if len(drawn) <= count else self._preselection.most_promising(known, pending, drawn, count)
 
     def _best(self, known: History) -> list[Trial]:
         """Return the trials that survive: so many for each metric in which the best differ."""

@@ -1,1 +1,1 @@
-"""Studies from and to other libraries. It reads databases, JSON and CSV, and unpickles nothing."""
+"""Imports studies from other libraries and exports ours. It reads databases, JSON and CSV, and unpickles nothing."""

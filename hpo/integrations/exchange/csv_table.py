@@ -9,15 +9,15 @@ from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.trials.table import TIMES, twice
 from hpo.trials.trial import Direction, Trial
 
-# Columns of the tables of other libraries and our own that are not hyperparameters.
+# Columns that are not hyperparameters, in our own tables and those of other libraries.
 _OTHERS = {"number", "round", "score", "num_parameters", *TIMES, "error", "trial_id"}
-# What the column of a trial's state is called, here and in Optuna, W&B (`State`) and MLflow (`Status`).
+# Names of the column of a trial's state, in our tables, Optuna, W&B (`State`) and MLflow (`Status`).
 _STATES = ("state", "status")
-# In our own tables only: elsewhere they may be hyperparameters.
+# Other columns of our own tables. In other tables they may be hyperparameters.
 _OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
-# Words for what has become of a trial; one with any other is not finished.
+# Names of states, and whether they mean failure. A trial with any other state is not finished.
 _IS_FAILED = {
     **dict.fromkeys(("complete", "completed", "terminated", "done", "finished", "ok", "success"), False),
     **dict.fromkeys(("failed", "fail", "error", "pruned"), True),
@@ -25,18 +25,21 @@ _IS_FAILED = {
 
 
 def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction) -> Imported:
-    """Return the trials of a table, one per row; DataError where it cannot be read, lacks columns, or a score is none.
+    """Return the trials of a table, one per row.
 
-    A row without a score failed. A column `state` or `status` decides where it exists: rows that are neither completed
-    nor failed, such as running or crashed ones, are left out as unfinished. Cells are kept as text; an empty one is a
-    hyperparameter that the trial did not have.
+    A row without a score has failed. If there is a column `state` or `status`, it decides. Rows that are neither
+    complete nor failed, such as running or crashed ones, are left out as unfinished. Cells stay texts. An empty cell
+    means that the trial did not have this hyperparameter.
 
     Args:
         path: a CSV file with a header.
         metric: the column of the score.
-        keys: the columns of hyperparameters; None = those marked by Optuna (`params_x`) or Ray (`config/x`) if any,
-            else all columns that are not known to be something else.
+        keys: the columns of hyperparameters; None = the columns with a prefix of Optuna (`params_x`) or Ray
+            (`config/x`), or without any such column, all columns with no other known meaning.
         direction: which way is better.
+
+    Raises:
+        DataError: the table cannot be read, lacks a column, or has a score that is no number.
     """
     rows, columns = _rows(path)
     for column in (metric, *(keys or ())):
@@ -68,7 +71,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
 def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            # A blank behind a comma is nobody's.
+            # Ignore blanks after a comma.
             reader = csv.DictReader(file, restkey="", restval=None, skipinitialspace=True)
             columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
             rows = list(reader)
@@ -82,12 +85,12 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
         raise DataError(f"csv: {path}: two columns are called '{again}'; give each its own name")
     for line, row in enumerate(rows, start=2):
         if None in row.values() or ("" in row and "" not in columns):
-            raise DataError(f"csv: {path}:{line}: must have {len(columns)} cells, as the header has")
+            raise DataError(f"csv: {path}:{line}: must have {len(columns)} cells, like the header")
     return rows, columns
 
 
 def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> dict[str, str]:
-    """Return the dotted key of each column of a hyperparameter."""
+    """Return the hyperparameters' columns, each with its dotted key."""
     if keys is not None:
         return {key: key for key in keys}
     for prefix in _PREFIXES:

@@ -1,4 +1,4 @@
-"""Trials of other libraries, and the folder that keeps them for later studies."""
+"""Trials of other libraries, and the folder that stores them for later studies."""
 
 import json
 import math
@@ -21,13 +21,14 @@ class Imported:
     """The content of another study.
 
     Attributes:
-        attempts: its finished trials, failures included, in their order, each of one fold.
-        direction: which way was better.
-        further: which way the further metrics of a study of several were better, in their order.
-        source: where it was read, without passwords.
+        attempts: its finished trials in order, failures included, each with one fold.
+        metric: the leading metric.
+        direction: which way the leading metric is better.
+        source: where the study was read from, without passwords.
         num_unfinished: number of unfinished trials, which were left out.
-        left_out: keys that were left out because their values are not single ones, such as lists.
-        constraints: names of constraints, which are no limits: those are on numbers that trials have.
+        left_out: keys that were left out, because their values are lists or mappings.
+        further: the other metrics in order, each with its better direction.
+        constraints: names of constraints. They do not become limits, because limits need numbers of the trials.
     """
 
     attempts: Sequence[Trial]
@@ -41,7 +42,7 @@ class Imported:
 
     @property
     def metrics(self) -> dict[str, Direction]:
-        """Which way each metric was better, the leading one first."""
+        """All metrics with their better directions, the leading one first."""
         return {self.metric: self.direction, **self.further}
 
     @property
@@ -63,22 +64,34 @@ def attempt(
     seconds: float,
     error: str | None,
 ) -> Trial:
-    """Return a trial of another library: failed where there is an error, or where a score is no finite number.
+    """Return a trial of another library. It has failed if there is an error, or if a score is no finite number.
 
-    The scores are those of the metrics, in their order.
+    Args:
+        number: its number.
+        point: its hyperparameters.
+        metrics: the metrics with their better directions.
+        scores: the values of the metrics, in the same order.
+        seconds: the duration of its training.
+        error: why it failed; None = it did not.
     """
     if error is None:
         for metric, score in zip(metrics, scores, strict=True):
             if not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score):
-                error = f"'{metric}' was {score!r}, which is not a finite number"
+                error = f"'{metric}' must be a finite number (given {score!r})"
                 break
     values = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
     return finished(Trial(number, 0, point), {0: Outcome(values, seconds=seconds, error=error)}, Goal(metrics))
 
 
 def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
-    """Return the trials with hyperparameters and metrics renamed (old: new); ConfigError for one that is not there, or
-    two that would get the same name.
+    """Return the trials with other names of hyperparameters and metrics.
+
+    Args:
+        imported: the trials.
+        names: the new names by the old ones.
+
+    Raises:
+        ConfigError: an old name does not exist, or two would get the same new name.
     """
     for old in names:
         if old not in (known := [*imported.keys, *imported.metrics]):
@@ -106,7 +119,7 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
 
 
 def import_folder(name: str) -> Path:
-    """Return the folder for trials of this name; StudyError where it exists."""
+    """Return the folder for imported trials of this name; raise StudyError if it exists."""
     path = RUNS / name
     if path.exists():
         raise StudyError(f"import: {path} already exists; choose another name")
@@ -114,13 +127,17 @@ def import_folder(name: str) -> Path:
 
 
 def write_import(path: Path, imported: Imported) -> None:
-    """Write `trials.csv`, as a study has it, and `import.json` about its source, into a new folder, for
-    `study.imports=NAME` of a new study; StudyError where there is no finished trial.
+    """Write `trials.csv`, in the form of a study's, and `import.json` about its source into a new folder.
+
+    A new study reads it with `study.imports=NAME`.
+
+    Raises:
+        StudyError: there is no finished trial.
     """
     if not imported.attempts:
         raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")
     table = trials_table(imported.attempts, imported.keys, Goal(imported.metrics), TaskLayout())
-    # No clock has counted them.
+    # These columns are from a study's clock, which imported trials do not have.
     table = table.drop(columns=["learned", "cost"])
     about = {
         "source": imported.source,

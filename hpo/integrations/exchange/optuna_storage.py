@@ -20,7 +20,7 @@ from hpo.trials.trial import TaskLayout, Trial
 
 _JOURNAL = "journal://"
 _SQLITE = b"SQLite format 3"
-# More trials are of no use to a strategy, and take gigabytes to read.
+# More trials do not help a strategy, and reading them takes gigabytes.
 _MOST_TRIALS = 1_000_000
 _ERRORS = {TrialState.PRUNED: "pruned at step {}", TrialState.FAIL: "failed"}
 
@@ -31,15 +31,28 @@ def export_study(
     target_url: str,
     target_name: str,
     further: Iterable[Trial] = (),
-    layout: TaskLayout = TaskLayout(),  # noqa: B008 -- is frozen
+    layout: TaskLayout = TaskLayout(),  # noqa: B008 -- it is frozen
     constraints: Mapping[int, Mapping[str, float]] | None = None,
 ) -> tuple[int, int]:
-    """Copy a study into another Optuna storage, and return how many trials were copied, and how many left out.
+    """Copy a study into another Optuna storage. The copy is complete, or it does not exist.
 
-    Running and interrupted trials are left out, since nothing would finish them there, and so are those that another
-    program wrote into the record. `further` are trials that were trained further after the search, with all of their
-    training; `constraints` say of trials how far they are beyond each limit with all of it. The copy is complete,
-    or it does not exist. StudyError where a storage cannot be opened, or the target has a study of that name.
+    Running and interrupted trials are left out, because nothing would finish them there. Trials that another program
+    wrote into the record are left out too.
+
+    Args:
+        source_url: the storage of the study.
+        name: the study's name there.
+        target_url: the storage of the copy.
+        target_name: the name of the copy.
+        further: trials that were trained further after the search, with all of their training.
+        layout: the tasks of a trial.
+        constraints: by trial number and limit, how far the fully trained trial exceeds the limit.
+
+    Returns:
+        The number of copied trials, and the number of those left out.
+
+    Raises:
+        StudyError: a storage cannot be opened, or the target has a study with that name.
     """
     source = _load(source_url, name)
     storage = open_storage(target_url, "optuna")
@@ -63,7 +76,7 @@ def export_study(
             target.set_user_attr(key, value)
         target.add_trials(done)
     except BaseException:
-        # Also for an interruption: no partial study may remain.
+        # No partial study may remain, not even after an interruption.
         optuna.delete_study(study_name=target_name, storage=storage)
         raise
     finally:
@@ -77,18 +90,25 @@ def refuse_record(url: str) -> None:
     if path is None or not (folder := StudyFolder(path.parent)).exists or path.name != folder.database_path.name:
         return
     raise StudyError(
-        f"import: {short_path(path)} is the record of the study {folder}, which needs no import: go on with it by `hpo "
-        f"resume {folder}`, or learn from its trials in a new search by study.imports={folder} (where keys have other "
-        f"names there: --csv {short_path(folder.trials_path)} --rename)"
+        f"import: {short_path(path)} is the record of the study {folder}, which needs no import: continue it by `hpo "
+        f"resume {folder}`, or learn from its trials in a new search by study.imports={folder} (if its keys have other "
+        f"names: --csv {short_path(folder.trials_path)} --rename)"
     )
 
 
 def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> Imported:
-    """Return the finished trials of a study in an Optuna storage; pruned trials count as failed.
+    """Return the finished trials of a study in an Optuna storage. Pruned trials count as failed.
 
-    The address is such as `sqlite:///file.db`, or `journal://file.log`; without a name it is the only study there.
-    Several objectives are metrics, by their names there or `value_0`, `value_1`; of constraints the names are read.
-    StudyError where the storage cannot be opened, has no such study, or one of more than `most_trials`.
+    Several objectives become several metrics, with their names in Optuna, or `value_0`, `value_1`. Only the names of
+    constraints are read.
+
+    Args:
+        url: the address of the storage, such as `sqlite:///file.db` or `journal://file.log`.
+        name: the study's name; None = the only study there.
+        most_trials: the largest allowed number of trials.
+
+    Raises:
+        StudyError: the storage cannot be opened, has no such study, or one of more than `most_trials` trials.
     """
     study = _load(url, name, most_trials)
     trials = study.get_trials(deepcopy=False)
@@ -117,7 +137,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
 def _trained_further(
     before: FrozenTrial, after: Trial, layout: TaskLayout, metrics: Sequence[str] | None
 ) -> FrozenTrial:
-    """Return a trial of the search with what it has come to with all of its training."""
+    """Return the Optuna trial `before` with the results of `after`, the same trial with all of its training."""
     trial = copy.deepcopy(before)
     trial.values = [after.mean(metric) for metric in metrics] if metrics else [after.score]
     amounts = {"amount": after.amount, "continues": after.continues, "trained": after.trained}
@@ -127,19 +147,19 @@ def _trained_further(
 
 
 def _open_journal(path: Path) -> optuna.storages.JournalStorage:
-    """Read a journal; a last line that is cut off is one that Optuna's own readers pass over, too."""
+    """Open a journal. Optuna ignores an incomplete last line."""
     try:
         return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
     except Exception as error:
-        # Optuna raises whatever a line leads it to.
+        # A damaged line may raise any exception in Optuna.
         raise StudyError(
-            f"optuna: {path} is no journal of Optuna, or a line in it is damaged ({first_line(error)}); give a copy "
-            f"without that line"
+            f"optuna: {path} is no journal of Optuna, or has a damaged line ({first_line(error)}); give a copy without "
+            f"that line"
         ) from error
 
 
 def _address_of(path: Path) -> str:
-    """Return what to write for a file: which storage it is, where it is there, or what it may be."""
+    """Return the address to write for the path of a file; if the file does not exist, all possible addresses."""
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"
@@ -151,11 +171,10 @@ def _load(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> optuna
     shown = hide_secrets(url, {})
     journal = Path(url.removeprefix(_JOURNAL)).expanduser() if url.startswith(_JOURNAL) else None
     if "://" not in url:
-        # SQLAlchemy takes this for a mistake in an address.
         raise StudyError(f"optuna: must be the address of a storage, given {shown}; write {_address_of(Path(url))}")
     path = journal or sqlite_path(url)
     if path is not None and not path.is_file():
-        # TestEvaluation it would create it.
+        # Opening the storage would create the file.
         raise StudyError(f"{shown}: there is no file {path}")
     storage = open_storage(url, "optuna") if journal is None else _open_journal(journal)
     names = optuna.get_all_study_names(storage)

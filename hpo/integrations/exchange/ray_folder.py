@@ -1,4 +1,4 @@
-"""Imports Ray Tune result folders: only their JSON files, never their pickles."""
+"""Imports the result folders of Ray Tune. It reads only their JSON files, never their pickles."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,17 +14,24 @@ from hpo.trials.trial import Direction, Trial
 
 
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
-    """Return the finished trials of a Ray Tune experiment's folder, each with its last result that has the metric.
+    """Return the finished trials of a Ray Tune experiment, each with its last result that has the metric.
 
-    A trial that returned, or that a scheduler stopped, counts with that result; one with an error counts as failed;
-    others are left out, as are hyperparameters that are not single values (lists). Inner names of the metric are joined
-    with dots or slashes. DataError where there are no trials, a file cannot be read, or no trial has the metric.
+    Trials that returned, or that a scheduler stopped, are complete. Trials with an error have failed. All others are
+    left out, and so are hyperparameters with lists or mappings.
+
+    Args:
+        folder: the folder of the experiment.
+        metric: the name of the score; nested names are joined with dots or slashes.
+        direction: which way the score is better.
+
+    Raises:
+        DataError: there are no trials, a file cannot be read, or no trial has the metric.
     """
     if not folder.is_dir():
         raise DataError(f"ray: there is no folder {folder}")
     trial_folders = sorted(path.parent for path in folder.glob("*/params.json"))
     if not trial_folders:
-        raise DataError(f"ray: {folder} holds no folder with a params.json; give the folder of the experiment")
+        raise DataError(f"ray: {folder} has no trial with a params.json; give the folder of the experiment")
     states = dict(_states(folder))
     path_of_metric = metric.replace("/", ".")
     attempts: list[Trial] = []
@@ -55,7 +62,7 @@ def _ending(path: Path, states: Mapping[str, str], result: Mapping[str, Any]) ->
         return "complete"
     if state == "ERROR" or (path / "error.txt").exists():
         return "failed"
-    # Ray saves the states every few seconds: after a kill they may be older than the trial's own results.
+    # Ray saves the states every few seconds. After a kill they may be older than the trial's own results.
     return "complete" if result.get("done") is True else "unfinished"
 
 
@@ -73,7 +80,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the flat last result of a trial, with the metric's last value; empty where it has none."""
+    """Return the flat last result of a trial, with the metric's last value; empty if there is none."""
     file = path / "result.json"
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
     last: dict[str, Any] = {}
@@ -81,7 +88,7 @@ def _last_result(path: Path, metric: str) -> dict[str, Any]:
         try:
             last = flatten(json.loads(lines.pop())) | last
         except (ValueError, RecursionError, AttributeError):
-            # A killed driver leaves a partial line.
+            # A killed driver may leave a partial line.
             continue
     return last
 

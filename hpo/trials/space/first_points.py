@@ -22,7 +22,7 @@ class NoDefaultError(SpaceError):
         self.key = key
 
 
-def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
+def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
     """Return the points of a mapping of keys (nested or dotted) to values, of `default`, or of a list of these.
 
     `default` is the default configuration; it is skipped if it is not in the space. A key that a mapping lacks has the
@@ -31,9 +31,9 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
     Raises:
         SpaceError: a key is unknown, a value is outside of its range, a rule is broken, or a point occurs twice.
     """
-    entries = [given] if isinstance(given, str | Mapping) else given
+    entries = [written] if isinstance(written, str | Mapping) else written
     if not isinstance(entries, Sequence):
-        raise SpaceError(f"space.first: must be a list of points or 'default', given {given!r}")
+        raise SpaceError(f"space.first: must be a list of points or 'default', given {written!r}")
     points: dict[str, Point] = {}
     for place, entry in enumerate(entries):
         where = f"space.first[{place}]"

@@ -107,54 +107,54 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
     return range_of(where, low, high, is_whole=name == "randint", log=is_log)
 
 
-def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
+def _of_mapping(written: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
     """Return the dimension of a dict of W&B, NNI or `tune.grid_search`; None for our own, or a group of dimensions."""
-    given = {name: as_number(value) if name in ("min", "max", "q") else value for name, value in given.items()}
-    if isinstance(given.get("_type"), str):
-        return _of_nni(given["_type"], given.get("_value"), where)
-    if set(given) == {"grid_search"} and isinstance(given["grid_search"], Sequence):
+    written = {name: as_number(value) if name in ("min", "max", "q") else value for name, value in written.items()}
+    if isinstance(written.get("_type"), str):
+        return _of_nni(written["_type"], written.get("_value"), where)
+    if set(written) == {"grid_search"} and isinstance(written["grid_search"], Sequence):
         raise SpaceError(f'{where}: cannot be Ray\'s grid_search; give the list of values, and strategy="grid"')
-    is_range = all(is_number(given.get(end)) for end in ("min", "max"))
-    is_value = "value" in given and isinstance(given["value"], str | Number | None)
-    if "probabilities" in given:
+    is_range = all(is_number(written.get(end)) for end in ("min", "max"))
+    is_value = "value" in written and isinstance(written["value"], str | Number | None)
+    if "probabilities" in written:
         _refuse(where, "W&B's probabilities")
-    if not (isinstance(given.get("distribution"), str) or is_range or (is_value and len(given) == 1)):
+    if not (isinstance(written.get("distribution"), str) or is_range or (is_value and len(written) == 1)):
         return None
-    is_whole = all(isinstance(given.get(end), int) for end in ("min", "max"))
+    is_whole = all(isinstance(written.get(end), int) for end in ("min", "max"))
     uniform = "int_uniform" if is_whole else "uniform"
-    usual = "constant" if is_value else "categorical" if "values" in given else uniform
-    return _of_sweep(str(given.get("distribution", usual)), given, where)
+    usual = "constant" if is_value else "categorical" if "values" in written else uniform
+    return _of_sweep(str(written.get("distribution", usual)), written, where)
 
 
-def _of_sweep(kind: str, given: Mapping[Any, Any], where: str) -> dict[str, Any]:
+def _of_sweep(kind: str, written: Mapping[Any, Any], where: str) -> dict[str, Any]:
     if kind == "constant":
-        return _choices([given.get("value")], where)
+        return _choices([written.get("value")], where)
     if kind == "categorical":
-        return _choices(given.get("values"), where)
-    low, high = (given.get(end) for end in ("min", "max"))
+        return _choices(written.get("values"), where)
+    low, high = (written.get(end) for end in ("min", "max"))
     if kind not in ("uniform", "int_uniform", "q_uniform", "log_uniform", "log_uniform_values", "q_log_uniform_values"):
         _refuse(where, f"W&B's {kind}")
     if low is None or high is None or not (is_number(low) and is_number(high)):
-        raise SpaceError(f"{where}: W&B's {kind} must have numbers as min and max, given {dict(given)!r}")
+        raise SpaceError(f"{where}: W&B's {kind} must have numbers as min and max, given {dict(written)!r}")
     if kind == "log_uniform":
         # The ends of W&B's log_uniform are exponents of e.
         low, high = math.exp(low), math.exp(high)
-    step = given.get("q", 1) if kind.startswith("q_") else None
+    step = written.get("q", 1) if kind.startswith("q_") else None
     return range_of(where, low, high, is_whole=kind == "int_uniform", log="log" in kind, step=step)
 
 
-def _of_nni(kind: str, given: Any, where: str) -> dict[str, Any]:
+def _of_nni(kind: str, written: Any, where: str) -> dict[str, Any]:
     if kind == "choice":
-        return _choices(given, where)
+        return _choices(written, where)
     if kind not in ("uniform", "quniform", "loguniform", "qloguniform", "randint"):
         _refuse(where, f"NNI's {kind}")
     is_stepped = kind.startswith("q")
-    given = [*map(as_number, given)] if isinstance(given, list | tuple) else given
-    if not isinstance(given, Sequence) or len(given) != 2 + is_stepped or not all(map(is_number, given)):
-        raise SpaceError(f"{where}: NNI's {kind} must have {2 + is_stepped} numbers as _value, given {given!r}")
+    written = [*map(as_number, written)] if isinstance(written, list | tuple) else written
+    if not isinstance(written, Sequence) or len(written) != 2 + is_stepped or not all(map(is_number, written)):
+        raise SpaceError(f"{where}: NNI's {kind} must have {2 + is_stepped} numbers as _value, given {written!r}")
     is_whole = kind == "randint"
-    high = given[1] - 1 if is_whole else given[1]
-    return range_of(where, given[0], high, is_whole, log="log" in kind, step=given[2] if is_stepped else None)
+    high = written[1] - 1 if is_whole else written[1]
+    return range_of(where, written[0], high, is_whole, log="log" in kind, step=written[2] if is_stepped else None)
 
 
 def _choices(values: Any, where: str) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Journal:
         aside.replace(self._path)
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
 
-    def begin_anew(self, place: float) -> None:
+    def restart(self, place: float) -> None:
         """Drop the state and the entries after a place, for an attempt from the start."""
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]

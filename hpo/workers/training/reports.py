@@ -51,7 +51,7 @@ class Reports:
             self._known_entries = journal.after(self._before)
             journal.begin()
         elif journal is not None:
-            journal.begin_anew(self._before)
+            journal.restart(self._before)
         self._begin()
 
     @classmethod
@@ -77,7 +77,7 @@ class Reports:
     def start_again(self) -> None:
         """Begin the training from its start: drop the state, and the reports since the trial was continued."""
         assert self._journal is not None
-        self._journal.begin_anew(self._before)
+        self._journal.restart(self._before)
         self._is_suspect = self._was_interrupted = False
         self._known_entries, self.trained = (), 0
         self._begin()

@@ -64,13 +64,15 @@ class Vocabulary:
         """
         split, _ = UNITS[unit]
         counts = Counter(token for text in texts for token in split(text.lower() if lowercase else text))
-        kept = sorted((token for token, count in counts.items() if count >= min_count), key=lambda t: (-counts[t], t))
-        if not kept:
+        frequent = sorted(
+            (token for token, count in counts.items() if count >= min_count), key=lambda t: (-counts[t], t)
+        )
+        if not frequent:
             raise DataError(
                 f"data.min_count: must be lower, because no token occurs {min_count} times in the training split, and "
                 f"all texts would be the same"
             )
-        return cls(unit, lowercase, SPECIAL + tuple(kept[:max_size]))
+        return cls(unit, lowercase, SPECIAL + tuple(frequent[:max_size]))
 
     @cached_property
     def numbers(self) -> dict[str, int]:

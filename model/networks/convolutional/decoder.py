@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from model.config.networks.convolutional import ConvolutionalConfig
 from model.config.networks.network import EncoderDecoder
-from model.networks.bodies import KeepsWeights, Source, State
+from model.networks.bodies import Source, State, StoresWeights
 from model.networks.convolutional.block import HALF, Block, build_map, matrices_of_maps
 from model.networks.roles import Matrix
 
@@ -70,7 +70,7 @@ class Attention(nn.Module):
         self.enter = build_map(config, config.filters, config.d_model)
         self.leave = build_map(config, config.d_model, config.filters)
         # None = do not store weights; see model.attention_maps.
-        self.kept_weights: list[Tensor] | None = None
+        self.stored_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
         """Return the sum of `h` and its context, (rows, time, filters), the shape of `h`; `g` is (rows, time, d_model).
@@ -86,8 +86,8 @@ class Attention(nn.Module):
             weights = scores.masked_fill(~memory.attention_mask.unsqueeze(1), -torch.inf).softmax(dim=-1)
             lengths = memory.attention_mask.sum(dim=1).to(scores.dtype)
             context = weights @ memory.values * lengths.sqrt()[:, None, None]
-        if self.kept_weights is not None:
-            self.kept_weights.append(weights.unsqueeze(1))
+        if self.stored_weights is not None:
+            self.stored_weights.append(weights.unsqueeze(1))
         return (h + self.leave(context.view_as(d))) * HALF
 
 
@@ -128,11 +128,11 @@ class ConvolutionalDecoder(nn.Module):
         """Return the state before the first token."""
         return ConvolutionalState([], self._project_source(source))
 
-    def attentions(self) -> Sequence[KeepsWeights]:
+    def attentions(self) -> Sequence[StoresWeights]:
         """Return an empty list, because there is no self-attention."""
         return []
 
-    def source_attentions(self) -> Sequence[KeepsWeights]:
+    def source_attentions(self) -> Sequence[StoresWeights]:
         """Return the cross-attention of each block."""
         return [attention for attention in self.attention if isinstance(attention, Attention)]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from model.config.networks.convolutional import ConvolutionalConfig
-from model.networks.bodies import KeepsWeights, Source
+from model.networks.bodies import Source, StoresWeights
 from model.networks.convolutional.block import HALF, Block, build_map, matrices_of_maps
 from model.networks.roles import Matrix
 
@@ -31,7 +31,7 @@ class ConvolutionalEncoder(nn.Module):
         """Return the representations, with the embeddings of the tokens."""
         return Source(self(x, attention_mask), attention_mask, (x,))
 
-    def attentions(self) -> Sequence[KeepsWeights]:
+    def attentions(self) -> Sequence[StoresWeights]:
         """Return an empty list, because there is no attention."""
         return []
 

@@ -23,7 +23,7 @@ class Attention(nn.Module):
         self.of_query = nn.Linear(width, attention_width, bias=False) if is_mlp else None
         self.score = LinearHead(attention_width, 1, bias=False) if is_mlp else None
         # None = do not store weights; see model.attention_maps.
-        self.kept_weights: list[Tensor] | None = None
+        self.stored_weights: list[Tensor] | None = None
 
     def project_keys(self, outputs: Tensor) -> Tensor:
         """Return the keys of a source, (sources, source time, ...), which do not change during decoding."""
@@ -49,8 +49,8 @@ class Attention(nn.Module):
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(1), -torch.inf)
         weights = scores.softmax(dim=-1)
-        if self.kept_weights is not None:
-            self.kept_weights.append(weights.unsqueeze(1))
+        if self.stored_weights is not None:
+            self.stored_weights.append(weights.unsqueeze(1))
         return (weights @ values).view_as(query)
 
     def matrices(self) -> list[Matrix]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.config.networks.recurrent import RecurrentConfig, RecurrentEncoderDecoder
-from model.networks.bodies import KeepsWeights, Source, State
+from model.networks.bodies import Source, State, StoresWeights
 from model.networks.recurrent.attention import Attention
 from model.networks.recurrent.cells import Cells, Hidden
 from model.networks.roles import Matrix
@@ -107,11 +107,11 @@ class RecurrentDecoder(nn.Module):
         """Return the state before the first token."""
         return self._begin(source, 1 if source is None else len(source.outputs))
 
-    def attentions(self) -> Sequence[KeepsWeights]:
+    def attentions(self) -> Sequence[StoresWeights]:
         """Return an empty list, because there is no self-attention."""
         return []
 
-    def source_attentions(self) -> Sequence[KeepsWeights]:
+    def source_attentions(self) -> Sequence[StoresWeights]:
         """Return the cross-attention, if there is one."""
         return [] if self.attention is None else [self.attention]
 

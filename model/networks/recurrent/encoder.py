@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.config.networks.recurrent import Reading, RecurrentConfig, RecurrentEncoderDecoder
-from model.networks.bodies import KeepsWeights, Source
+from model.networks.bodies import Source, StoresWeights
 from model.networks.recurrent.cells import Cells, Hidden
 
 
@@ -41,7 +41,7 @@ class RecurrentEncoder(nn.Module):
         outputs, last = self._read(x, attention_mask)
         return Source(outputs, attention_mask, last)
 
-    def attentions(self) -> Sequence[KeepsWeights]:
+    def attentions(self) -> Sequence[StoresWeights]:
         """Return an empty list, because there is no attention."""
         return []
 

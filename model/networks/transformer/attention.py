@@ -46,7 +46,7 @@ class MultiHeadAttention(nn.Module):
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * value_width, d_model, bias=bias)
         # None = do not store weights, which the fused kernel does not return; see model.attention_maps.
-        self.kept_weights: list[Tensor] | None = None
+        self.stored_weights: list[Tensor] | None = None
 
     def forward(
         self,
@@ -115,8 +115,8 @@ class MultiHeadAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, packing: Packing | None
     ) -> Tensor:
         """Return the attention's output: (batch, heads, time, width) each -> (batch, time, d_model), or packed."""
-        if self.kept_weights is not None:
-            self.kept_weights.append(attention_weights(query, key, mask, causal))
+        if self.stored_weights is not None:
+            self.stored_weights.append(attention_weights(query, key, mask, causal))
         is_grouped = self.is_grouped
         if is_grouped and not takes_groups(query, value, mask):
             key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from model.config.networks.transformer import TransformerConfig
 from model.data.packing import Packing
-from model.networks.bodies import KeepsWeights, Source, State
+from model.networks.bodies import Source, State, StoresWeights
 from model.networks.transformer.attention import MultiHeadAttention, in_aligned_rows, precision_of
 from model.networks.transformer.feed_forward import FeedForward, build_norm
 from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slopes
@@ -156,11 +156,11 @@ class Stack(nn.Module):
             [KeyValueCache() for _ in self.layers], memories, _mask_of(source and source.attention_mask)
         )
 
-    def attentions(self) -> Sequence[KeepsWeights]:
+    def attentions(self) -> Sequence[StoresWeights]:
         """Return the self-attentions, layer by layer."""
         return [layer.attention for layer in self.layers if isinstance(layer, Layer)]
 
-    def source_attentions(self) -> Sequence[KeepsWeights]:
+    def source_attentions(self) -> Sequence[StoresWeights]:
         """Return the cross-attentions, layer by layer."""
         return [layer.source_attention for layer in self.layers if isinstance(layer, Layer) and layer.source_attention]
 

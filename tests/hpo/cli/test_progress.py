@@ -75,7 +75,7 @@ def test_of_trials_that_are_trained_by_different_amounts_the_best_is_one_that_wa
         for number, (value, amount) in enumerate(((0.9, 1), (0.5, 3), (0.95, 1), (0.6, 3))):
             progress.trial_finished(replace(done(number, value), amount=amount))
     told, *lines = capsys.readouterr().out.splitlines()
-    assert "of those that were trained furthest" in told
+    assert "the best so far of the most trained trials" in told
     assert ["*" in line for line in lines] == [True, True, False, True]
 
 
@@ -145,7 +145,7 @@ def test_with_several_metrics_lines_have_all_and_mark_the_front_and_what_exceeds
             progress.trial_finished(measured(number, *values))
     front, *lines = capsys.readouterr().out.splitlines()
     limit = lines.pop(1)
-    assert "on the front" in front
+    assert "on the Pareto front" in front
     assert limit == "! exceeds a limit: memory <= 4"
     assert [mark for line in lines for mark in "*!" if mark in line] == ["*", "!", "*", "*"]
     assert lines[0].startswith("1/5  trial 0  accuracy 0.5000  size 10  memory 1.0000 *  d_model=32")

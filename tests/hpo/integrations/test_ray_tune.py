@@ -109,7 +109,7 @@ def test_what_is_at_odds_with_the_tuner_is_refused():
     with pytest.raises(ConfigError, match="metric: the searcher has 'loss', the TuneConfig 'accuracy'"):
         searcher.set_search_properties("accuracy", None, {})
     for sampled in (tune.uniform(0, 1), tune.grid_search([1, 2])):
-        with pytest.raises(SpaceError, match="param_space: must hold constants"):
+        with pytest.raises(SpaceError, match="param_space: must have only constants"):
             searcher.set_search_properties(None, None, {"nested": {"x": sampled}})
     with pytest.raises(ConfigError, match="mode: must be min or max, given 'minimize'"):
         as_searcher(make("random"), "loss", "minimize")

@@ -73,10 +73,10 @@ def test_failed_fits_are_failed_trials(digits):
     [
         ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
-        ({"strategy": {"name": "asha", "max_amount": 9}}, "trains every point to its end"),
+        ({"strategy": {"name": "asha", "max_amount": 9}}, "fully trains every point"),
         ({"space": {"C": (1, 2, 3)}}, "a tuple must be a range"),
-        ({"trials": 0}, "trials: must be a whole number, 1 or more, given 0"),
-        ({"trials": "3"}, "trials: must be a whole number, 1 or more, given '3'"),
+        ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
+        ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
     ],
 )
 def test_what_cannot_be_is_refused(digits, arguments, says):

@@ -85,8 +85,8 @@ def expect(
     point, dimensions = dict(leader), list[Dimension]()
     for dimension in space.dimensions:
         key = dimension.key
-        found = place_of(dimension, best)
-        if key not in leader or found is None:
+        best_place = place_of(dimension, best)
+        if key not in leader or best_place is None:
             dimensions.append(dimension)
         elif isinstance(dimension, Choices):
             values = [trial.point.get(key, ...) for trial in (*best, *enough[-1])]
@@ -96,8 +96,8 @@ def expect(
                 dimension, space, list(ranked.values()), [doublings[place] for place in ranked], _MOVES / span
             )
             if away:
-                point[key] = from_unit(dimension, found.mean + slope * away)
-            spread = (place_of(dimension, enough[-1]) or found).spread
+                point[key] = from_unit(dimension, best_place.mean + slope * away)
+            spread = (place_of(dimension, enough[-1]) or best_place).spread
             length = 2 * DEVIATIONS * math.hypot(spread, error * away)
             if before is not None and before.is_at_edge(dimension, leader[key]):
                 length *= 2

@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_named():
     write_trial(0, {"lr": 0.1}, [{"loss": 1.0, "done": True}])
     with pytest.raises(DataError, match="no result has 'los'; did you mean 'loss'"):
         read_ray(Path("sweep"), "los", None)
-    with pytest.raises(DataError, match=r"no folder with a params.json"):
+    with pytest.raises(DataError, match=r"no trial with a params.json"):
         read_ray(Path("sweep/train_00000"), "loss", None)
     Path("sweep/train_00000/params.json").write_text("{")
     with pytest.raises(DocumentError, match=r"params.json:1:2: is not JSON"):
