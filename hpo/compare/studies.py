@@ -130,13 +130,13 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
         unit, varied = study.units[metric], varied_keys(study.config)
         if changed := unit.changed_by(varied):
             raise StudyError(
-                f"study.metric: {metric} is counted in {unit.unit}, which {', '.join(changed)} changes, a searched key "
+                f"study.metric: the unit of {metric} is {unit.unit}, which {', '.join(changed)} changes, a searched key "
                 f"of {study.label}: its scores cannot be compared"
                 f"{_comparable_metrics(study.units.unchanged_by(varied))}"
             )
         for key, (one, other) in first.units.differences(metric, study.units).items():
             raise StudyError(
-                f"study.metric: {metric} is counted in {unit.unit}, which {key} changes, {one!r} in {first.label} and "
+                f"study.metric: the unit of {metric} is {unit.unit}, which {key} changes, {one!r} in {first.label} and "
                 f"{other!r} in {study.label}: their scores cannot be compared"
                 f"{_comparable_metrics(first.units.same_as(study.units))}"
             )

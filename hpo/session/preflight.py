@@ -1,4 +1,4 @@
-"""Preflight checks of a study's surroundings: addresses, programs and GPUs."""
+"""Preflight checks before a study is created: addresses, programs and GPUs."""
 
 import shlex
 import shutil

@@ -195,7 +195,7 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
         others, keys = ", ".join(units.unchanged_by(varied)), ", ".join(changed)
         by_scales = not {*changed}.isdisjoint(changed_keys(study.config.study.scales))
         raise ConfigError(
-            f"study.metric: {metric} is counted in {units[metric].unit}, and {keys}, which "
+            f"study.metric: the unit of {metric} is {units[metric].unit}, and {keys}, which "
             f"{'study.scales changes' if by_scales else 'is searched'}, changes this unit, so scores of different "
             f"trials do not compare; {f'choose one of {others}, or ' if others else ''}"
             f"{f'remove {keys} from study.scales' if by_scales else f'do not search {keys}'}"

@@ -134,7 +134,7 @@ def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return how many of the best are trained to the end after a search with amounts."""
+    """Return how many of the best will be fully trained after a search with amounts."""
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 

@@ -159,7 +159,7 @@ class StudyRun:
 
     @property
     def further_trained(self) -> list[Trial]:
-        """The trials that were trained to the end after the search."""
+        """The trials that were fully trained after the search."""
         numbers = {trial.number for trial in self.further}
         return [trial for trial in self.trials if trial.number in numbers]
 

@@ -230,7 +230,7 @@ class StudyView:
         leaders: the best trials within the limits by the search's scores, the best first, at most 5; with several
             metrics the trials that contribute most to the front, in its order.
         within_limits: how many complete trials keep the limits; `null` without limits.
-        further_trained: the trials that were trained to the end after the search.
+        further_trained: the trials that were fully trained after the search.
         finalists: the finalists' scores on fresh seeds, by trial; `null` for one that failed there.
         test: the metrics on the test split; empty before the test evaluation.
         test_texts: the same as text.

@@ -58,7 +58,7 @@ def tree(space=SEARCHED, *, says=True, min_count=1, references=None, strategy="r
 def test_a_metric_that_means_something_else_in_each_trial_is_refused(capsys, space, references):
     Path("toy.yaml").write_text(yaml.safe_dump(tree(space, references=references)))
     line = refused(capsys, "search", "--config", "toy.yaml", is_silent=True)
-    assert "study.metric: loss is counted in tokens, and toy.min_count, which is searched, changes this unit" in line
+    assert "study.metric: the unit of loss is tokens, and toy.min_count, which is searched, changes this unit" in line
     assert "choose one of bits, or do not search toy.min_count" in line
     assert not Path("runs").exists()
 
@@ -68,7 +68,7 @@ def test_a_metric_that_means_something_else_at_each_scale_is_refused(capsys, com
     scales = [{"toy.min_count": 1}, {"toy.min_count": 400}]
     Path("toy.yaml").write_text(yaml.safe_dump(tree({"toy": {"lr": [0.1, 0.2]}}, scales=scales, strategy="grid")))
     line = refused(capsys, *command, "--config", "toy.yaml", *([] if command == ["search"] else ["study.trials=4"]))
-    assert "loss is counted in tokens, and toy.min_count, which study.scales changes, changes this unit" in line
+    assert "the unit of loss is tokens, and toy.min_count, which study.scales changes, changes this unit" in line
     assert "choose one of bits, or remove toy.min_count from study.scales" in line
     assert not Path("runs").exists()
 
@@ -82,7 +82,7 @@ def test_a_climb_to_another_unit_is_refused(capsys):
     searched(capsys, tree({"toy": {"lr": [0.1, 0.2]}}))
     line = refused(capsys, "extend", "toy", "--climb", "toy.min_count=400", "++strategy.costs=[1,4]")
     assert "toy.min_count" in line
-    assert "loss is counted in tokens" in line
+    assert "the unit of loss is tokens" in line
 
 
 def test_a_metric_that_means_the_same_in_each_trial_is_searched(capsys):
@@ -168,7 +168,7 @@ def test_a_study_whose_own_trials_do_not_compare_is_not_compared(capsys, studies
 def test_trials_are_not_imported_where_they_are_counted_in_something_else(studies):
     space = {"toy": {"lr": [0.1, 0.2]}}
     with pytest.raises(
-        ConfigError, match=r"study\.imports: loss is counted in tokens, and toy\.min_count, which is 400"
+        ConfigError, match=r"study\.imports: the unit of loss is tokens, and toy\.min_count, which is 400"
     ):
         prepare_study(config_from_dict(tree(space, name="new", imports="other")))
     assert prepare_study(config_from_dict(tree(space, name="new", imports="same"))).imports
