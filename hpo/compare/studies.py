@@ -130,8 +130,8 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
         unit, varied = study.units[metric], varied_keys(study.config)
         if changed := unit.changed_by(varied):
             raise StudyError(
-                f"study.metric: the unit of {metric} is {unit.unit}, which {', '.join(changed)} changes, a searched key "
-                f"of {study.label}: its scores cannot be compared"
+                f"study.metric: the unit of {metric} is {unit.unit}, which {', '.join(changed)} changes, a searched "
+                f"key of {study.label}: its scores cannot be compared"
                 f"{_comparable_metrics(study.units.unchanged_by(varied))}"
             )
         for key, (one, other) in first.units.differences(metric, study.units).items():
