@@ -15,8 +15,6 @@ from model.networks.transformer.stack import Stack
 from model.networks.transformer.state import TransformerState
 from tests.model.conftest import small
 
-POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
-
 
 def model_config(**overrides):
     keys = {"dropout": 0.0} | overrides
@@ -60,28 +58,6 @@ def test_the_decoder_equals_torchs_with_the_same_weights(norm_order):
     causal = nn.Transformer.generate_square_subsequent_mask(5)
     expected = theirs(x, source, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~source_mask)
     torch.testing.assert_close(ours(x, source=Source(source, source_mask)), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_padding_and_later_targets_change_nothing(positions):
-    network = build(positions=positions)
-    source, target = torch.randint(4, 9, (2, 6)), torch.randint(4, 9, (2, 7))
-    padded = torch.cat([source, torch.randint(9, (2, 3))], dim=1)
-    attention_mask = torch.arange(9).expand(2, 9) < 6
-    longer = torch.cat([target, torch.randint(9, (2, 2))], dim=1)
-    torch.testing.assert_close(
-        network(padded, attention_mask, longer)[:, :7], network(source, None, target), rtol=1e-4, atol=1e-5
-    )
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_token_by_token_gives_what_all_at_once_gives(positions):
-    network = build(positions=positions)
-    source, target = torch.randint(4, 9, (3, 6)), torch.randint(4, 9, (3, 8))
-    attention_mask = torch.arange(6) < torch.tensor([[6], [4], [1]])
-    state = network.begin(source, attention_mask)
-    steps = [network.advance(token, state) for token in target.split(1, dim=1)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), network(source, attention_mask, target), rtol=1e-4, atol=1e-5)
 
 
 def score(network, source, tokens, penalty):
@@ -182,16 +158,6 @@ def test_a_loop_without_end_competes_only_where_nothing_ended(penalty):
     cut = beam_search(Chain(), source, None, 1, 4, penalty)
     assert cut.sequences() == [[6]]
     assert END not in cut.tokens
-
-
-def test_a_source_is_decoded_alike_alone_and_in_a_batch():
-    network = build(seed=3)
-    source = torch.randint(4, 9, (4, 6))
-    attention_mask = torch.arange(6) < torch.tensor([[6], [3], [1], [5]])
-    together = beam_search(network, source, attention_mask, 10, 3, 0.6)
-    for row in range(4):
-        alone = beam_search(network, source[row : row + 1, : int(attention_mask[row].sum())], None, 10, 3, 0.6)
-        assert alone.sequences()[0] == together.sequences()[row]
 
 
 def test_a_shared_vocabulary_has_one_embedding():

@@ -47,13 +47,13 @@ VARIANTS = {
     },
     "recurrent_decoder": {"lstm": {"model__num_layers": 2}, "gru": {"model__cell": "gru"}},
     "recurrent_encoder_decoder": {
+        "mlp": {"model__attention": "mlp", "model__attend": "before", "model__bridge": "mlp", "model__cell": "gru"},
         "vector": {
             "model__attention": "none",
             "model__bidirectional": False,
             "model__reverse_source": True,
             "model__num_layers": 2,
         },
-        "mlp": {"model__attention": "mlp", "model__attend": "before", "model__bridge": "mlp", "model__cell": "gru"},
         "dot": {"model__attention": "dot", "model__input_feeding": True, "model__num_layers": 2},
         "bilinear": {"model__bridge": "zero", "model__num_decoder_layers": 2},
     },
@@ -66,10 +66,15 @@ CASES = [
     for name, settings in VARIANTS.get(f"{family}_{shape}", VARIANTS["transformer"]).items()
 ]
 EVERY = pytest.mark.parametrize(("data", "family", "settings"), CASES)
-# One prediction a token: only with these can a part of the labels be masked.
-EVERY_TOKEN = pytest.mark.parametrize(
-    ("data", "family", "settings"), [case for case in CASES if case.values[0] != "text_classification"]
-)
+# By default the first network of each family and shape; the others run nightly.
+FIRST = pytest.mark.quick(*{case.values[:2]: case.id for case in reversed(CASES)}.values())
+
+
+def of(*data):
+    """The cases of these tasks."""
+    return pytest.mark.parametrize(("data", "family", "settings"), [case for case in CASES if case.values[0] in data])
+
+
 TRANSFORMERS = pytest.mark.parametrize("data", SHAPES)
 
 
@@ -89,10 +94,14 @@ def build(data, family="transformer", seed=0, **overrides):
     return config, task, encoded, task.build(config)
 
 
+def update_of(config, task, encoded, network, scales=False):
+    scaler = torch.amp.GradScaler("cpu", enabled=scales)
+    return Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
+
+
 def updating(config, task, encoded, network):
     """One call = one step of the trainer on all texts; gives the mean loss before it."""
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    update = Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
+    update = update_of(config, task, encoded, network)
     everything = [torch.arange(len(encoded))]
 
     def step():
@@ -132,7 +141,7 @@ def test_every_position_norm_and_nonlinearity_builds_and_steps(data):
         assert len(moved) > 0.9 * len(before), chosen
 
 
-@pytest.mark.quick("translation-*")
+@FIRST
 @pytest.mark.nightly
 @EVERY
 def test_the_first_loss_is_about_the_logarithm_of_the_number_of_answers(data, family, settings):
@@ -170,7 +179,7 @@ def test_a_head_that_learns_faster_begins_with_the_same_logits(is_tied):
     torch.testing.assert_close(*logits)
 
 
-@pytest.mark.quick("translation-*")
+@FIRST
 @pytest.mark.nightly
 @EVERY
 def test_muon_takes_a_step_with_every_network(data, family, settings):
@@ -183,7 +192,7 @@ def test_muon_takes_a_step_with_every_network(data, family, settings):
     assert all(not torch.equal(new, old) for new, old in zip(moved, before, strict=True))
 
 
-@pytest.mark.quick("translation-*")
+@FIRST
 @pytest.mark.nightly
 @EVERY
 def test_z_loss_and_a_running_mean_of_the_weights_go_with_every_network(data, family, settings):
@@ -202,9 +211,16 @@ def test_z_loss_and_a_running_mean_of_the_weights_go_with_every_network(data, fa
 
 def test_muon_takes_a_step_in_half_precision_without_clipping():
     config, task, encoded, network = build("text_classification", training__optimizer="muon", training__clip_norm=None)
-    scaler = torch.amp.GradScaler("cpu", enabled=True)
-    update = Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
+    update = update_of(config, task, encoded, network, scales=True)
     assert math.isfinite(update([torch.arange(len(encoded))], 0.01)[0])
+
+
+def loss_and_gradients(task, encoded, network, indices, **how):
+    network.zero_grad()
+    loss = task.loss(network, task.batch(encoded, indices, CPU, **how), 0.1, 0.01)
+    loss.objective.backward()
+    gradients = [parameter.grad.clone() for parameter in network.parameters()]
+    return [loss.objective.detach(), loss.cross_entropy, *gradients]
 
 
 def inputs(batch):
@@ -222,7 +238,7 @@ class NoWaiting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.quick("translation-*")
+@FIRST
 @pytest.mark.nightly
 @EVERY
 def test_a_step_never_waits_for_the_device(data, family, settings):
@@ -230,13 +246,11 @@ def test_a_step_never_waits_for_the_device(data, family, settings):
         pytest.skip("torch packs sequences by their lengths on the CPU")
     settings = settings | {"model__dropout": 0.1, "training__clip_norm": 1.0}
     config, task, encoded, network = build(data, family, **settings)
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    update = Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
     with NoWaiting():
-        update([torch.arange(1), torch.arange(1, len(encoded))], 0.001)
+        update_of(config, task, encoded, network)([torch.arange(1), torch.arange(1, len(encoded))], 0.001)
 
 
-@pytest.mark.quick("translation-*")
+@FIRST
 @pytest.mark.nightly
 @EVERY
 def test_a_step_in_half_precision_has_nearly_the_same_loss(data, family, settings):
@@ -248,15 +262,16 @@ def test_a_step_in_half_precision_has_nearly_the_same_loss(data, family, setting
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
-@EVERY
-def test_the_number_of_predictions_is_that_of_the_targets(data, family, settings):
-    _, task, encoded = learn(data, family, **settings)
+@TRANSFORMERS
+def test_the_number_of_predictions_is_that_of_the_targets(data):
+    _, task, encoded = learn(data)
     for indices in (torch.arange(len(encoded)), torch.tensor([1])):
         batch = task.batch(encoded, indices, CPU)
         assert task.count(encoded, indices) == int((batch.targets != NO_TARGET).sum())
 
 
-@EVERY_TOKEN
+# One prediction a token: only with these can a part of the labels be masked.
+@of("tagging", "language_modelling", "translation")
 def test_a_masked_label_gets_no_gradient_and_every_other_does(data, family, settings):
     _, task, encoded, network = build(data, family, **settings)
     batch = task.batch(encoded, torch.arange(len(encoded)), CPU)
@@ -267,8 +282,15 @@ def test_a_masked_label_gets_no_gradient_and_every_other_does(data, family, sett
     assert not has_gradient.all()
 
 
-@pytest.mark.quick("translation-*")
-@pytest.mark.nightly
+@of("language_modelling")
+def test_later_tokens_are_not_seen(data, family, settings):
+    """The same of targets: test_every_pair.py."""
+    network = build(data, family, **settings)[3].eval()
+    before, after = (network(torch.tensor([tokens])) for tokens in ([4, 5, 6, 7, 8], [4, 5, 6, 8, 7]))
+    torch.testing.assert_close(before[:, :3], after[:, :3])
+    assert not torch.allclose(before[:, 3], after[:, 3])
+
+
 @EVERY
 def test_a_padded_batch_has_the_gradient_of_its_examples_one_by_one(data, family, settings):
     """Padding changes nothing, in whichever part of the network: neither a prediction nor what is learned."""
@@ -351,7 +373,7 @@ def test_the_z_loss_is_the_square_of_the_logarithm_of_the_denominator():
     assert with_z_loss.cross_entropy == plain.cross_entropy
 
 
-@pytest.mark.quick("translation-*")
+@FIRST
 @pytest.mark.nightly
 @EVERY
 def test_accumulation_equals_the_big_batch_whatever_the_lengths(data, family, settings):
@@ -359,8 +381,6 @@ def test_accumulation_equals_the_big_batch_whatever_the_lengths(data, family, se
     every = torch.arange(len(learn(data, family, **settings)[2]))
     for batches in ([every], [every[:1], every[1:].flip(0)]):
         config, task, encoded, network = build(data, family, **settings, training__optimizer="sgd", training__lr=0.1)
-        scaler = torch.amp.GradScaler("cpu", enabled=False)
-        optimizers = build_optimizers(network, config.training)
-        Update(task, network, config.training, encoded, CPU, optimizers, scaler)(batches, config.training.lr)
+        update_of(config, task, encoded, network)(batches, config.training.lr)
         weights.append(network.state_dict())
     torch.testing.assert_close(*weights, rtol=1e-4, atol=1e-5)

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 
@@ -19,14 +21,22 @@ TAGGED = "The\tDET\ndog\tNOUN\nruns\tVERB\n\nA\tDET\ncat\tNOUN\n\n"
 PUZZLE = {"data__num_symbols": 6, "data__max_length": 5, "data__num_examples": 200}
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folders of what the tests of this file have trained, by configuration."""
+    return {}
+
+
 @pytest.fixture
-def train(fold, tmp_path):
-    """Trains a small network and gives the folder of its checkpoint."""
+def train(fold, tmp_path, tmp_path_factory, trained):
+    """Trains a small network, once a file, and gives the folder of its checkpoint."""
 
     def make(config, **task):
-        folder = str(tmp_path / "checkpoint")
-        run(fold(config, checkpoint_dir=folder, **task))
-        return folder
+        key = json.dumps([config, task]).replace(str(tmp_path), "")
+        if key not in trained:
+            trained[key] = str(tmp_path_factory.mktemp("checkpoint"))
+            run(fold(config, checkpoint_dir=trained[key], **task))
+        return trained[key]
 
     return make
 
@@ -320,26 +330,26 @@ def test_an_encoder_decoder_has_three_kinds_of_maps(reverser):
     assert (maps[3]["rows"], maps[3]["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"])
 
 
-@pytest.mark.parametrize("attend", ["after", "before"])
-def test_a_recurrent_decoder_has_one_map_and_without_attention_none(train, attend):
-    folder = train(small("generated", "recurrent_encoder_decoder", **PUZZLE, model__attend=attend))
+@pytest.mark.parametrize(
+    ("family", "settings", "count"),
+    [
+        ("recurrent", {"model__attend": "after"}, 1),
+        ("recurrent", {"model__attend": "before"}, 1),
+        ("convolutional", {}, 3),
+    ],
+)
+def test_a_recurrent_decoder_has_one_map_and_a_convolutional_one_for_each_block(train, family, settings, count):
+    folder = train(small("generated", f"{family}_encoder_decoder", **PUZZLE, **settings))
     maps = objective.attention(folder, "1 2 3", "3 2")["maps"]
     check_maps(maps, heads=1)
-    (only,) = maps
-    assert only["name"] == "cross-attention layer 0"
-    assert (only["rows"], only["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"])
+    assert [one["name"] for one in maps] == [f"cross-attention layer {place}" for place in range(count)]
+    assert all((one["rows"], one["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"]) for one in maps)
+
+
+def test_without_attention_there_is_no_map(train):
     folder = train(small("generated", "recurrent_encoder_decoder", **PUZZLE, model__attention="none"))
     with pytest.raises(ValueError, match="this network has no attention"):
         objective.attention(folder, "1 2 3", "3 2")
-
-
-def test_a_convolutional_decoder_has_a_map_for_each_block(train):
-    maps = objective.attention(train(small("generated", "convolutional_encoder_decoder", **PUZZLE)), "1 2 3", "3 2")[
-        "maps"
-    ]
-    check_maps(maps, heads=1)
-    assert [one["name"] for one in maps] == [f"cross-attention layer {place}" for place in range(3)]
-    assert all((one["rows"], one["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"]) for one in maps)
 
 
 def test_without_a_target_the_decoder_reads_what_it_predicts(reverser):

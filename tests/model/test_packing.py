@@ -9,10 +9,8 @@ from model.data.batches import Ragged
 from model.networks.transformer.feed_forward import FeedForward
 from model.tasks import cross_entropy
 from model.tasks.cross_entropy import NO_TARGET
-from model.training.optimise import build_optimizers
-from model.training.update import Update
 from tests.model.conftest import run, small
-from tests.model.test_every_shape import CPU, ITEMS, NoWaiting, build, updating
+from tests.model.test_every_shape import CPU, ITEMS, NoWaiting, build, loss_and_gradients, update_of, updating
 
 PACKED = pytest.mark.parametrize("data", ["text_classification", "tagging", "translation"])
 POSITIONS = ["none", "sinusoidal", "learned", "rotary", "alibi"]
@@ -39,17 +37,6 @@ def test_targets_are_the_inputs_one_place_on():
 def test_sequences_of_one_length_need_no_packing():
     tokens, packing = Ragged.of(SEQUENCES).pack(torch.tensor([0, 0]), CPU)
     assert (tokens.tolist(), packing) == ([[1, 2, 3], [1, 2, 3]], None)
-
-
-def loss_and_gradients(task, encoded, network, indices, **how):
-    network.zero_grad()
-    loss = task.loss(network, task.batch(encoded, indices, CPU, **how), 0.1, 0.01)
-    loss.objective.backward()
-    return [
-        loss.objective.detach(),
-        loss.cross_entropy,
-        *(parameter.grad.clone() for parameter in network.parameters()),
-    ]
 
 
 @PACKED
@@ -97,10 +84,8 @@ def test_no_layer_computes_padding(data):
 @PACKED
 def test_a_packed_step_never_waits_for_the_device(data):
     config, task, encoded, network = build(data, training__batching="packed", training__clip_norm=1.0)
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    update = Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
     with NoWaiting():
-        update([torch.arange(1), torch.arange(1, len(encoded))], 0.001)
+        update_of(config, task, encoded, network)([torch.arange(1), torch.arange(1, len(encoded))], 0.001)
 
 
 @PACKED

@@ -1,84 +1,17 @@
 """Recurrent networks: the equations of their papers, written again as plain loops, and what holds for every wiring."""
 
-import itertools
-
 import pytest
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 from model.config.whole import parse
-from model.data.tokens.vocabulary import PADDING, START
-from model.decoding.beam_search import beam_search
-from model.networks.encoder_decoder import EncoderDecoder
 from model.networks.language_model import LanguageModel
 from model.networks.recurrent.cells import Cells
 from model.networks.recurrent.encoder import reverse_sequences
-from tests.model.conftest import compose, small
+from tests.model.conftest import small
+from tests.model.test_every_pair import batch, pair
 
-VOCABULARY, WIDTH = 9, 8
-
-
-def pair(**settings):
-    """A network from sequence to sequence in double precision, so that equal means equal."""
-    values = {"d_model": 6, "hidden_width": WIDTH, "dropout": 0.0, "bidirectional": True, "head_scale": 1.0} | settings
-    config = parse(compose("generated", "recurrent_encoder_decoder", **{f"model__{k}": v for k, v in values.items()}))
-    torch.manual_seed(0)
-    network = EncoderDecoder(
-        config.model, source_size=VOCABULARY, target_size=VOCABULARY, max_length=12, shared=False
-    ).double()
-    for name, parameter in network.named_parameters():
-        # Biases begin at 0, where a wrong one would not be seen.
-        nn.init.normal_(parameter, std=0.5) if "bias" in name else None
-    return network.eval()
-
-
-def batch(lengths=(7, 4, 1), time=5):
-    torch.manual_seed(1)
-    source = torch.randint(3, VOCABULARY, (len(lengths), max(lengths)))
-    attention_mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
-    target = torch.randint(3, VOCABULARY, (len(lengths), time))
-    target[:, 0] = START
-    return source.masked_fill(~attention_mask, PADDING), attention_mask, target
-
-
-WIRINGS = [
-    dict(zip(("attention", "attend", "input_feeding", "bridge"), chosen, strict=True))
-    for chosen in itertools.product(
-        ("none", "mlp", "dot", "bilinear"), ("after", "before"), (False, True), ("zero", "copy", "mlp")
-    )
-    if not (chosen[0] == "none" and (chosen[1] == "before" or chosen[2] or chosen[3] == "zero"))
-    and not (chosen[1] == "before" and chosen[2])
-]
-EVERY_WIRING = pytest.mark.parametrize("wiring", WIRINGS, ids=lambda w: "-".join(str(value) for value in w.values()))
-
-
-@pytest.mark.quick("*-copy")
-@pytest.mark.slow
-@EVERY_WIRING
-def test_token_by_token_gives_what_the_whole_target_gives(wiring):
-    for cell, layers in (("lstm", 2), ("gru", 1)):
-        network = pair(**wiring, cell=cell, num_layers=layers)
-        source, attention_mask, target = batch()
-        state = network.begin(source, attention_mask)
-        steps = [network.advance(token.unsqueeze(1), state) for token in target.unbind(1)]
-        torch.testing.assert_close(torch.cat(steps, dim=1), network(source, attention_mask, target))
-
-
-@pytest.mark.quick("*-mlp")
-@pytest.mark.slow
-@EVERY_WIRING
-def test_what_else_is_in_the_batch_changes_nothing(wiring):
-    network = pair(**wiring, bidirectional=False, reverse_source=True)
-    source, attention_mask, target = batch()
-    together = network(source, attention_mask, target)
-    found = beam_search(network, source, attention_mask, 6, 3, 0.6)
-    for place, length in enumerate(attention_mask.sum(1).tolist()):
-        alone = source[place : place + 1, :length]
-        torch.testing.assert_close(network(alone, None, target[place : place + 1])[0], together[place])
-        searched = beam_search(network, alone, None, 6, 3, 0.6)
-        assert searched.sequences()[0] == found.sequences()[place]
-        torch.testing.assert_close(searched.scores[0], found.scores[place])
+WIDTH = 8
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -115,7 +48,7 @@ def lstm(cells, x, h, c):
 
 def test_attention_before_the_cell_is_that_of_bahdanau_et_al():
     """Section 2 and appendices A.1.2, A.2.2, for one pair: s_0, e_ij, c_i, s_i and the maxout layer t_i."""
-    network = pair(attention="mlp", attend="before", bridge="mlp", cell="gru")
+    network = pair("recurrent_encoder_decoder", attention="mlp", attend="before", bridge="mlp", cell="gru")
     decoder, attention = network.decoder, network.decoder.attention
     source, attention_mask, target = batch()
     length = int(attention_mask[1].sum())
@@ -143,7 +76,7 @@ def test_attention_before_the_cell_is_that_of_bahdanau_et_al():
 @pytest.mark.parametrize("is_fed", [False, True])
 def test_attention_after_the_cell_is_that_of_luong_et_al(is_fed):
     """Equations 5 and 7 with the general score, and input feeding (section 3.3)."""
-    network = pair(attention="bilinear", input_feeding=is_fed, bridge="copy", cell="lstm")
+    network = pair("recurrent_encoder_decoder", attention="bilinear", input_feeding=is_fed, bridge="copy", cell="lstm")
     decoder, attention = network.decoder, network.decoder.attention
     source, attention_mask, target = batch()
     read = network.encoder.read(network.source_embedding(source[1:2, : int(attention_mask[1].sum())]), None)
@@ -162,7 +95,9 @@ def test_attention_after_the_cell_is_that_of_luong_et_al(is_fed):
 
 def test_without_attention_the_source_is_one_vector():
     """Sutskever et al. 2014: the decoder begins where the encoder ended, and sees nothing else of the source."""
-    network = pair(attention="none", bridge="copy", bidirectional=False, reverse_source=True)
+    network = pair(
+        "recurrent_encoder_decoder", attention="none", bridge="copy", bidirectional=False, reverse_source=True
+    )
     source, _, target = batch((6,))
     read = network.encoder.read(network.source_embedding(source), None)
     backwards, _ = network.encoder.cells(network.source_embedding(source.flip(1)))
@@ -187,31 +122,3 @@ def test_gates_begin_orthogonal_and_the_forget_gate_open():
         torch.testing.assert_close(gate @ gate.T, torch.eye(16), rtol=0, atol=1e-5)
     assert [gate.unique().tolist() for gate in cells.bias_ih_l0.split(16)] == [[0.0], [1.0], [0.0], [0.0]]
     assert not cells.bias_hh_l0.any()
-
-
-MISTAKES = {
-    "feeding without attention": ({"attention": "none", "input_feeding": True}, "model.input_feeding"),
-    "nothing from the source": ({"attention": "none", "bridge": "zero"}, "model.bridge"),
-    "before nothing": ({"attention": "none", "attend": "before"}, "model.attend"),
-    "a width without its layer": ({"attention": "dot", "attention_width": 4}, "model.attention_width"),
-    "fed twice": ({"attend": "before", "input_feeding": True}, "model.input_feeding"),
-    "another number of layers": ({"num_layers": 2, "num_decoder_layers": 1}, "model.num_decoder_layers"),
-    "backwards in both directions": ({"reverse_source": True, "bidirectional": True}, "model.reverse_source"),
-    "odd halves": ({"hidden_width": 7}, "model.hidden_width"),
-    "a head of another width": ({"tied_embeddings": True, "d_model": 4}, "model.tied_embeddings"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_what_does_not_fit_together_is_refused_by_its_keys(mistake):
-    settings, key = MISTAKES[mistake]
-    with pytest.raises(ValidationError) as caught:
-        parse(small("generated", "recurrent_encoder_decoder", **{f"model__{k}": v for k, v in settings.items()}))
-    (error,) = caught.value.errors()
-    assert key in error["ctx"]["keys"]
-
-
-def test_an_unknown_family_is_named_with_the_choices():
-    with pytest.raises(ValidationError) as caught:
-        parse(small(model__family="transformers"))
-    assert [error["loc"] for error in caught.value.errors()] == [("model", "family")]

@@ -11,7 +11,7 @@ from model.training.update import Update
 from tests.model.conftest import repeatable, run, small
 
 # 160 examples in batches of 16 are 10 steps.
-BETWEEN = {"training__epochs": 8, "training__batch_size": 16, "training__patience": None, "model__dropout": 0.3}
+BETWEEN = {"training__epochs": 4, "training__batch_size": 16, "training__patience": None, "model__dropout": 0.3}
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def updates(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize(("every", "rungs"), [(25, (4, 6)), (7, (1, 3)), (100, (1, 4)), (10, (2, 4))])
+@pytest.mark.parametrize(("every", "rungs"), [(15, (2, 3)), (7, (1, 3)), (100, (1, 2)), (10, (1, 2))])
 def test_an_amount_that_ends_between_evaluations_is_evaluated_and_kept(fold, tmp_path, updates, every, rungs):
     task = fold(small(**BETWEEN, training__evaluate_every_steps=every, training__ema=0.9))
     whole, result = run(task)
@@ -36,23 +36,23 @@ def test_an_amount_that_ends_between_evaluations_is_evaluated_and_kept(fold, tmp
     points, before = [], 0
     for amount in (*rungs, None):
         new, last = run(part | {"amount": amount, "trained": before})
-        end = 10 * (amount or 8)
+        end = 10 * (amount or 4)
         assert (new[-1]["step"], new[-1]["more"]) == (end, False)
         assert all(point["more"] for point in new[:-1])
         assert len(updates) == end
         points += new
         assert last["loss"] == min(point["loss"] for point in points if point["step"] % every == 0 or point is new[-1])
         before = amount
-    regular = [point for point in points if point["step"] % every == 0 or point["step"] == 80]
+    regular = [point for point in points if point["step"] % every == 0 or point["step"] == 40]
     assert [point | {"more": None} for point in regular] == [point | {"more": None} for point in whole]
     assert last == result
 
 
 def test_an_amount_whose_result_was_lost_ends_in_the_same_way_again(fold, tmp_path, updates):
-    task = fold(small(**BETWEEN, training__evaluate_every_steps=25), resume_dir=str(tmp_path / "state"), amount=4)
+    task = fold(small(**BETWEEN, training__evaluate_every_steps=15), resume_dir=str(tmp_path / "state"), amount=2)
     first = run(task)
     assert run(task) == first
-    assert len(updates) == 40
+    assert len(updates) == 20
 
 
 def test_a_long_epoch_is_saved_by_time(fold, tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_long_epoch_is_saved_by_time(fold, tmp_path, monkeypatch):
     task["resume_dir"] = str(tmp_path / "state")
     with pytest.raises(KeyboardInterrupt):
         run(task)
-    assert 0 < saved[0] < saved[1] < 60
+    assert 0 < saved[0] < saved[1] < 40
     assert run(task) == whole
 
 

@@ -1,4 +1,3 @@
-import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -8,26 +7,26 @@ from tests.model.conftest import run, small
 HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
 
 
-@pytest.mark.parametrize("warmup", [False, True])
-def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path, warmup):
+def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path):
     """Worked out once more from the weights after each step, which a training without it has."""
     settings = HARD | {"model__dropout": 0.0, "training__epochs": 1, "training__patience": None}
-    weights = []
-    for step in range(1, 5):
-        folder = str(tmp_path / str(step))
-        steps = {"training__max_steps": step, "training__schedule": "constant", "training__warmup_fraction": 0.0}
-        run(fold(small(**(settings | steps)), validation=[], size=256, checkpoint_dir=folder))
-        weights.append(load_file(f"{folder}/weights.safetensors"))
-    averaged = small(**(settings | steps), training__ema=0.25, training__ema_warmup=warmup)
-    run(fold(averaged, validation=[], size=256, checkpoint_dir=str(tmp_path / "mean")))
-    kept = load_file(tmp_path / "mean" / "weights.safetensors")
+    settings |= {"training__schedule": "constant", "training__warmup_fraction": 0.0}
+
+    def weights_of(steps, **changes):
+        folder = str(tmp_path / f"{steps} {changes}")
+        config = small(**settings, training__max_steps=steps, training__batch_size=16, **changes)
+        run(fold(config, validation=[], size=80, checkpoint_dir=folder))
+        return load_file(f"{folder}/weights.safetensors")
+
+    weights = [weights_of(steps) for steps in range(1, 5)]
     # (1 + t) / (10 + t), at most 0.25: the third mean has reached it.
-    decays = (2 / 11, 0.25, 0.25) if warmup else (0.25, 0.25, 0.25)
-    for name, tensor in kept.items():
-        mean = weights[0][name]
-        for decay, later in zip(decays, weights[1:], strict=True):
-            mean = decay * mean + (1 - decay) * later[name]
-        torch.testing.assert_close(tensor, mean)
+    for warmup, decays in ((False, (0.25, 0.25, 0.25)), (True, (2 / 11, 0.25, 0.25))):
+        kept = weights_of(4, training__ema=0.25, training__ema_warmup=warmup)
+        for name, tensor in kept.items():
+            mean = weights[0][name]
+            for decay, later in zip(decays, weights[1:], strict=True):
+                mean = decay * mean + (1 - decay) * later[name]
+            torch.testing.assert_close(tensor, mean)
 
 
 def test_with_warm_up_a_long_running_mean_is_not_of_fresh_weights(fold):
