@@ -7,7 +7,7 @@ import pytest
 from hpo.engine.loop import search
 from hpo.trials.record.record import Record, Rows
 from hpo.workers.dispatch.local import LocalDispatcher
-from tests.studies import REPOSITORY, SPACES, STRATEGIES, prepared, toy_config
+from tests.studies import REPOSITORY, SPACES, prepared, toy_config
 
 TRIALS = 15
 
@@ -56,19 +56,21 @@ def run(study, rows, left=None):
     return [(t.number, t.round, t.learned, t.key, t.amount, t.state, t.score, t.losses, t.excess) for t in trials]
 
 
-# Every other step where a round takes no time; every seventh where Optuna has to fit a model again and again.
-STEPS = {name: 7 if name in ("tpe", "gp", "cma_es", "qmc") else 2 for name in STRATEGIES}
-
-
 @pytest.mark.quick("asha-conditional")
-@pytest.mark.slow("*-mixed")
-@pytest.mark.nightly
-@pytest.mark.parametrize("space", ["mixed", "conditional"])
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [
+        # One of each way to learn: tests/contracts/test_strategies.py::test_the_law has the others.
+        *((name, "mixed") for name in ("grid", "evolutionary", "asha", "hyperband", "ladder", "ladder_by_halving")),
+        *((name, "conditional") for name in ("asha", "tpe")),
+    ],
+)
 def test_killed_at_every_step(tmp_path, name, space):
     tree = toy_config(name, SPACES[space], TRIALS)
     expected = run(prepared(tmp_path, tree), SurvivingRows())
-    survive(tmp_path, tree, range(0, 2 * len(expected), STEPS[name]), expected)
+    # Every seventh step where Optuna has to fit a model again and again.
+    survive(tmp_path, tree, range(0, 2 * len(expected), 7 if name == "tpe" else 2), expected)
 
 
 def survive(folder, tree, steps, expected):

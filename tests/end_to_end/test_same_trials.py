@@ -10,6 +10,8 @@ from hpo.workers.dispatch.ray.pool import RayDispatcher
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, run_toy, toy_config
 
 SPACE = SPACES["mixed"]
+# One of each way to learn: tests/contracts/test_strategies.py::test_the_law has the others.
+WAYS = ("random", "evolutionary", "asha", "tpe", "ladder")
 
 
 class Replaying(LocalDispatcher):
@@ -42,27 +44,24 @@ def undisturbed(tmp_path_factory):
 
 @pytest.mark.slow
 def test_on_ray_workers(undisturbed, tmp_path):
-    """One strategy of each way to learn; the others ask the same of a dispatcher."""
     dispatcher = RayDispatcher(dispatch_section(workers=2), str(REPOSITORY))
     try:
-        for name in ("grid", "evolutionary", "asha", "tpe"):
+        for name in WAYS[:4]:
             assert run_toy(tmp_path / name, toy_config(name, SPACE, trials=20), dispatcher) == undisturbed(name)
     finally:
         dispatcher.close()
 
 
 @pytest.mark.quick("random", "evolutionary", "asha")
-@pytest.mark.nightly("gp")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", WAYS)
 def test_reports_that_come_in_any_order_and_again_change_nothing(undisturbed, tmp_path, name):
     assert run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20), Replaying(0)) == undisturbed(name)
 
 
 @pytest.mark.quick("asha")
-@pytest.mark.nightly("gp")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", WAYS)
 def test_a_budget_raised_later(undisturbed, tmp_path, name):
     for budget in (8, 20):
         trials = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=budget))
