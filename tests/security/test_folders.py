@@ -109,11 +109,7 @@ def test_a_model_outside_of_the_folder_is_not_loaded(capsys, study):
     record = read_study(load_study("made"))
     record.note("final", record.read_note("final") | {"checkpoint_dir": "../../elsewhere"})
     record.close()
-    for command in (
-        ["predict", "made", "--input", "rows.txt"],
-        ["test", "made"],
-        ["attention", "made", "--text", "1"],
-    ):
+    for command in (["predict", "made", "--input", "rows.txt"], ["test", "made"], ["attention", "made", "--text", "1"]):
         Path("rows.txt").write_text("1\n")
         assert "is outside of the folder" in refused(capsys, *command)
 

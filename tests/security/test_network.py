@@ -11,7 +11,6 @@ import pytest
 from hpo.track.store import mlflow_environment
 from tests.conftest import NETWORK_LOG
 from tests.faults.driver import hpo
-from tests.hpo.cli.commands import QUICK
 from tests.studies import REPOSITORY
 from tests.tracked import new_store
 
@@ -48,14 +47,6 @@ def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
     assert seen["read_only_connection"] > 2
     assert seen["found"] == []
     assert Path("mlartifacts").exists()
-
-
-@pytest.mark.nightly
-def test_a_search_on_ray_with_mlflow_connects_to_nothing():
-    """The fixture `no_way_out` looks at what was tried, here as in every other test, which has the other commands."""
-    quick = [item for item in QUICK if not item.startswith(("dispatch", "track"))]
-    run("search", *quick, "study.name=made", "split.folds=1", "dispatch.workers=1")
-    run("sync", "made")
 
 
 @pytest.mark.slow

@@ -60,11 +60,7 @@ def changed(folder, **sections):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    [
-        ["reproduce", "toy"],
-        ["search", "--replay", "toy", "dispatch=local", "track=none"],
-        ["reproduce", "mailed.json"],
-    ],
+    [["reproduce", "toy"], ["search", "--replay", "toy", "dispatch=local", "track=none"], ["reproduce", "mailed.json"]],
 )
 def test_its_objective_is_named_and_run_after_a_yes(capsys, stranger, command):
     shutil.copy(stranger / "report.json", "mailed.json")

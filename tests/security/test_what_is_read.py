@@ -4,12 +4,13 @@ import ast
 import json
 import os
 import pickle
+import re
 import sqlite3
 import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hpo.config.documents import parse_json, parse_yaml, yaml_text
@@ -73,12 +74,18 @@ ALLOWED = {
         ("pickle", "loads"),
         ("joblib", None),
         ("joblib", "hash"),
-    },
+    }
 }
+
+
+# Without one of these words a file has no such call, and need not be parsed.
+SUSPECT = re.compile(rf"\b({'|'.join((*RUNS_CODE, *(owner for owner, _ in RUNS_CODE_OF), 'eval'))})\b")
 
 
 def test_no_source_calls_what_runs_what_it_reads():
     for path in SOURCES:
+        if not SUSPECT.search(path.read_text()):
+            continue
         for owner, name in {*calls(path)} - ALLOWED.get(path.relative_to(REPOSITORY).as_posix(), set()):
             assert name not in RUNS_CODE, f"{path}: {name}"
             assert {(owner, None), (owner, name)}.isdisjoint(RUNS_CODE_OF), f"{path}: {owner}.{name}"
@@ -208,6 +215,7 @@ def test_what_stands_twice_is_written_twice():
     assert parse_yaml(yaml_text({"a": twice, "b": twice}), "file") == {"a": twice, "b": twice}
 
 
+@settings(max_examples=50)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 @example("a\x85b\u2028c\u2029d")
 def test_every_text_comes_back_from_yaml(text):
