@@ -45,25 +45,6 @@ def ui(study, browser):
         yield ui
 
 
-def table(ui, browser, study, mode=""):
-    parent, _ = runs_of(study)
-    experiment, key = parent.info.experiment_id, parent.data.tags["hpo.study_id"]
-    browser.open(
-        f"{ui.base}/#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={key}{mode}"
-    )
-
-
-def tab(ui, browser, name):
-    browser.open(ui.pages["its run"].replace("?", f"/{name}?"))
-
-
-def test_all_runs_open_on_the_studies_and_not_on_traces(study, browser):
-    with Ui(study[0].folder.path.parents[1]) as ui:
-        assert ui.status(f"127.0.0.1:{ui.port}") == 200, "the address is printed once the page answers"
-        browser.open(ui.address)
-        browser.wait_for("1 matching run", "hpo.state", "Each run is a st")
-
-
 def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduce(ui, browser, study):
     _, result = study
     parent, _ = runs_of(study[0])
@@ -93,31 +74,6 @@ def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study
     browser.wait_for(f"{result.run.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
 
 
-def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_to_worst(ui, browser, study):
-    _, result = study
-    table(ui, browser, study[0])
-    browser.wait_for("100 matching runs", "score", "words.lr")
-    heads = browser.evaluate("[...document.querySelectorAll('[role=columnheader]')].map(e => e.innerText.trim())")
-    wanted = ["score", "words.lr", "trial", "seconds", "round"]
-    # Heads of sections repeat the names of what is under them.
-    assert list(dict.fromkeys(head for head in heads if head in wanted)) == wanted
-    rows = "[...document.querySelectorAll('[role=row] a')].map(e => e.innerText.trim()).filter(t => /^\\d{4} /.test(t))"
-    browser.wait(lambda: len(browser.evaluate(rows)) > 10, "rows")
-    numbers = [int(name[:4]) for name in browser.evaluate(rows)[:10]]
-    scores = {trial.number: trial.score for trial in result.run.history}
-    assert [scores[number] for number in numbers] == sorted(scores.values(), key=lambda s: -(s or 0))[:10]
-
-
-def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser, study):
-    table(ui, browser, study[0], "&compareRunsMode=CHART")
-    text = browser.wait_for("trial vs. score", "Parallel Coordinates", "fold_0/accuracy")
-    assert text.index("trial vs. score") < text.index("Model metrics"), "the study's own charts stand first"
-    points = "document.querySelectorAll('.scatterlayer .point, .gl-canvas').length"
-    browser.wait(lambda: browser.evaluate(points) > 0, "drawn charts")
-    tab(ui, browser, "model-metrics")
-    browser.wait_for("best_score", "trial_score", "Step")
-
-
 def test_of_several_metrics_the_note_has_a_table_of_the_front_and_leads_to_its_view(tmp_path, browser):
     uri = new_store(tmp_path)
     (tmp_path / "runs").mkdir()
@@ -141,12 +97,6 @@ def test_of_several_metrics_the_note_has_a_table_of_the_front_and_leads_to_its_v
         browser.wait_for(f"{len(members)} matching run", "size", "hpo.is_on_front")
         browser.open(f"{front}&compareRunsMode=CHART")
         browser.wait_for("score vs. size", "trial vs. score", "trial vs. size", "Parallel Coordinates")
-
-
-def test_nobody_gets_in_under_another_name(ui):
-    assert ui.status(f"localhost:{ui.port}") == 200
-    assert ui.status("evil.example") == 403
-    assert ui.status("10.0.0.1") == 403
 
 
 def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, study):

@@ -111,7 +111,8 @@ def test_a_study_opens_on_its_trials_best_first_with_hyperparameters_before_what
             assert is_seen_as(seen["toy.lr"], trial.point["toy.lr"])
             assert int(seen["amount"]) == trial.amount
         browser.open(ui.pages["charts"])
-        browser.wait_for("trial vs. score", "Parallel Coor")
+        text = browser.wait_for("trial vs. score", "Parallel Coor")
+        assert text.index("trial vs. score") < text.index("Model metrics"), "the study's own charts stand first"
         drawn(browser)
         browser.open(ui.pages["its run"])
         browser.wait_for("About this run", "Winner: trial")
