@@ -69,15 +69,7 @@ def deleted(database):
     database.unlink()
 
 
-DAMAGES = [
-    truncated,
-    emptied,
-    tail_zeroed,
-    head_zeroed,
-    trial_deleted,
-    trials_dropped,
-    deleted,
-]
+DAMAGES = [truncated, emptied, tail_zeroed, head_zeroed, trial_deleted, trials_dropped, deleted]
 
 
 @pytest.mark.quick("emptied")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.driver import TOY, hpo
+from tests.faults.driver import TOY, gone_on, hpo
+from tests.hpo.cli.commands import hpo as in_this_process
 from tests.studies import rows
 
 pytestmark = pytest.mark.slow
@@ -27,33 +28,34 @@ BY = {
 }
 
 
-def searched(*arguments, deadly=None, by="evolutionary", dispatch="local"):
-    """Return the rows of trials.csv, of a search that goes on after a death; without what is measured."""
-    shutil.rmtree("runs", ignore_errors=True)
-    if deadly is not None:
-        Path("deadly.json").write_text(json.dumps(deadly))
-    search = (*SEARCH, f"dispatch={dispatch}", *BY[by], *arguments)
-    code, out, err = hpo(*search)
-    if deadly is not None and dispatch == "local":
-        assert code == -9, out + err
-        code, out, err = hpo("resume", "toy", "--progress", "none")
+def searched(capsys, *arguments, by="evolutionary"):
+    """Return the rows of trials.csv, without what is measured, of a search that nothing disturbs."""
+    code, out, err = in_this_process(capsys, *SEARCH, "dispatch=local", *BY[by], *arguments)
     assert code == 0, out + err
-    assert not Path("deadly.json").exists()
     return rows(Path("runs/toy/trials.csv"))
+
+
+def searched_after(deadly, *arguments, dispatch="local"):
+    """Return the rows of a search whose process dies there and then, and that goes on."""
+    shutil.rmtree("runs", ignore_errors=True)
+    Path("deadly.json").write_text(json.dumps(deadly))
+    code, out, err = hpo(*SEARCH, f"dispatch={dispatch}", *arguments)
+    assert code == (-9 if dispatch == "local" else 0), out + err
+    assert not Path("deadly.json").exists()
+    return gone_on() if dispatch == "local" else rows(Path("runs/toy/trials.csv"))
 
 
 @pytest.mark.parametrize(("by", "names", "deadly"), [
     ("evolutionary", True, [2, 20, "before the report"]), ("evolutionary", False, [0, 27, "before the report"]),
     ("successive_halving", False, [4, 1, "before the report"]), ("asha", True, [1, 2, "after the report"]),
 ])  # fmt: skip
-def test_after_the_driver_is_killed_a_search_has_the_same_trials(by, names, deadly):
-    undisturbed = searched(f"+names={names}", by=by)
+def test_after_the_driver_is_killed_a_search_has_the_same_trials(capsys, by, names, deadly):
+    undisturbed = searched(capsys, f"+names={names}", by=by)
     assert by != "evolutionary" or {float(row["cost"]) for row in undisturbed} == {27}
-    assert searched(f"+names={names}", by=by, deadly=deadly) == undisturbed
+    assert searched_after(deadly, f"+names={names}", *BY[by]) == undisturbed
 
 
-def test_after_a_worker_dies_a_training_has_the_same_score_and_cost():
-    undisturbed = searched("+names=true")
+def test_after_a_worker_dies_a_training_has_the_same_score_and_cost(capsys):
+    undisturbed = searched(capsys, "+names=true")
     for moment in ("before the report", "after the report"):
-        died = searched("+names=true", deadly=[3, 20, moment], dispatch="ray")
-        assert died == undisturbed
+        assert searched_after([3, 20, moment], "+names=true", dispatch="ray") == undisturbed

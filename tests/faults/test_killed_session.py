@@ -24,10 +24,7 @@ def test_a_session_that_is_killed_goes_on_with_what_was_told():
     done = subprocess.run([sys.executable, "-c", CALLS], env=environment(), check=False)
     assert done.returncode == -9
     assert hpo.load("killed").status.state == "open"
-    with (
-        hpo.open(name="killed") as session,
-        hpo.open(**OPEN, name="unbroken", settings={"track": "none"}) as unbroken,
-    ):
+    with hpo.open(name="killed") as session, hpo.open(**OPEN, name="unbroken", settings={"track": "none"}) as unbroken:
         first, second = unbroken.ask(), unbroken.ask()
         unbroken.tell(first, 0.5)
         unbroken.tell(second, 0.25)

@@ -15,9 +15,7 @@ from tests.faults.eventful import Eventful, run_with, shown, warnings_in
 from tests.faults.mlflow_server import FaultyServer, free_port
 from tests.tracked import assert_shows_the_record, new_store, run, synchronise, tracked_study
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,7 @@ from tests.faults.eventful import run_with, shown, warnings_in
 from tests.faults.mlflow_server import FaultyServer, free_port
 from tests.tracked import assert_shows_the_record, synchronise, tracked_study
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
 
 def mlflow_command(port, folder):

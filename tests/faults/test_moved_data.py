@@ -1,5 +1,6 @@
 """A study whose data moved: it is read without them, and trained or tested with what is the same elsewhere."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -8,26 +9,37 @@ import pytest
 import yaml
 
 import hpo as toolkit
+from hpo.cli.main import main
 from hpo.place import Place
 from hpo.study.basis.changes import Basis
 from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.copy import copy_study
 from hpo.study.storage.mirror import Manifest
-from tests.hpo.cli.commands import hpo, refused, searched
+from tests.hpo.cli.commands import hpo, refused
 from tests.studies import rows, toy_config
 
 LINES = [f"text {number},{'good' if number % 2 else 'bad'}" for number in range(60)]
 
 
-@pytest.fixture
-def moved(capsys):
-    """A study in runs/toy whose lines.csv was moved to there.csv; other.csv has one line changed."""
-    Path("lines.csv").write_text("\n".join(LINES) + "\n")
-    tree = toy_config(trials=3, objective="tests.faults.from_file:run_fold", data={"path": "lines.csv"})
-    folder = searched(capsys, tree)
-    shutil.move("lines.csv", "there.csv")
-    Path("other.csv").write_text("\n".join(["another text,bad", *LINES[1:]]) + "\n")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return a folder with a study of its lines.csv in runs/toy."""
+    folder = tmp_path_factory.mktemp("made")
+    with contextlib.chdir(folder):
+        Path("lines.csv").write_text("\n".join(LINES) + "\n")
+        tree = toy_config(trials=3, objective="tests.faults.from_file:run_fold", data={"path": "lines.csv"})
+        Path("toy.yaml").write_text(yaml.safe_dump(tree))
+        assert main(["search", "--config", "toy.yaml"]) == 0
     return folder
+
+
+@pytest.fixture
+def moved(made):
+    """A study in runs/toy whose lines.csv was moved to there.csv; other.csv has one line changed."""
+    shutil.copytree(made / "runs", "runs")
+    shutil.copy(made / "lines.csv", "there.csv")
+    Path("other.csv").write_text("\n".join(["another text,bad", *LINES[1:]]) + "\n")
+    return Path("runs/toy")
 
 
 def read(folder):
@@ -111,6 +123,8 @@ def test_a_table_that_moved_is_named_once(capsys):
     assert hpo(capsys, "resume", "toy", "study.trials=5", "data.path=moved.csv")[0] == 0
     assert hpo(capsys, "report", "toy")[0] == 0
     assert read(Path("runs/toy"))["study"]["allowed_changes"] == []
+    assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
+    assert yaml.safe_load(Path("runs/toy/best.yaml").read_text())["data"]["path"] == "moved.csv"
     Path("other.csv").write_text("lr,width,score\n1,8,5\n2,8,9\n3,16,7\n4,8,6\n5,16,7\n")
     assert "data.path=other.csv does not have" in refused(capsys, "resume", "toy", "data.path=other.csv")
 
@@ -203,7 +217,6 @@ def test_data_of_which_nothing_is_on_record_may_not_move():
         assert basis("a", before).changed_config(basis("b", now)) == changed
 
 
-@pytest.mark.nightly
 def test_described_json_that_somebody_changed_is_refused_in_a_line(moved, capsys):
     for text in ("[]", '{"folds": "many"}', '{"folds": 1, "split": {"parts": 3}}', "{"):
         (moved / "described.json").write_text(text)

@@ -52,11 +52,17 @@ def searched(*arguments, **options):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("where", [("dispatch=local", "track=mlflow"), RAY], ids=["local", "ray"])
-def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_directory(where):
-    for name in (*NAMES, "mlflow.py"):
-        occupied(name)
-    out = searched(*OURS, *where)
+@pytest.mark.parametrize(
+    ("where", "options"),
+    [(("dispatch=local", "track=mlflow"), ("-P",)), (RAY, ("-P",)), ((), ())],
+    ids=["local", "ray", "python -m"],
+)
+def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_directory(where, options):
+    """With `python -m` the working directory comes first: a `hpo.py` in it is what runs."""
+    for name in (*NAMES, "mlflow.py") if options else NAMES:
+        if options or name != "hpo.py":
+            occupied(name)
+    out = searched(*OURS, *where, options=options)
     assert "0 failed" in out
     assert "MLflow is incomplete" not in out
 
@@ -79,15 +85,6 @@ def test_an_own_model_py_may_be_the_objective():
     for name in ("conf", "tests", "train.py", "data"):
         occupied(name)
     assert "score 7.0" in searched("objective=model:train", *THEIRS, "dispatch=local", options=())
-
-
-@pytest.mark.nightly
-def test_with_m_all_names_but_hpo_py_are_out_of_the_way():
-    """Python puts the working directory first before anything of ours runs: a `hpo.py` in it is what is run."""
-    for each in NAMES:
-        if each != "hpo.py":
-            occupied(each)
-    assert "0 failed" in searched(*OURS, options=())
 
 
 def test_a_module_of_the_same_whole_name_as_ours_is_refused(tmp_path):

@@ -9,17 +9,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.faults.driver import (
-    LOCAL,
-    TOY,
-    TRACKED,
-    finished,
-    gone_on,
-    outliving,
-    start,
-    wait_for_file,
-    wait_for_line,
-)
+from tests.faults.driver import LOCAL, TOY, TRACKED, finished, gone_on, outliving, start, wait_for_file, wait_for_line
 from tests.studies import toy_config
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
