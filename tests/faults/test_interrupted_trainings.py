@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.driver import TOY, gone_on, hpo
+from tests.faults.driver import TOY, hpo
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.studies import rows
 
@@ -35,14 +35,17 @@ def searched(capsys, *arguments, by="evolutionary"):
     return rows(Path("runs/toy/trials.csv"))
 
 
-def searched_after(deadly, *arguments, dispatch="local"):
+def searched_after(capsys, deadly, *arguments, dispatch="local"):
     """Return the rows of a search whose process dies there and then, and that goes on."""
     shutil.rmtree("runs", ignore_errors=True)
     Path("deadly.json").write_text(json.dumps(deadly))
     code, out, err = hpo(*SEARCH, f"dispatch={dispatch}", *arguments)
     assert code == (-9 if dispatch == "local" else 0), out + err
     assert not Path("deadly.json").exists()
-    return gone_on() if dispatch == "local" else rows(Path("runs/toy/trials.csv"))
+    if dispatch == "local":
+        code, out, err = in_this_process(capsys, "resume", "toy", "--progress", "none")
+        assert code == 0, out + err
+    return rows(Path("runs/toy/trials.csv"))
 
 
 @pytest.mark.parametrize(("by", "names", "deadly"), [
@@ -52,10 +55,10 @@ def searched_after(deadly, *arguments, dispatch="local"):
 def test_after_the_driver_is_killed_a_search_has_the_same_trials(capsys, by, names, deadly):
     undisturbed = searched(capsys, f"+names={names}", by=by)
     assert by != "evolutionary" or {float(row["cost"]) for row in undisturbed} == {27}
-    assert searched_after(deadly, f"+names={names}", *BY[by]) == undisturbed
+    assert searched_after(capsys, deadly, f"+names={names}", *BY[by]) == undisturbed
 
 
 def test_after_a_worker_dies_a_training_has_the_same_score_and_cost(capsys):
     undisturbed = searched(capsys, "+names=true")
     for moment in ("before the report", "after the report"):
-        assert searched_after([3, 20, moment], "+names=true", dispatch="ray") == undisturbed
+        assert searched_after(capsys, [3, 20, moment], "+names=true", dispatch="ray") == undisturbed

@@ -22,9 +22,9 @@ LINES = [f"text {number},{'good' if number % 2 else 'bad'}" for number in range(
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def started(tmp_path_factory):
     """Return a folder with a study of its lines.csv in runs/toy."""
-    folder = tmp_path_factory.mktemp("made")
+    folder = tmp_path_factory.mktemp("started")
     with contextlib.chdir(folder):
         Path("lines.csv").write_text("\n".join(LINES) + "\n")
         tree = toy_config(trials=3, objective="tests.faults.from_file:run_fold", data={"path": "lines.csv"})
@@ -34,10 +34,10 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def moved(made):
+def moved(started):
     """A study in runs/toy whose lines.csv was moved to there.csv; other.csv has one line changed."""
-    shutil.copytree(made / "runs", "runs")
-    shutil.copy(made / "lines.csv", "there.csv")
+    shutil.copytree(started / "runs", "runs")
+    shutil.copy(started / "lines.csv", "there.csv")
     Path("other.csv").write_text("\n".join(["another text,bad", *LINES[1:]]) + "\n")
     return Path("runs/toy")
 
