@@ -213,8 +213,8 @@ def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: Prepa
         for key, (ours, theirs) in units.differences(metric, others).items():
             raise ConfigError(
                 f"study.imports: the unit of {metric} is {units[metric].unit}, and {key}, which is {theirs!r} in "
-                f"{path} and {ours!r} here, changes this unit, so the scores do not compare; give {key}={theirs!r}, or import "
-                f"nothing"
+                f"{path} and {ours!r} here, changes this unit, so the scores do not compare; give "
+                f"{key}={theirs!r}, or import nothing"
             )
 
 
