@@ -238,7 +238,7 @@ def test_states_that_halving_needs_no_more_are_there_for_the_training_to_the_end
 
 
 def test_without_its_state_a_training_begins_anew_and_has_its_own_curve(tmp_path, monkeypatch):
-    monkeypatch.setattr("hpo.study.winner.training._copy_state", lambda *_: False)
+    monkeypatch.setattr("hpo.study.winner.training.copy_tree", lambda *_: None)
     result, _, _ = run(tmp_path / "toy", tree(5))
     for trial in result.run.further_trained:
         assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
