@@ -48,7 +48,7 @@ def test_one_is_reported_its_winner_reproduced_and_its_search_goes_on(kept, caps
 def test_its_test_part_is_opened(kept, capsys, name):
     kept(name)
     code, out, err = hpo(capsys, "test", name)
-    assert (code, "opened 1 time" in out) == (0, True), out + err
+    assert (code, "evaluated 1 time" in out) == (0, True), out + err
 
 
 FORMATS = {

@@ -107,7 +107,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_given(capsys):
         (pytest.approx(0.8), "0.1", "0.1"), (0.5, "0.2", "0.1"), (0.6, "0.1", "0.2"),
     ]  # fmt: skip
     assert main(["search", "--replay", "new", "track=none"]) == 0
-    assert "all 1 trials are those of runs/new/trials.csv" in capsys.readouterr().out
+    assert "all 1 trials are the same as" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_scores_of_another_metric_or_direction_are_refused(capsys):
     """Accuracies that are taken as losses breed from the worst."""
     Path("runs.csv").write_text("lr,accuracy,fid\n0.1,0.9,3\n")
     assert imported("--csv", "runs.csv", "--metric", "fid") == 2
-    assert "direction: is missing, and the metric 'fid' does not say" in capsys.readouterr().err
+    assert "direction: is missing, and the metric 'fid' is not a known name" in capsys.readouterr().err
     assert not Path("runs").exists()
     assert imported("--csv", "runs.csv", "--metric", "accuracy") == 0
     space = {"lr": [0.1, 0.2]}

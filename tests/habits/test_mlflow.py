@@ -110,7 +110,7 @@ def test_the_page_that_opens_is_that_of_the_variable(capsys):
 
 def test_a_variable_that_names_no_store_is_refused(capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///none.db")
-    assert "no runs yet in sqlite:///none.db" in refused(capsys, "ui", "--no-browser")
+    assert "sqlite:///none.db has no runs yet" in refused(capsys, "ui", "--no-browser")
 
 
 def test_an_address_with_a_password_is_kept_by_its_name(surroundings):

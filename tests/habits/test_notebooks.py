@@ -112,7 +112,7 @@ def test_figures_are_files_for_a_paper_and_equal_figures_are_equal_files():
     [
         ("best_so_far", "best.jpg", r"file: must end with one of .pdf, .png, .svg, given 'best.jpg'"),
         ("best_so_far", "nowhere/best.pdf", r"file: 'nowhere/best.pdf' cannot be written: No such file"),
-        ("contours", "contours.pdf", r"contours is drawn by plotly, which needs the package kaleido and Chrome"),
+        ("contours", "contours.pdf", r"plotly needs the package kaleido and Chrome to write contours"),
     ],
 )
 def test_a_figure_that_cannot_be_a_file_is_refused_in_one_line(figure, file, says, monkeypatch):

@@ -149,7 +149,7 @@ def test_a_fraction_outside_of_whole_numbers_is_told_that_they_are_whole():
 
 
 def test_overrides_as_one_list_are_told_apart():
-    with pytest.raises(hpo.HpoError, match=r"overrides: must be texts, .* hpo\.compose\(\*overrides\)"):
+    with pytest.raises(hpo.HpoError, match=r"overrides: must be separate strings, .* hpo\.compose\(\*overrides\)"):
         hpo.compose(["study.trials=3"])
 
 

@@ -176,10 +176,10 @@ OF_A_STUDY = {
     "no runs to show": (["ui"], ["no runs yet"], None),
     "a command that is not there": (["serach"], ["did you mean 'search'?"], None),
     "a command in capitals": (["Search"], ["did you mean 'search'?"], None),
-    "publish": (["publish", "x"], ["`hpo report --publish` does that"], None),
+    "publish": (["publish", "x"], ["use `hpo report --publish`"], None),
     "delete": (["delete", "x"], ["use `hpo remove`: delete studies"], None),
-    "status": (["status"], ["`hpo show` does that"], None),
-    "plot": (["plot"], ["`hpo report` does that"], None),
+    "status": (["status"], ["use `hpo show`"], None),
+    "plot": (["plot"], ["use `hpo report`"], None),
 }
 
 

@@ -116,7 +116,7 @@ def test_a_cost_that_differs_from_one_ask_to_the_next_is_refused(capsys):
         ("yield {'units': 3}; yield {'units': 2}", "at least 1 more with every report; given 2 after 3"),
         ("yield {'units': 3}; yield {'units': 3.5}", "at least 1 more with every report; given 3.5 after 3"),
         ("yield {'units': 'all'}", "given 'all' after 0"),
-        ("yield {'units': 4}; return {'score': 1.0, 'units': 2}", "in the end, 4 or more; given 2"),
+        ("yield {'units': 4}; return {'score': 1.0, 'units': 2}", "at the end, at least 4 (given 2)"),
     ],
 )
 def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, reason):

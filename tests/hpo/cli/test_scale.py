@@ -137,7 +137,7 @@ def test_the_table_is_a_grid_and_says_how_far_the_best_moves(capsys):
         assert scores == pytest.approx([law({"width": width, "lr": rate}) for rate in RATES])
     # From .1 to .025; what is best at 8 is two doublings away from what is best at 32.
     assert (table["best"], table["moves"], table["cost"]) == ([0.1, 0.05, 0.025], 4, pytest.approx(2))
-    assert "the best lr moves by a factor of 4; that of the smallest scale costs 2 of loss" in shown["verdict"]
+    assert "the best lr moves by a factor of 4; that of the smallest scale costs at most 2 of loss" in shown["verdict"]
     # The report has it, and the command only prints it.
     assert json.loads(Path(shown["files"]["report.json"]).read_text())["scales"]["table"] == table
     assert shown["verdict"] in Path(shown["files"]["report.md"]).read_text()
@@ -171,7 +171,7 @@ def test_of_the_toolkits_networks_scales_and_rates_are_known(capsys):
         ((*LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "given 2: lr, width"),
         ((*LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
         ((*LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),
-        ((*LAW, "space.lr={choices: [0.1, 0.2]}"), "must have an order"),
+        ((*LAW, "space.lr={choices: [0.1, 0.2]}"), "must have ordered values"),
         ((*LAW, "space.width=[8,16]"), "width is also searched"),
         ((*LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
         (("study.scales=[{model.d_model: 32}, {model.d_modle: 64}]",), "no key 'model.d_modle'"),

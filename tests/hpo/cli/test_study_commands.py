@@ -179,8 +179,8 @@ def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsy
     assert f"the default configuration: accuracy = {default:.4f}" in out
     first_screen = render_report_page(report, (), pd.read_csv(study / "trials.csv")).partition("id='part-1'")[0]
     for page in (first_screen, (study / "report.md").read_text()):
-        assert f"The default configuration, in the same opening: {default:.4f} (95 % " in page
-        assert f"The winner less the default: {winner - default:.4f} (95 % " in page
+        assert f"The default configuration in the same test: {default:.4f} (95 % " in page
+        assert f"The winner minus the default: {winner - default:.4f} (95 % " in page
     assert report["test"]["evaluations_of_these_data"] == 1
     assert any("overtuned" in caution for caution in report["cautions"]) == (winner <= default)
     assert hpo(capsys, "test", "digits", "--again", "--no-default")[0] == 0

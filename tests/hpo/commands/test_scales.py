@@ -150,7 +150,7 @@ def test_the_default_configuration_is_tested_at_the_target(capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scales": WIDTHS[:1]}, r"scales: must be two or more"),
+        ({"scales": WIDTHS[:1]}, r"scales: must have at least two"),
         ({"scales": [{"width": 8}, {}]}, r"scale 2 changes nothing"),
         ({"scales": [{"width": 8}, {"width": 8}]}, r"scale 2 is the same as scale 1"),
         ({"scales": [{"widht": 8}, {"widht": 16}]}, r"has no key 'widht'.*width"),

@@ -76,14 +76,14 @@ def is_behind(own, others, goal):
 def test_a_trial_is_behind_where_a_rival_is_better_with_certainty_in_all_in_which_they_differ(goal, others, own):
     race, rivals = Race(3, LEVEL, GOALS[goal]), {}
     for number, values in enumerate(others):
-        rivals = race.joined(rivals, trial(number, values, GOALS[goal]))
+        rivals = race.add_rival(rivals, trial(number, values, GOALS[goal]))
     assert race.is_behind(trial(99, own, GOALS[goal], tasks=3), rivals) == is_behind(own, others, GOALS[goal])
 
 
 def test_what_is_smaller_goes_on_however_bad_it_is_and_what_is_as_large_does_not():
     goal = Goal({"loss": "minimize", "parameters": "minimize"})
     race = Race(3, 0.05, goal)
-    rivals = race.joined({}, trial(0, {"loss": [1, 2, 3, 4], "parameters": [100] * 4}, goal))
+    rivals = race.add_rival({}, trial(0, {"loss": [1, 2, 3, 4], "parameters": [100] * 4}, goal))
     bad = {"loss": [7, 8, 9, 9]}
     verdicts = {
         size: race.is_behind(trial(1, bad | {"parameters": [size] * 4}, goal, tasks=3), rivals)
@@ -96,7 +96,7 @@ def test_beyond_a_limit_is_behind_only_where_another_keeps_it():
     goal = Goal({"loss": "minimize"}, (Limit("parameters", 100.0),))
     race, large = Race(2, 0.05, goal), {"loss": [1, 1, 1, 1], "parameters": [101] * 4}
     others = {
-        size: race.joined({}, trial(0, {"loss": [5, 6, 7, 8], "parameters": [size] * 4}, goal)) for size in (100, 200)
+        size: race.add_rival({}, trial(0, {"loss": [5, 6, 7, 8], "parameters": [size] * 4}, goal)) for size in (100, 200)
     }
     assert race.is_behind(trial(1, large, goal, tasks=2), others[100])
     assert not race.is_behind(trial(1, large, goal, tasks=2), others[200])

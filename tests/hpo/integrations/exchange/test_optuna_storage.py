@@ -237,7 +237,7 @@ def test_constraints_of_a_study_made_elsewhere_are_said_not_to_be_limits(capsys)
     trial.set_constraint("memory", 2.0)
     study.tell(trial, [0.5, 9.0])
     code, out, _ = hpo(capsys, "import", "mine", "--optuna", "sqlite:///two.db")
-    assert (code, "not taken as limits: memory; " in out) == (0, True), out
+    assert (code, "do not become limits: memory; " in out) == (0, True), out
     abouts = [json.loads(Path(f"runs/{name}/import.json").read_text()) for name in ("free", "mine")]
     assert [about.get("constraints_left_out") for about in abouts] == [None, ["memory"]]
     assert all(trial.excess == 0 for trial in read_imports(["mine"], LR, BOTH).trials)
