@@ -185,7 +185,7 @@ def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsy
     assert any("overtuned" in caution for caution in report["cautions"]) == (winner <= default)
     assert hpo(capsys, "test", "digits", "--again", "--no-default")[0] == 0
     report = json.loads((study / "report.json").read_text())
-    assert "not scored" in report["overtuning"]["default_on_test"]["missing"]
+    assert "did not score" in report["overtuning"]["default_on_test"]["missing"]
 
 
 @pytest.mark.nightly

@@ -200,7 +200,7 @@ def test_a_study_is_extended_onto_another_scale(capsys):
     assert last.trials["study.scale"].tolist() == [5]
     report = json.loads((last.folder / "report.json").read_text())
     assert [one["complete"] for one in report["scales"]["each"]] == [6, 3, 2, 3, 1]
-    assert "known before" in (last.folder / "report.md").read_text()
+    assert "from another study" in (last.folder / "report.md").read_text()
 
 
 def test_a_study_without_scales_is_the_smallest_one():

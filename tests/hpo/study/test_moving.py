@@ -43,5 +43,5 @@ def test_it_keeps_its_runs_in_mlflow_and_says_whose_it_is_under_another_name(cap
     shutil.move("runs/toy", "other")
     assert hpo(capsys, "show", "other")[0] == 0
     code, out, err = hpo(capsys, "resume", "other", "study.trials=2")
-    assert (code, "other holds study 'toy'" in out) == (0, True), err
+    assert (code, "other is a copy of study 'toy'" in out) == (0, True), err
     assert sorted(runs_of(tracked_study(tmp_path))[1]) == [0, 1]
