@@ -13,22 +13,23 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Direction, Trial, loss_sign
 
-# PED-ANOVA needs five trials among the best, which is half of ten.
+# PED-ANOVA needs ten trials, because at least five must count as the best.
 FEWEST, _AMONG_BEST = 10, 5
 # With fewer trials a figure shows only significant shares.
 ENOUGH = 30
-# The shuffles take 5 ms for each range. Optuna's PED-ANOVA has grids of 50 cells.
+# All shuffles together take 5 ms per range. A grid has at most 50 cells, as in Optuna's PED-ANOVA.
 _SHUFFLES, _MOST_PLACES = 199, 50
-# Number of fits of the surrogate, trees and trials of each fit, and hyperparameters (2^12 subsets take a moment).
+# The surrogate: fits, trees per fit, most trials per fit, and most hyperparameters (2^12 subsets take a moment).
 _FITS, _TREES, _MOST_TRIALS, _MOST_PLAYERS = 20, 20, 1_000, 12
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """A hyperparameter's part of a gain, in the metric's unit; above 0 is better.
+    """The part of the winner's gain that is due to one hyperparameter, in the metric's unit; above 0 is better.
 
-    `gain` is the mean over the fits; `low` and `high` are the ends of their middle 95 %."""
+    `gain` is the mean over the fits of the surrogate; the middle 95 % of the fits are between `low` and `high`.
+    """
 
     gain: float
     low: float
@@ -58,16 +59,16 @@ class Importances:
 def importances(
     space: Space, direction: Direction, trials: Sequence[Trial], scores: Sequence[float]
 ) -> Importances | Absent:
-    """Return the share of importance of each searched hyperparameter, and which ones are significant.
+    """Return each searched hyperparameter's share of the total importance, and which hyperparameters are significant.
 
-    The share measures how far a hyperparameter's values among the best trials (see `best_share`) differ from its values
-    among all trials. All trials have comparable `scores` of one metric. Each hyperparameter is considered alone. A
-    dimension with one value has no share.
+    Importance measures how far a hyperparameter's values among the best trials (see `best_share`) differ from its
+    values among all trials. `scores` are the trials' values of one metric and must be comparable. Each hyperparameter
+    is considered separately. A dimension with one value has no share.
 
-    A hyperparameter is significant if at most 5 % of 199 shuffles of the scores (seed 0) give it as much importance;
-    the unshuffled scores count among them. The test compares importance before the division by the sum, so that an
-    important hyperparameter hides no other. One in twenty hyperparameters without effect passes the test;
-    docs/explanation/statistics.md lists its power.
+    A hyperparameter is significant if at most 5 % of 200 orders of the scores give it at least as much importance. The
+    orders are the real one and 199 shuffles (seed 0). The test uses importances before they are divided by their sum,
+    so that one important hyperparameter does not hide another. One in twenty hyperparameters without effect passes the
+    test; docs/explanation/statistics.md lists the power of the test.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), with conditional hyperparameters as in arXiv
     2601.20800. Settings and shares are those of `optuna.importance.PedAnovaImportanceEvaluator`. P-values of shuffles:
@@ -91,7 +92,7 @@ def importances(
         key: float(divergences[key][0] / total)
         for key in sorted(divergences, key=lambda key: (-divergences[key][0], key))
     }
-    # With few values many shuffles give the same divergence except for rounding.
+    # Compare with a tolerance: with few values, many shuffles give the same divergence except for rounding.
     significant = [key for key in shares if (divergences[key] >= (1 - 1e-9) * divergences[key][0]).mean() <= 0.05]
     return Importances(shares, significant, len(trials))
 
@@ -118,7 +119,8 @@ def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return the grid cell of each value, and the number of the dimension's values in each cell.
 
-    A range has at most 50 cells. Otherwise each value that occurs has a cell, and all other values share one more.
+    A range has at most 50 cells. Any other dimension has one cell per value that occurs in `values`, and one more cell
+    for all values that do not occur.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)
@@ -136,8 +138,9 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
 def _density(counts: Any) -> Any:
     """Return the density over the grid cells of a range from the `counts` of values, both of shape (sets, cells).
 
-    The density is the mean of one normal kernel per value and one kernel in the middle, which is as wide as the grid.
-    Each kernel is truncated at the ends. Scott's rule gives the kernel width, with a minimum of about one cell.
+    The density is the mean of one normal kernel per value and one more kernel in the middle that is as wide as the
+    grid. Each kernel is truncated at the ends of the grid. Scott's rule gives the width of the values' kernels, with a
+    minimum of about one cell.
 
     Source: Scott 1992, "Multivariate Density Estimation", as in Optuna's `ScottParzenEstimator`, with its constants.
     """
@@ -162,9 +165,11 @@ def _density(counts: Any) -> Any:
 
 
 def _density_of_choices(counts: Any, num_values: int) -> Any:
-    """Return the same for values without an order.
+    """Return the density over the cells of a dimension that is no range, from the `counts` of its values.
 
-    The density is the smoothed counts plus a uniform density with the weight of one value."""
+    The density is a weighted mean of the smoothed counts, with the weight of all values, and a uniform density, with
+    the weight of one value.
+    """
     number = counts.sum(axis=1, keepdims=True)
     smoothing = 1 / ((counts > 0).sum(axis=1, keepdims=True) + 1)
     smoothed = (counts + number * smoothing) / (1 + num_values * smoothing)
@@ -176,9 +181,10 @@ def shapley_values(
 ) -> dict[str, Contribution] | Absent:
     """Return the Shapley value of each hyperparameter in which winner and default differ, the largest first.
 
-    The value of a set of hyperparameters is a predicted score: this set has the winner's values, and all others have
-    the default's. A surrogate of the complete trials predicts it, so the contributions sum to the winner's predicted
-    gain. A hyperparameter that exists in only one of the two points counts towards the hyperparameter in its condition.
+    The value of a set of hyperparameters is the predicted score of the default configuration after these
+    hyperparameters take the winner's values. A surrogate fitted to the complete trials makes the prediction, so the
+    Shapley values sum to the winner's predicted gain. A hyperparameter that exists only in the winner, or only in the
+    default, counts as a part of the hyperparameter in its condition.
 
     Source: the ablation game of HyperSHAP, Wever, Muschalik, Fumagalli & Lindauer 2025 (arXiv 2502.01276).
     """
@@ -223,7 +229,10 @@ def rank_of(dimension: Dimension, value: Value) -> int:
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
-    """Return the players of the Shapley game: each differing hyperparameter, with the ones that exist only with it."""
+    """Return the players of the Shapley game: each hyperparameter that differs, with the keys that are parts of it.
+
+    A part is a hyperparameter that exists in only one of the two points because of the player's value.
+    """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}
     for dimension in space.dimensions:
@@ -231,7 +240,7 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
         before, after = default.get(key, _ABSENT), winner.get(key, _ABSENT)
         if before == after and isinstance(before, bool) == isinstance(after, bool):
             continue
-        # If the key exists in only one of the two points, its condition's key differs and comes before it.
+        # If the key exists in only one of the two points, the key in its condition also differs and comes earlier.
         parent = next((belongs[name] for name in dimension.when if name in belongs), None)
         is_alone = parent is None or (before is not _ABSENT and after is not _ABSENT)
         belongs[key] = key if parent is None or is_alone else parent
@@ -240,10 +249,11 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
 
 
 def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], always: Collection[str]) -> Any:
-    """Return the negative loss of each point in each fit, shape (fits, points).
+    """Return the predicted negative loss of each point in each fit, shape (fits, points).
 
-    A fit uses a sample of the trials with replacement, plus the trials at the points `always`, which are both ends of
-    the gain. Its extremely randomised trees use every trial of the sample, so they predict its scores exactly.
+    `always` has the keys of the default's and the winner's points. Each fit uses a sample of the trials, drawn with
+    replacement, plus all trials at these points. Its extremely randomised trees all learn from the whole sample, so
+    they predict the sample's scores exactly.
 
     Source: Geurts, Ernst & Wehenkel 2006, "Extremely randomized trees" (Machine Learning 63).
     """
@@ -278,9 +288,11 @@ def shapley_weights(sets: Sequence[Sequence[bool]]) -> Any:
 
 
 def _encoded(dimension: Dimension, point: Point) -> list[float]:
-    """Return a value as numbers.
+    """Return a dimension's value in a point as numbers for the surrogate.
 
-    An ordered value is its position from 0 to 1, or -1 if absent. A choice is a one-hot vector."""
+    A value with an order becomes its position from 0 to 1, or -1 if it is absent. A choice becomes a one-hot vector, or
+    zeros if it is absent.
+    """
     if dimension.key not in point:
         return [0.0] * len(dimension.values) if isinstance(dimension, Choices) else [-1.0]
     value = point[dimension.key]

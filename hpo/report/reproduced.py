@@ -1,6 +1,7 @@
 """Compares a report with its configuration, its study, and its reproduced trainings.
 
-A reproduction must check the numbers that people read: equal trainings say nothing about a wrong score in the report.
+A reproduction must also check the numbers that people read: even if all trainings are equal, the report may state a
+wrong score.
 """
 
 import math
@@ -27,11 +28,11 @@ from hpo.trials.table import metric_columns, point_of
 
 # A reported number is computed from recorded numbers; only other library versions may round it differently.
 _ROUNDING = 1e-9
-# Other names of a trial's score.
+# Keys in a report that hold a trial's score under another name.
 _OTHER_NAMES = {"search_score": "score", "validation_score": "score"}
-# The most parts of a section that `unchecked` names one by one.
+# If more parts of a section have unchecked numbers, `unchecked` names only the section.
 _MOST_NAMED = 4
-# The parts of a report about trials, and the key of the trial's number in each.
+# The parts of a report that describe trials, each with the key that holds the trial's number.
 _PARTS_OF_TRIALS = {
     **{"winner": "number", "top": "number", "baselines.default": "number", "finalists": "number", "test": "trial"},
     **{"best_so_far.trials": "trial", "best_so_far.seconds": "trial"},
@@ -44,11 +45,11 @@ class ReportedNumber:
     """A number of a report, and the values computed for it.
 
     Attributes:
-        trial: the number of its trial.
+        trial: the number of the trial that it belongs to.
         key: its key in report.json, such as `winner.score`.
         said: the value in the report; any type, because reports may come from strangers.
         recorded: the number computed from the recorded values.
-        given: the number computed from the reproduced trainings, or from the recorded values if some were not trained.
+        given: the number computed from the reproduced trainings; if some of them are missing, from the recorded values.
     """
 
     trial: int
@@ -82,7 +83,7 @@ def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> Non
 
 
 def refuse_other_study(recorded: Recorded) -> None:
-    """Raise StudyError if the report's winner is not a trial of the study, or the report contradicts the study."""
+    """Raise StudyError if the report's winner is no trial of the study, or if the report contradicts the study."""
     _refuse_other_winner(recorded)
     for row in recorded.rows:
         own = point_of(row, recorded.study.space)
@@ -94,7 +95,7 @@ def refuse_other_study(recorded: Recorded) -> None:
 
 
 def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> list[ReportedNumber]:
-    """Return the report's numbers about the reproduced trials; none without a report."""
+    """Return the report's numbers about the reproduced trials; an empty list without a report."""
     names, goal = _task_names(recorded), recorded.study.goal
     rows = {row["number"]: row for row in recorded.rows}
     reported: list[ReportedNumber] = []
@@ -105,7 +106,7 @@ def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> l
         reproduced = {each.name: each.reproduced for each in own if each.reproduced is not None and not each.is_mean}
         further = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
         del further[goal.metric]
-        # Values that were not trained, or are not compared, keep their recorded value.
+        # Further metrics that were not reproduced, or are not compared, keep their recorded mean.
         means = {each.name: each.reproduced for each in own if each.reproduced is not None and each.is_mean}
         # Do not mix reproduced and recorded values in one mean.
         old, new = (
@@ -132,12 +133,13 @@ def _task_names(recorded: Recorded) -> list[str]:
 
 
 def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[str]:
-    """Return the keys of the report with unchecked numbers, by section where possible.
+    """Return the keys of the report whose numbers were not checked; where possible, one key for a whole section.
 
     `_config_values` and `_trial_numbers` list the checked keys; every other key counts as unchecked.
     """
     report, config = recorded.files.report, recorded.study.config
-    # Only settings that decide trials count as checked: the report repeats the other settings nowhere.
+    # Of the settings in `config`, only those that decide trials count as checked, because the report repeats the others
+    # nowhere.
     own = plain_own(config.objective_config)
     decisive = tuple(f"config.{name}." for name in (*own, "space", "strategy", "split"))
     checked = {"format", "winner.number", *(each_number.key for each_number in reported), *_study_numbers(recorded)}
@@ -150,7 +152,10 @@ def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[st
 
 
 def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
-    """Return the key of a section with unchecked numbers, or the keys of its parts if only a few have some."""
+    """Return the keys of a section's parts with unchecked numbers, or the section's own key if they are too many.
+
+    Return an empty list if all numbers are checked.
+    """
     numbers = [place for place, value in leaves(part, key) if is_number(value)]
     if not any(place not in checked for place in numbers):
         return []
@@ -177,7 +182,10 @@ def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str,
 def _numbers_of_several(
     values: Mapping[str, float], further: Mapping[str, float], goal: Goal
 ) -> dict[str, float | None]:
-    """Return the numbers computed from a trial's values of the leading metric and means of further metrics, by key."""
+    """Return the numbers that a report has about a trial only with several metrics, by their keys.
+
+    `values` are the trial's values of the leading metric, `further` are its means of the other metrics.
+    """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {goal.metric: math.fsum(values.values()) / len(values), **further}
     low, high = interval(numbers) or (None, None)
@@ -210,7 +218,10 @@ def _config_values(config: StudyConfig) -> dict[str, Any]:
 
 
 def _study_numbers(recorded: Recorded) -> dict[str, Any]:
-    """Return the report's numbers from its winner's row, and from space and data if these are the same."""
+    """Return the numbers that the report must have according to the study, by key.
+
+    They are the winner's number and, if data and code have not changed since the report, those of space and data.
+    """
     study = recorded.study
     tree: dict[str, Any] = {}
     if recorded.winner is not None:
@@ -223,7 +234,7 @@ def _study_numbers(recorded: Recorded) -> dict[str, Any]:
 
 
 def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the key of each part of a report about a trial, and the part."""
+    """Yield each part of a report that describes the trial, after the part's key."""
     for place, name in _PARTS_OF_TRIALS.items():
         *before, last = place.split(".")
         part = inner(report, *before).get(last)
@@ -258,7 +269,7 @@ def _refuse_differences(report: Mapping[str, Any], expected: Mapping[str, Any], 
 
 
 def _refuse_other_winner(recorded: Recorded) -> None:
-    """Raise StudyError if the report's winner is not a trial of the study, by its number or its tasks."""
+    """Raise StudyError if the number or the tasks of the report's winner do not match a trial of the study."""
     winner = recorded.files.report.get("winner")
     if not isinstance(winner, Mapping) or is_missing(winner):
         return

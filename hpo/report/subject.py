@@ -37,13 +37,14 @@ class Subject:
         finalists: the finalists' trainings on the fresh seeds that chose the winner; empty if the search's scores chose
             it.
         default: the default configuration; None if it is outside the space.
-        trainings: the trials of the search, then the full trainings after it under the same numbers; None = `trials`.
+        trainings: the trials as they were after the search, then those that were trained further after it, under the
+            same numbers; None = `trials`.
         workers: the configured number of workers; None = as many as fit.
         gpus: number of GPUs of each worker.
         lanes: number of parallel trainings on the study's clock; None if the strategy never waits for a training.
         clock: start and end of each task on the study's clock.
         scale_results: the trials by scale; None for a study without scales.
-        is_over: whether the search chose the winner; before that the winner is the best trial so far.
+        is_over: whether the search has chosen the winner; if not, `winner` is the best trial so far.
     """
 
     space: Space
@@ -101,17 +102,17 @@ class Subject:
 
     @property
     def metric_label(self) -> str:
-        """The metric's name in captions: of several metrics `accuracy, the leading metric,`."""
+        """The metric's name for captions; with several metrics, for example `accuracy, the leading metric,`."""
         return f"{self.metric}, the leading metric," if len(self.goal.metrics) > 1 else self.metric
 
     @property
     def all_trainings(self) -> Sequence[Trial]:
-        """The trainings, or the trials if no training followed the search."""
+        """`trainings`, or `trials` if `trainings` is None."""
         return self.trials if self.trainings is None else self.trainings
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """The position of each trial, by its number; a trial that was trained further after the search comes last."""
+        """The position of each trial in figures, by trial number; trials trained further after the search come last."""
         further = [trial.number for trial in self.all_trainings[len(self.trials) :]]
         later = {number: len(self.trials) + place for place, number in enumerate(further)}
         return {trial.number: later.get(trial.number, trial.number) for trial in self.trials}
@@ -154,7 +155,7 @@ class Subject:
 
     @cached_property
     def growth(self) -> Growth:
-        """The growth of the front's hypervolume in the order of the trials' positions; see `growth`."""
+        """The growth of the front's hypervolume in the order of `places`; see `hypervolume.growth`."""
         return growth(sorted(self.within_limits, key=lambda trial: self.places[trial.number]), self.goal)
 
     @property
@@ -170,7 +171,7 @@ class Subject:
 
     @cached_property
     def expected_growth(self) -> Expectation:
-        """The expected hypervolume of a random search; valid only if these trials are independent draws."""
+        """The expected hypervolume of a random search; valid only if the study's trials are independent draws."""
         return expected_growth(self._ended, self.growth.scale)
 
     @cached_property
@@ -180,7 +181,7 @@ class Subject:
 
     @cached_property
     def _of_one_scale(self) -> tuple[Space, list[Trial]]:
-        """The space without the scale, and the comparable trials in it."""
+        """The space without its dimension for the scale, and the trials of `scored` in that space."""
         if all(dimension.key != SCALE for dimension in self.space.dimensions):
             return replace(self.space, first=()), list(self.scored)
         inner = replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
@@ -212,7 +213,7 @@ class Subject:
 
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
-        """Every task of a worker with its trial and index, in the order of their starts."""
+        """Every task that a worker ran, as (trial, task index, outcome), in order of start."""
         ran = [(t, index, o) for t in self.all_trainings for index, o in t.outcomes.items() if o.worker]
         return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
 
@@ -251,7 +252,7 @@ class Subject:
 
 
 def dependent_text(strategy: str) -> str | None:
-    """Return why this strategy's trials give no estimate of random search; None if they do."""
+    """Return why random search cannot be estimated from the trials of this strategy; None if it can."""
     if strategy == "random":
         return None
     return (

@@ -20,7 +20,7 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# The share of a scale's trials that count as its best; a ladder has its own setting.
+# Default share of a scale's trials that count as its best; the setting `elite` of a ladder overrides it.
 _ELITE = 0.25
 FEWEST_SCALES = 4
 
@@ -63,7 +63,7 @@ class ScaleResults:
 
     @classmethod
     def of(cls, config: StudyConfig, space: Space, trials: Sequence[Trial]) -> Self | None:
-        """Return the trials of a study by scale; None for one without scales."""
+        """Return the trials of a study by scale; None for a study without scales."""
         changes, strategy = config.study.scales, config.strategy
         if changes is None or SCALE not in space.keys:
             return None
@@ -109,7 +109,11 @@ class ScaleResults:
 
     @cached_property
     def cost_shares(self) -> list[float] | None:
-        """The share of the search's cost at each scale: on the study's clock, else from the costs of the scales."""
+        """The share of the search's cost at each scale; None if it is not known.
+
+        The costs are those on the study's clock if they differ between the scales. Otherwise they are the number of
+        trainings at each scale times the cost of one.
+        """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
         trainings = [sum(len(t.outcomes) for t in trials) for trials in self.by_scale]
@@ -166,7 +170,7 @@ class ScaleResults:
 
     @cached_property
     def law(self) -> Law | None:
-        """The power law of loss over cost from the scales below the target; None if there is a reason in `no_law`.
+        """The power law of loss over cost from the scales below the target; None if `no_law` gives a reason.
 
         Factor and exponent are a linear fit of the logarithms. So few scales do not determine a third number, the
         irreducible loss. The interval is the prediction interval of one more observation, by Student's t.
@@ -200,13 +204,13 @@ def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleR
 
 
 def shares(spent: Sequence[float]) -> list[float] | None:
-    """Return the share of each part in the sum of all; None if the sum is 0."""
+    """Return the share of each number in their sum; None if the sum is 0."""
     whole = math.fsum(spent)
     return [part / whole for part in spent] if whole else None
 
 
 def value_at(dimension: Dimension, place: float) -> Any:
-    """Return the value at a position from 0 to 1; a number of a range is not rounded."""
+    """Return a dimension's value at a position from 0 to 1; in a range of real numbers it is not rounded."""
     if isinstance(dimension, Range) and not dimension.integer:
         low, high = dimension.low, dimension.high
         return low * (high / low) ** place if dimension.log else low + place * (high - low)

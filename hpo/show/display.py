@@ -30,7 +30,7 @@ from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.other_searches import OtherSearch
 
 if TYPE_CHECKING:
-    # It imports pandas, which viewers do not need.
+    # Imported for types only, because it imports pandas, which viewers do not need.
     from hpo.report.write import WrittenReport
 
 
@@ -46,7 +46,7 @@ def refuse_unknown_progress(progress: How) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a study: its view, its report, and whether the tracker has everything."""
+    """A study after its end: its view, its report, and whether the tracker received everything."""
 
     view: StudyView
     report: "WrittenReport"
@@ -54,7 +54,7 @@ class Ended:
 
 
 class ShownStudy(Protocol):
-    """The parts of a study that a progress display needs, from the driver or a viewer."""
+    """The attributes of a study that a progress display needs; the studies of drivers and of viewers have them."""
 
     @property
     def config(self) -> StudyConfig: ...  # noqa: D102
@@ -70,7 +70,7 @@ class ShownStudy(Protocol):
 
 
 class Progress(Observer, AbstractContextManager["Progress", None]):
-    """Counts the trials of a search and tracks the best, the scores and the time; this base class shows nothing.
+    """Counts the trials of a search and tracks the best trial, the scores and the time; this base class shows nothing.
 
     With several metrics it tracks the Pareto front. `history` has the trials of earlier sessions, which took
     `seconds_before`. Enter the context before the first trial.
@@ -87,7 +87,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._clock, self._seconds_before = clock, seconds_before
         self.num_done = self._done_before = sum(is_counted(trial, study.counts) for trial in history)
         self._goal = goal_of(self._study)
-        # By scale, because only scores of one scale are comparable; a study without scales has one.
+        # One front per scale, because only scores of one scale are comparable. Without scales there is one front.
         scales = sorted({trial.scale for trial in history})
         fronts = {scale: front(trial for trial in history if trial.scale == scale) for scale in scales}
         self._fronts = {scale: self._reduced(members) for scale, members in fronts.items() if members}
@@ -106,13 +106,13 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._count(trial)
 
     def user_acted(self, instruction: UserAction) -> None:
-        """Take over a raised budget."""
+        """Use the new budget if the user raised it."""
         if isinstance(instruction.request, Raise):
             given = {name: value for name, value in vars(instruction.request).items() if value is not None}
             self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:
-        """Count a trial; return whether it is the best so far, or on the front, of its scale."""
+        """Count a trial; return whether it is the best so far of its scale, or with several metrics on its front."""
         self.num_done += is_counted(trial, self._counts)
         self._keep(trial)
         if trial.keeps_limits:
@@ -135,7 +135,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return any(trial.number == one.number for one in self._fronts.get(trial.scale, ()))
 
     def _reduced(self, members: list[Trial]) -> list[Trial]:
-        """Return the front; with one metric only the earliest of equal trials."""
+        """Return the members of a front; with one metric, only the earliest of equally good trials."""
         is_one = len(self._goal.metrics) == 1
         return sorted(members, key=lambda trial: trial.number)[:1] if is_one else members
 
@@ -155,7 +155,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     @property
     def _best_text(self) -> str:
-        """The best score so far, or the number of trials on the front."""
+        """The best score so far as text, or with several metrics the number of trials on the front."""
         if len(self._goal.metrics) > 1:
             return f"front of {len(self._front)}"
         best = "none yet"
@@ -169,7 +169,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return "" if seconds is None else format_duration(seconds)
 
     def _seconds_left(self) -> float | None:
-        """Return the time for the remaining trials at this session's pace, limited by `minutes`; None if unknown."""
+        """Return the seconds for the remaining trials at this session's pace, at most what `minutes` leaves.
+
+        Return None if they are unknown.
+        """
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
             return None

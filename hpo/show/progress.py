@@ -27,14 +27,15 @@ from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
 
-# Every trial has a line at a readable pace; of thousands per second, as with tables, only some have one.
+# The first trials, the best and the last one always have a line. The others have at most ten lines per second, because
+# a search in a table ends thousands of trials per second.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
 _AMOUNTS = "`to 3` is a trial's amount of training; * = the best so far of the most trained trials"
 _SCALES = "* = the best so far of its scale; scores of different scales are not comparable"
 _SEVERAL = "* = on the Pareto front: no trial so far dominates it"
 _FURTHEST = "`to 3` is a trial's amount of training; the front has only the most trained trials"
-# Seconds of silence before a line shows running tasks (without a panel), and the most tasks in that line.
+# Without a panel: seconds of silence before a line shows running tasks, and the most tasks in that line.
 _SECONDS_OF_SILENCE = 60
 _MOST_TASKS = 3
 # Width of a number such as 5.57e-5.
@@ -43,7 +44,10 @@ _NUMBER = 7
 
 @dataclass(frozen=True)
 class Sign:
-    """A task's last sign of life: its time on the display's clock, and its point, which is empty after the start."""
+    """The last sign of life of a task: the time on the display's clock, and the reported point.
+
+    The point is empty until the first report.
+    """
 
     at: float
     point: Mapping[str, Any]
@@ -71,7 +75,7 @@ class TerminalProgress(Progress):
         self._is_first_trial, self._has_begun, self._is_long = True, False, False
         # The progress of trainings after the search.
         self._following = ""
-        # Texts that appear once per search, such as a warning of every trial.
+        # Keys of texts that are printed once per search, even if every trial causes them, such as warnings.
         self._printed_once: set[str] = set()
         self._console = Console(file=sys.stdout)
         panel = Live(get_renderable=self.panel, console=self._console, refresh_per_second=4, transient=True)
@@ -94,15 +98,15 @@ class TerminalProgress(Progress):
             self._thread.join()
 
     def task_begun(self, task: Task) -> None:
-        """Show the task among the running ones."""
+        """Add the task to the running tasks."""
         self._running[task.trial, task.index] = Sign(self._clock(), {})
-        # The first fold may run for hours without a report.
+        # Announce the very first task, because it may run for hours without a report.
         is_very_first = self._layout.size > 1 and not self._has_begun
         self._has_begun = True
         self._show_first_trial(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Store the latest point of every running task."""
+        """Store the task's latest point, or print a new warning or the first peak of GPU memory."""
         task = (trial.number, report.task.index)
         if report.gpu_memory is not None:
             self._say_once("memory", peak_in_words(*report.gpu_memory))
@@ -132,7 +136,10 @@ class TerminalProgress(Progress):
         self._say(str(instruction))
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Show the progress in the panel; print the start, and without a panel also the progress after a silence."""
+        """Show the progress of trainings after the search.
+
+        The panel always shows it. Lines show the start, and without a panel also the progress after a silence.
+        """
         self._following = follow_up_in_words(what, num_ended, num_all)
         if not num_ended:
             self._say(f"training {what}: {format_count(num_all, 'training*')}")
@@ -142,7 +149,7 @@ class TerminalProgress(Progress):
             self._last_line = self._clock()
 
     def _explain(self, trial: Trial) -> None:
-        """Explain the marks of a line before the first line that has them."""
+        """Print what the marks in a trial's line mean, before the first line that has them."""
         is_one = len(self._goal.metrics) == 1
         if trial.scale:
             self._say_once(_SCALES, _SCALES)
@@ -155,7 +162,7 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """Print the progress of the first trial without a panel, if it is due or after a silence."""
+        """Print `text` about the first trial if there is no panel, and if it is due or follows a silence."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):
@@ -165,7 +172,7 @@ class TerminalProgress(Progress):
 
     def _watch_silence(self) -> None:
         while not self._is_over.wait(1.0):
-            # A closed output raises at the next line of a trial.
+            # Ignore a closed output here: the next line of a trial raises its error.
             with suppress(OSError):
                 self.show_silence()
 

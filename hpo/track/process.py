@@ -1,7 +1,7 @@
 """The process that writes to MLflow: it reads calls of `MlflowSink` as JSON lines from its standard input.
 
-MLflow takes 10 to 20 ms of CPU per run and may hang with its server. The process ends with its input, so also when the
-driver dies.
+It is a separate process, because MLflow takes 10 to 20 ms of CPU per run, and may hang if its server hangs. The process
+ends when its input ends, so it also ends when the driver dies.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ _GATHER_SECONDS = 0.5
 _BATCH = 200
 # Time to wait for an absent server after the end of the input; `hpo sync` sends the rest later.
 _LAST_CALL_SECONDS = 10.0
-# The same after the driver's death, because no process of a study should run much longer.
+# Time that this process may run after the driver's death; no process of a study should run much longer.
 _ORPHAN_SECONDS = 8.0
 
 _Arrived = queue.SimpleQueue["Call | None"]
@@ -38,8 +38,8 @@ _Arrived = queue.SimpleQueue["Call | None"]
 def main() -> int:
     """Send all calls; return 0 if all were sent, 1 if MLflow was not reachable.
 
-    The first call has the fields of `_Sender`: the store's address may contain a password, so it must not be an
-    argument.
+    The first call has the fields of `_Sender`. They are no command-line arguments, because the store's address may
+    contain a password.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -109,7 +109,10 @@ class _Sender:
         return True
 
     def _limit_time(self, patience_seconds: float | None = None) -> None:
-        """Ensure that this process ends soon, even if a request hangs; None = the driver has died."""
+        """Ensure that this process ends soon, even if a request hangs.
+
+        `patience_seconds` is the longest time without progress; None = the driver has died.
+        """
         if not self._is_closed:
             self._unsent.append(("abandon_study", {}))
         is_orphan, patience = patience_seconds is None, float("inf") if patience_seconds is None else patience_seconds
@@ -122,7 +125,7 @@ class _Sender:
         while time.monotonic() < min(end, self._last_progress + patience):
             time.sleep(0.2)
         self._warn(TimeoutError("no answer in time"))
-        # A hanging call has no cancellation; the next sync completes it.
+        # A hanging call cannot be cancelled; the next `hpo sync` sends it again.
         os._exit(1)
 
     def _try_to_send(self) -> float:
@@ -150,7 +153,10 @@ class _Sender:
         return 0.0
 
     def _has_lock(self) -> bool:
-        """Return whether no earlier process writes this study; two processes could create the same run twice."""
+        """Take the study's lock; return False while an earlier process has it.
+
+        Two processes that write the same study could create a run twice.
+        """
         if self._lock is None and self.lock_path is not None:
             file = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:

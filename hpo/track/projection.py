@@ -1,4 +1,4 @@
-"""The tracker's projection of a study: its start, its page, its winner's model, its end."""
+"""Sends a study to the tracker: its start and its trials, and at the end its results and the winner's model."""
 
 import sys
 import time
@@ -36,7 +36,7 @@ _REQUIRED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
 
 
 def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
-    """Open the parent run, always the same for a study's id, and send every recorded trial."""
+    """Open the parent run, which is found by the study's id, and send every recorded trial."""
     history, view = run.record.history(), view_of(run, "running")
     tracker.mlflow.open_study(
         study_id=run.notes.study_id or "",
@@ -81,7 +81,7 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
     tracker.mlflow.show_results(
         best=list(_best_so_far(run)),
         metrics=_study_metrics(study, run, report),
-        # MLflow's parameters cannot change, so they wait for the end; a tag has the same content at any time.
+        # MLflow cannot change parameters, so send the winner's at the end. The tag hpo.winner has them at any time.
         params=_winner_params(study, winner) if is_over and run.is_trained and winner is not None else {},
         tags=tags,
         artifacts=[str(path) for path in report.paths],
@@ -97,9 +97,10 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
 
 
 def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience: float | None = None) -> bool:
-    """Send the missing parts of a tracked study that no process runs; return whether MLflow then has everything.
+    """Send what MLflow lacks of a study that no process is running; return whether MLflow then has everything.
 
-    Wait until nothing arrives for so many seconds, `track.patience`. Raise HpoError if the store accepts nothing.
+    Give up after `patience` seconds without progress (default: `track.patience`). Raise HpoError if the store accepts
+    nothing.
     """
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     assert tracker is not None
@@ -109,7 +110,7 @@ def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patie
 
 
 def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
-    """Send the current exception's effect on the study: killed by a signal, or failed with an error."""
+    """End the study in the tracker because of the current exception: as failed for an error, else as interrupted."""
     error, note = sys.exception(), study_note(view_of(run, "interrupted"))
     status, state, text = "KILLED", "interrupted", None
     if isinstance(error, Exception):
@@ -119,7 +120,7 @@ def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTra
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of complete trials that were not continued although others of their round were."""
+    """Return the numbers of the complete trials that were not continued, while other trials of their round were."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
@@ -149,7 +150,10 @@ def _progress_text(view: StudyView) -> str:
 
 
 def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
-    """Return the metrics of the study's run, including the front's and the chosen trial's if the goal is not single."""
+    """Return the metrics of the study's run.
+
+    With several metrics or limits, they include the size of the front and the values of the chosen trial.
+    """
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
     if not is_missing(cost) and cost["wall_seconds"] is not None:
@@ -160,7 +164,7 @@ def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -
     if len(goal.metrics) > 1:
         numbers["num_on_front"] = float(len(run.front))
     if not goal.is_single and winner is not None:
-        # The chosen trial is not the one with the best score.
+        # The chosen trial need not be the one with the best score.
         numbers["chosen/trial"] = numbers.pop("best_trial")
         trial = run.fresh_winner or winner
         values = {goal.metric: score_of(trial)} | {name: trial.mean(name) for name in goal.names[1:]}
@@ -183,10 +187,10 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
 
 
 def _params(study: PreparedStudy) -> dict[str, Any]:
-    """Return the fixed settings as parameters.
+    """Return the fixed settings as parameters of the study's run.
 
-    Searched keys, and keys that a scale changes, have values only after the choice of the winner. Settings of dispatch
-    are left out, because workers change no result.
+    Leave out searched keys and keys that a scale changes, because they have values only after the choice of the winner.
+    Also leave out settings of dispatch, because workers do not change results.
     """
     # Addresses may contain passwords.
     left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
@@ -247,9 +251,9 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield number, score and end of each trial of the search that improves the best score; the winner's come last.
+    """Yield (number, score, end) of each trial of the search that improves the best score of the leading metric.
 
-    With several metrics the leading one counts, so the winner may be another trial.
+    With one metric, the last item is the winner's score after all trials.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

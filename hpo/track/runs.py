@@ -1,4 +1,4 @@
-"""An MLflow experiment and the runs of one study in it, found by their tags or created; a trial never has two."""
+"""Finds or creates an MLflow experiment and a study's runs in it; runs are found by tags, so a trial never has two."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ class StudyRuns:
             self.color = color_of_study(sum(1 for _ in all_runs(self._client, self._experiment_id, are_studies)))
         if known is None:
             self.parent = self._create(name, {**tags, STUDY_ID: study_id, KIND: "study"}, seconds)
-            # The parent run may have been deleted, or a worker may have created runs first.
+            # Runs of trials may exist: the parent run may have been deleted, or a worker may have created runs before.
             self.find_trials()
         self._client.set_tag(self.parent, COLOR_TAG, self.color)
 
@@ -84,7 +84,7 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Take a worker's run as the run of a trial, or as a task below it if the trial has another run."""
+        """Use a worker's run as the run of a trial; if the trial has another run, put it below that run as a task."""
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})
             self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in written.items()])
@@ -105,7 +105,7 @@ class StudyRuns:
 
     def _tags_of(self, number: int) -> dict[str, str]:
         ours = {PARENT: self.parent, STUDY_ID: self.study_id, TRIAL: str(number), KIND: "trial"}
-        # These tags distinguish it from trials of other studies.
+        # These tags distinguish the trial from trials of other studies.
         return ours | {"hpo.study": self.name, COLOR_TAG: color_of_trial(self.color, number)}
 
     def _create(self, name: str, tags: Mapping[str, str], seconds: float) -> str:
@@ -146,7 +146,10 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return our run, else a closed one, else the oldest of a trial's or study's runs, and delete the others."""
+        """Choose one of the runs of a trial or study, delete the others, and return it; None without runs.
+
+        Prefer the run `ours` (None = the parent run), then a run that is complete, then the oldest run.
+        """
 
         def rank(run: Run) -> tuple[bool, bool, int]:
             return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time
@@ -163,13 +166,13 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time in MLflow's unit."""
+    """Return a time in milliseconds, which are MLflow's unit."""
     return int(seconds * 1000)
 
 
 _NOTE = "mlflow.note.content"
 _DESCRIPTION = "Each run is a study of hyperparameters; the runs under it are its trials."
-# The links come first, because a narrow page shows one line.
+# The links come first, because a narrow page shows only one line.
 _LINKS = "Studies: [all]("
 # These tags make the UI offer runs, models and charts instead of chats and judges.
 _TAGS = {
@@ -188,7 +191,10 @@ def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str
 
 
 def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, str]) -> None:
-    """Write the views of a study, the view of all studies, and links to the latest; leave equal tags unchanged."""
+    """Write a study's views, the view of all studies, and links to the latest studies into the experiment's tags.
+
+    Tags that already have the right value are not written again.
+    """
     experiment = client.get_experiment(experiment_id)
     wanted = {**views, tag_of(STUDIES): studies_view("All studies", (experiment.creation_time or 0) / 1000)}
     if experiment.tags.get(_NOTE, "").startswith((_LINKS, _DESCRIPTION)):

@@ -1,4 +1,4 @@
-"""The servers of `hpo ui`: MLflow's, optionally with a password, and optuna-dashboard, read-only."""
+"""The servers of `hpo ui`: MLflow's server, optionally with a password, and a read-only optuna-dashboard."""
 
 import contextlib
 import importlib.util
@@ -32,12 +32,12 @@ database_uri = sqlite:///{folder}/users.db
 admin_username = {user}
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 """
-# MLflow's clients, including `hpo sync`, send these.
+# Environment variables with the user and password that MLflow's clients, including `hpo sync`, send.
 _USER, _PASSWORD = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
 _SHORTEST = 12  # MLflow's minimum length of a password
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# Variables of MLflow.
+# Environment variables of MLflow.
 STORE = "MLFLOW_BACKEND_STORE_URI"
 _NO_TELEMETRY, _JOBS = "MLFLOW_DISABLE_TELEMETRY", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
 
@@ -46,12 +46,12 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the command that serves a store, and its environment."""
+    """Return the command that serves a store, and the command's environment."""
     hosts = [f"{name}{place}" for name in allowed_hosts(host) for place in ("", f":{port}")]
     # Pass the address in the environment: it may contain a password, and arguments are visible to all users.
     environment = mlflow_environment() | {
         "MLFLOW_LOGGING_LEVEL": "ERROR",
-        # Jobs evaluate chats; they take ten processes of 230 MB and delay the first page by seconds.
+        # Turn off jobs: they evaluate chats, take ten processes of 230 MB, and delay the first page by seconds.
         _JOBS: os.environ.get(_JOBS, "false"),
         # Warnings of MLflow's libraries do not help users of studies.
         "PYTHONWARNINGS": "ignore",
@@ -65,7 +65,7 @@ def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, 
         environment[_NO_TELEMETRY] = "false"
         environment |= {"DO_NOT_TRACK": os.environ.get("DO_NOT_TRACK", "false")}
     command = python("mlflow", "ui", "--host", host, "--port", str(port), "--workers", "1")
-    # Hide uvicorn's own address, which opens another mode of the UI.
+    # Hide the address that uvicorn prints, because it opens another mode of the UI.
     command += ["--uvicorn-opts", "--log-level warning"]
     return command, environment
 
@@ -74,9 +74,9 @@ def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, 
 def running(
     command: Sequence[str], environment: Mapping[str, str], host: str, port: int
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a server inside the context; yield its process when its page answers or it has ended."""
-    # The server has workers, so it needs its own process group that ends as a whole; Ctrl-C is for this process. Its
-    # output goes to standard error, because standard output is for the address.
+    """Run a server inside the context; yield its process once its page answers or the process has ended."""
+    # Give the server its own process group, so that it ends together with its workers, and Ctrl-C reaches only this
+    # process. Send its output to standard error, because standard output is for the address.
     server = subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
     try:
         while server.poll() is None and not _answers(host, port):
@@ -87,7 +87,10 @@ def running(
 
 
 def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
-    """Return this user's process that listens there with these variables in this working directory, or None."""
+    """Return the id of a process of this user that serves this address; None if there is none.
+
+    The process must have these environment variables and the same working directory.
+    """
     with contextlib.suppress(psutil.Error, OSError):
         for each in psutil.net_connections("tcp"):
             if each.status == psutil.CONN_LISTEN and each.laddr == (host, port) and each.pid:
@@ -108,7 +111,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """End the server and its workers; afterwards none of them writes into its folder."""
+    """End the server and its workers, and wait for them, so that none of them writes into its folder afterwards."""
     workers = []
     with contextlib.suppress(psutil.NoSuchProcess):
         workers = psutil.Process(server.pid).children(recursive=True)
@@ -124,7 +127,7 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
 
 
 def refuse_bad_password() -> None:
-    """Raise TrackError if MLflow's server cannot use a password."""
+    """Raise TrackError if Flask-WTF is not installed, or if the user's password is too short for MLflow."""
     if importlib.util.find_spec("flask_wtf") is None:
         raise TrackError("--password: needs Flask-WTF: python -m pip install 'hpo-transformer[password]'")
     if len(os.environ.get(_PASSWORD) or " " * _SHORTEST) < _SHORTEST:
@@ -135,7 +138,10 @@ def refuse_bad_password() -> None:
 
 @contextlib.contextmanager
 def asking_for_a_password() -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield user and password as text, and the environment of a server that requires them inside the context."""
+    """Yield user and password as text, and the environment variables of a server that requires them.
+
+    The variables name a temporary folder that exists inside the context.
+    """
     user, own_password = os.environ.get(_USER, "hpo"), os.environ.get(_PASSWORD)
     password = own_password or secrets.token_urlsafe(12)
     text = f"user {user}, password {'of ' + _PASSWORD if own_password else password}"
@@ -153,7 +159,10 @@ def asking_for_a_password() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def load_dashboard() -> Callable[[str], Application]:
-    """Return the function that makes a dashboard from a storage's address; TrackError if none is installed."""
+    """Return the function that makes a dashboard from a storage's address.
+
+    Raise TrackError if optuna-dashboard is not installed.
+    """
     try:
         import optuna_dashboard
     except ImportError as error:
@@ -165,7 +174,7 @@ def load_dashboard() -> Callable[[str], Application]:
 
 
 def application_server(application: Application, host: str, port: int) -> WSGIServer:
-    """Return a listening server of a dashboard, read-only and only under its own host names."""
+    """Return a listening server of a dashboard that allows only reading, and only under the server's host names."""
     return make_server(host, port, guarded(application, allowed_hosts(host)), _Server, _Quiet)
 
 
@@ -182,10 +191,10 @@ def allowed_hosts(host: str) -> list[str]:
 
 
 def guarded(application: Application, hosts: Sequence[str]) -> Application:
-    """Return the application, read-only and only under these host names.
+    """Return the application, restricted to requests that only read and that use one of these host names.
 
-    Only a search may change the record. The check of names prevents a foreign page from reading it by DNS rebinding:
-    its name resolves to this address after the page was loaded.
+    Only a search may change the record. The check of host names prevents a foreign page from reading the record by DNS
+    rebinding: the page's host name resolves to this address after the page was loaded.
     """
 
     def guard(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -1,4 +1,4 @@
-"""Writes a study into MLflow: a parent run per study, a child run per trial; repeated calls are harmless."""
+"""Writes studies to MLflow: one parent run per study, one child run per trial. Calls may be repeated without harm."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from hpo.workers.training.own_lines import client_of
 
 # Limits of MLflow's log_batch.
 _MAX_METRICS, _MAX_PARAMS = 1000, 100
-# Maximum length of a description; other tags are shorter.
+# Maximum length of a run's description. `texts` limits all other tags to 5,000 characters.
 _MAX_NOTE = 7900
 
 # The name of a method of `MlflowSink`, and its arguments by name.
@@ -34,30 +34,30 @@ class Point(TypedDict):
 
 
 class MlflowSink:
-    """Executes calls in order; a call is a public method other than `apply`, with its arguments by name.
+    """Executes calls in order. A call names a public method other than `apply`, and has its keyword arguments.
 
-    Times are in seconds since the epoch. The sink finds runs by their tags, so a second sink, after a crash or in `hpo
+    Times are in seconds since the epoch. The sink finds runs by their tags. So a second sink, after a crash or in `hpo
     sync`, continues the runs of the first.
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
-        # Set it for the process too, because any client looks up sources of registered models there.
+        # Set the URI for the whole process too: every client uses it to look up the sources of registered models.
         mlflow.set_tracking_uri(uri)
         self._client = client_of(uri)
         self._experiment_id = find_experiment(self._client, experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
-        # Unsent metrics by run, then by key and step: a point of a second attempt replaces the first.
+        # Unsent metrics by run, then by key and step. Points of a second attempt replace those of the first.
         self._pending: dict[str, dict[tuple[str, int], Metric]] = {}
-        # The curve points of running trials in MLflow; a dead worker may have sent some.
+        # By run of a running trial, the key and step of each curve point in MLflow. A dead worker may have sent some.
         self._curves: dict[str, set[tuple[str, int]]] = {}
         # The progress, such as `3 of 16`.
         self._done = ""
-        # The arguments of `open_trial` by trial number, for trials whose run exists or a worker creates.
+        # The arguments of `open_trial` by trial number, for trials whose run exists already or is created by a worker.
         self._awaited: dict[int, dict[str, Any]] = {}
         self._is_unsure = self._was_unsure = False
 
     def apply(self, calls: Sequence[Call]) -> None:
-        """Execute the calls, with all curve points of a run in one batch."""
+        """Execute the calls, then send the metrics that they left pending, one batch per run."""
         if self._is_unsure:
             self._runs.find_again()
             self._was_unsure = True
@@ -80,7 +80,7 @@ class MlflowSink:
         datasets: Sequence[Mapping[str, Any]],
         table: TrialsTable,
     ) -> None:
-        """Create the parent run, or continue it with another state or budget."""
+        """Create the study's parent run; if it exists, continue it with the given state and budget."""
         self._runs.open(study_id, name, tags, time)
         self._done = tags["hpo.trials"]
         self._log_params(params)
@@ -93,12 +93,16 @@ class MlflowSink:
     def open_trial(
         self, number: int, name: str, params: Mapping[str, Any], tags: Texts, time: float, has_own_lines: bool = False
     ) -> None:
-        """Create or continue the child run of a trial; with `has_own_lines` a worker creates it for `adopt_run`."""
+        """Create or continue the child run of a trial.
+
+        With `has_own_lines`, only store the arguments: a worker creates the run, and `adopt_run` takes it over.
+        """
         if number in self._runs.closed:
             return
         is_new = number not in self._runs.trials
         if has_own_lines or not is_new:
-            # The training may log other values under the same names, and MLflow's parameters cannot change.
+            # Log the parameters in `close_trial`: before it, the training may log other values under the same names, and
+            # MLflow cannot change a parameter.
             self._awaited[number] = {"name": name, "params": params, "tags": tags, "time": time}
         if has_own_lines:
             return
@@ -109,7 +113,7 @@ class MlflowSink:
             self._client.log_batch(run_id, params=[Param(key, value) for key, value in texts(params).items()])
 
     def adopt_run(self, number: int, task: str | None, run_id: str) -> None:
-        """Take over a run that a worker has created or found: the trial's, or one of its tasks'."""
+        """Take over a run that a worker created or found: the run of the trial, or the run of one of its tasks."""
         if task is not None:
             self._runs.adopt_task(number, run_id)
         elif number not in self._runs.closed:
@@ -143,7 +147,7 @@ class MlflowSink:
         if is_closed and not self._was_unsure:
             return
         run_id, self._done = self._run_of(number), done
-        # Write the study's run with the batch even without metrics, because a failed batch may have closed only the
+        # Update the study's run even if the trial is closed or has no metrics: a failed batch may have closed only the
         # trial.
         self._add(self._runs.parent, of_study, time, number)
         if is_closed:
@@ -171,7 +175,7 @@ class MlflowSink:
     def train_further(
         self, number: int, points: Sequence[Point], metrics: Numbers, of_study: Numbers, tags: Texts, time: float
     ) -> None:
-        """Add a trial's further training after the search to its closed run."""
+        """Add the results of a training that continued a trial after the search to the trial's closed run."""
         run_id = self._runs.trials[number]
         for point in points:
             self._add(run_id, point["metrics"], point["time"], point["step"])
@@ -180,7 +184,7 @@ class MlflowSink:
         self._flush(run_id, tags)
 
     def show_front(self, numbers: Sequence[int]) -> None:
-        """Mark exactly these closed trials as on the front."""
+        """Mark the closed trials in `numbers` as on the front, and all other closed trials as not on it."""
         members, marked = set(numbers), self._runs.on_front
         for number in sorted(self._runs.closed):
             if marked.get(number) != (number in members):
@@ -188,7 +192,10 @@ class MlflowSink:
                 marked[number] = number in members
 
     def stop_trials(self, numbers: Sequence[int]) -> None:
-        """Mark exactly these closed trials as stopped, because others of their rung were continued."""
+        """Mark the closed trials in `numbers` as stopped, because the search continued other trials of their rung.
+
+        Remove the mark from all other trials.
+        """
         now, marked = {number for number in numbers if number in self._runs.closed}, self._runs.stopped
         for number in now - marked:
             self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were continued")
@@ -212,7 +219,7 @@ class MlflowSink:
         artifacts: Sequence[str],
         time: float,
     ) -> None:
-        """Write a study's results; `best` has the number of trials, the score and the time of each improvement."""
+        """Write a study's results; `best` has one (step, score, time) per improvement of the best score."""
         for number, score, when in best:
             self._add(self._runs.parent, {"best_score": score}, when, number)
         self._add(self._runs.parent, {key: each for key, each in metrics.items() if key != "best_score"}, time)
@@ -282,7 +289,7 @@ class MlflowSink:
         self._pending.setdefault(run_id, {}).update(points)
 
     def _add_last(self, run_id: str, metrics: Numbers, seconds: float) -> None:
-        """Add metrics at the last step of points that the training has logged under the same name."""
+        """Add each metric at the last step that the training has logged under its name, or else at step 0."""
         known = self._client.get_run(run_id).data.metrics
         for key, value in metrics.items():
             points = self._client.get_metric_history(run_id, key) if key in known else ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-# No telemetry and no progress bars; these override the user's environment.
+# Variables that override the user's environment, for example to turn off telemetry and progress bars.
 _ALWAYS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -80,8 +80,11 @@ def is_missing(uri: str) -> bool:
 
 @contextlib.contextmanager
 def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
-    """Yield a client of a tracking store; a failure becomes a TrackError with `message`, which has {reason}."""
-    # Set it before the import of MLflow, which reads it.
+    """Yield a client of a tracking store; raise TrackError if a request inside the context fails.
+
+    The error's text is `message` with the reason in place of {reason}.
+    """
+    # Set the environment before the import of MLflow, which reads it.
     os.environ.update(mlflow_environment())
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
@@ -99,7 +102,7 @@ def refuse_unsent(uri: str, study_id: str, name: str) -> None:
 
 
 def may_have_study(uri: str, study_id: str) -> bool:
-    """Return whether a store has runs of a study that are not deleted; True if only MLflow could find out."""
+    """Return whether a store has undeleted runs of a study; True if it cannot be checked without MLflow."""
     return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
 
 
@@ -122,7 +125,7 @@ def unsent(uri: str, name: str) -> TrackError:
 
 
 def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
-    """Return a study's own run; None if the store has none."""
+    """Return the parent run of a study; None if the store has none."""
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
     runs = client.search_runs(experiments, condition, max_results=1)
@@ -130,7 +133,10 @@ def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
 
 
 def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
-    """Return the number of a study's finished trials in MLflow, and the files of its run; TrackError if unreadable."""
+    """Return the number of a study's finished trials in MLflow, and the files of its parent run.
+
+    Raise TrackError if the store is unreadable.
+    """
     with reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
         run = find_run(client, study_id)
         if run is None:
@@ -143,9 +149,9 @@ def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
 def delete_study(uri: str, study_id: str) -> int:
     """Delete the runs of a study and its trials, and its saved views; return the number of deleted runs.
 
-    As on MLflow's own page, `mlflow gc` frees the space, and until then `mlflow runs restore` restores runs. Registered
-    models stay. The result is 0 if the store, or the study in it, does not exist. Raise TrackError if the store is not
-    writable.
+    As after a deletion on MLflow's page, `mlflow gc` frees the space, and until then `mlflow runs restore` restores
+    runs. Registered models remain. Return 0 if the store does not exist or does not have the study. Raise TrackError if
+    the store is not writable.
     """
     if not may_have_study(uri, study_id):
         return 0
@@ -155,7 +161,7 @@ def delete_study(uri: str, study_id: str) -> int:
             return 0
         experiment, parent = run.info.experiment_id, run.info.run_id
         runs = all_runs(client, experiment, f"tags.`{STUDY_ID}` = '{study_id}'")
-        # Delete the study's own run last, so that a repeated call after a failure finds the rest.
+        # Delete the parent run last, so that a repeated call after a failure finds the remaining runs.
         run_ids = sorted((each.info.run_id for each in runs), key=lambda run_id: run_id == parent)
         for run_id in run_ids:
             client.delete_run(run_id)
@@ -166,7 +172,11 @@ def delete_study(uri: str, study_id: str) -> int:
 
 
 def download_study(run_id: str, uri: str, folder: Path) -> int | None:
-    """Download the files of a study's run, or of that of a trial, whose number is returned; TrackError without one."""
+    """Download the files that reproduce a study, given the run of the study or of one of its trials.
+
+    Return the trial's number, or None for the run of a study. Raise TrackError if the store, the run or the files are
+    missing.
+    """
     if is_missing(uri):
         path = uri.removeprefix("sqlite:///")
         raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")

@@ -46,7 +46,7 @@ class MlflowProcess:
             stdin=subprocess.PIPE,
             text=True,
             env=mlflow_environment() | path_variable(str(Path.cwd())),
-            # A separate session, because Ctrl-C is for the driver, which ends this process by closing its input.
+            # Start a new session, so that Ctrl-C reaches only the driver. It ends this process by closing its input.
             start_new_session=True,
         )
         # The queue is unbounded, because a full pipe must not delay the search; calls are small.
@@ -62,7 +62,10 @@ class MlflowProcess:
         self._queue.put(call)
 
     def close(self, patience: float | None = None) -> bool:
-        """Send the rest, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
+        """Send all remaining calls; return whether MLflow received them.
+
+        Give up after `patience` seconds without progress (default: `track.patience`).
+        """
         self.send(("end", {"patience_seconds": self._patience if patience is None else patience}))
         self._queue.put(None)
         self._thread.join()
@@ -70,7 +73,7 @@ class MlflowProcess:
 
     def _write_lines(self) -> None:
         assert self._process.stdin is not None
-        # If the process has ended, close() reports it; the record has everything.
+        # Ignore a process that has ended: close() reports it, and the record has all data.
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             while (call := self._queue.get()) is not None:
                 pipe.write(json.dumps(call) + "\n")
@@ -89,9 +92,10 @@ class _Calls:
 
 
 class MlflowTracker(Observer):
-    """Shows the trials of a study in MLflow; `mlflow` accepts the calls of `MlflowSink`.
+    """Shows the trials of a study in MLflow.
 
-    `files_dir` has the trainings' own files to log; None = do not log them.
+    The attribute `mlflow` accepts the same calls as `MlflowSink`. `files_dir` is the folder of the files that trainings
+    wrote; with None, no files are logged.
     """
 
     def __init__(
@@ -104,16 +108,16 @@ class MlflowTracker(Observer):
     ) -> None:
         self._goal, self._layout, self._process = goal_of(config.study), layout, process
         self._files_dir = files_dir
-        # Each of several tasks has its own run below the trial's run.
+        # A worker creates the trial's run only if the trial has one task; else each task has a run below the trial's.
         self._has_workers_run = has_own_lines and layout.size == 1
         # The cast lets the type checker compare every call with the method in the process.
         self.mlflow = cast("MlflowSink", _Calls(process.send))
         self._scales, self._costs = config.study.scales, config.strategy.get("costs")
         self._counts, self._budget, self._num_done = counts_of(config), config.study.trials, 0
         self._front: Sequence[Trial] = ()
-        # The best trial within the limits so far, as minus its scale and its loss.
+        # The rank of the best trial so far within the limits: minus its scale, then its loss.
         self._best = (math.inf, math.inf)
-        # The curves of running trials, by number and task.
+        # The curves of running trials, by trial number and task.
         self._curves: dict[int, dict[str, Curve]] = {}
 
     def trial_opened(self, trial: Trial) -> None:
@@ -131,7 +135,7 @@ class MlflowTracker(Observer):
         )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Send a point of a learning curve, or the run that a worker has opened."""
+        """Send a point of a learning curve, or the id of the run that a worker opened."""
         own = report.task.payload.own_lines
         if report.mlflow_run is not None and own is not None:
             self.mlflow.adopt_run(number=trial.number, task=own["task"], run_id=report.mlflow_run)
@@ -144,11 +148,11 @@ class MlflowTracker(Observer):
         """Close the trial's child run."""
         self.trial_known(trial)
         if len(self._goal.metrics) > 1:
-            # Trials that the front dominated before stay dominated.
+            # The previous front is enough, because a trial that it dominates stays dominated.
             self.show_front(front([*self._front, trial]))
 
     def trial_known(self, trial: Trial) -> None:
-        """Close the trial's child run; `show_front` marks the front."""
+        """Close the trial's child run without marking the front, which `show_front` does."""
         self._curves.pop(trial.number, None)
         self._num_done += is_counted(trial, self._counts)
         place = (-trial.scale, trial.loss) if trial.keeps_limits else (math.inf, math.inf)
@@ -170,14 +174,14 @@ class MlflowTracker(Observer):
         )
 
     def trial_recorded(self, trial: Trial) -> None:
-        """Send a recorded trial with its learning curves; `show_front` marks the front."""
+        """Send a trial from the record with its learning curves. Call `show_front` afterwards to mark the front."""
         self._open(trial)
         for point in self._points(trial):
             self.mlflow.curve(number=trial.number, **point)
         self.trial_known(trial)
 
     def trained_further(self, before: Trial, trial: Trial) -> None:
-        """Add a trial's further training after the search to its closed child run."""
+        """Add the results of a training that continued a trial after the search to the trial's closed child run."""
         points: list[Point] = []
         for index, outcome in sorted(trial.outcomes.items()):
             points += self._points(replace(trial, outcomes={index: outcome}))[len(before.outcomes[index].curve) :]
@@ -198,11 +202,14 @@ class MlflowTracker(Observer):
             self.mlflow.show_front(numbers=[trial.number for trial in members])
 
     def close(self, patience: float | None = None) -> bool:
-        """Send the rest, until nothing arrives for so many seconds, `track.patience`; return whether all did."""
+        """Send all remaining calls; return whether MLflow received them.
+
+        Give up after `patience` seconds without progress (default: `track.patience`).
+        """
         return self._process.close(patience)
 
     def _points(self, trial: Trial) -> "list[Point]":
-        """Return the points of a trial's recorded learning curves, with times spread evenly over its seconds."""
+        """Return the points of a trial's recorded learning curves, spread evenly over the seconds of each task."""
         points = []
         for index, outcome in sorted(trial.outcomes.items()):
             curve, each = Curve(self._layout.name(index)), outcome.seconds / max(len(outcome.curve), 1)
@@ -210,9 +217,10 @@ class MlflowTracker(Observer):
         return points
 
     def _metrics(self, trial: Trial) -> dict[str, float]:
-        """Return the metrics of a trial's run, including its number for the axis of charts.
+        """Return the metrics of a trial's run, including the trial's number for the axis of charts.
 
-        Cost is the ladder's cost of a training at the trial's scale, if it has one, else the cost on the study's clock.
+        In a study with scales, `cost` is the strategy's configured cost of a training at the trial's scale. Without
+        configured costs, it is the trial's cost on the study's clock.
         """
         metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
         if trial.scale:
@@ -238,7 +246,7 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of a trial's own files; None if they are not logged or there are none."""
+        """Return the folder of files that a trial's trainings wrote; None without files, or if none are logged."""
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 
@@ -257,9 +265,10 @@ class MlflowTracker(Observer):
 
 
 class Curve:
-    """A task's learning curve with each point at its epoch.
+    """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
 
-    MLflow's steps are integers. If the first epoch is a fraction, points have their `step`, or else their count.
+    The step is the point's epoch if the first point has a whole epoch, else its `step` if the first point has one, else
+    its position from 1.
     """
 
     def __init__(self, task: str) -> None:

@@ -1,7 +1,7 @@
 """Saved views of MLflow's UI: tables with our columns and charts for one study, several studies, or all studies.
 
-By default the UI shows neither scores nor hyperparameters. It stores saved views as JSON in tags of the experiment, and
-so does this module. The state in a view has the search, the columns with order and widths, and the charts.
+By default the UI shows neither scores nor hyperparameters. Like the UI, this module stores views as JSON in tags of the
+experiment. The state in a view has the search condition, the columns with their order and widths, and the charts.
 
 Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*`: an envelope with a state, which may be
 deflated.
@@ -18,13 +18,13 @@ from urllib.parse import quote
 
 from hpo.trials.trial import Direction
 
-# Without it a new browser shows chats and judges instead of runs and models.
+# Without this parameter, a new browser shows chats and judges instead of runs and models.
 _KIND = "workflowType=machine_learning"
 # The table of all experiments.
 EXPERIMENTS = f"#/experiments?{_KIND}"
 # Placeholders in a note; the tracker replaces them when it stores the note.
 RUN_ID, TABLE = "@@run@@", "@@table@@"
-# The key of the front's view is the key of all trials plus this suffix.
+# The key of the front's view is the key of the view of all trials plus this suffix.
 ON_FRONT = "-front"
 FRONT = TABLE + ON_FRONT
 # The key of the view of all studies of an experiment.
@@ -37,7 +37,7 @@ def trial_page(number: int) -> str:
 
 
 def fill_in(note: str, run_id: str, table: str, page: Mapping[int, str]) -> str:
-    """Return the note with its placeholders replaced; trials without a page get an empty link."""
+    """Return the note with addresses instead of placeholders; a trial without a page gets an empty link."""
     note = note.replace(RUN_ID, run_id).replace(TABLE, table)
     return re.sub(r"@@trial (\d+)@@", lambda match: page.get(int(match[1]), "#"), note)
 
@@ -53,7 +53,7 @@ def experiment_page(experiment_id: str) -> str:
 
 
 def view_page(experiment_id: str, key: str) -> str:
-    """Return the address of a saved view's table; the key of a study's trials is the study's id."""
+    """Return the address of the table of the saved view with this key; a study's trials have the study's id as key."""
     return f"{experiment_page(experiment_id)}&viewStateShareKey={quote(key)}"
 
 
@@ -78,9 +78,9 @@ _STUDIES = _FIRST | {
 }
 _WIDTH = 90
 _OURS = {"deleted": False, "isGenerated": False}
-# Draw lines without smoothing: by default the UI smooths them, and a best score seems lower than it is.
+# Turn off the UI's default smoothing of lines, because it makes a best score seem lower than it is.
 _UNSMOOTHED = {"lineSmoothness": 0, "xAxisKey": "step", "selectedXAxisMetricKey": ""}
-# The fractional parts of multiples of the golden ratio are well separated for any number of them.
+# Hues are the fractional parts of multiples of the golden ratio, which are well separated for any number of studies.
 _GOLDEN = 0.618034
 _FIRST_HUE = 0.58  # blue
 COLOR_TAG = "mlflow.runColor"
@@ -100,11 +100,12 @@ class TrialsTable(TypedDict):
     """The columns of a table of trials, and its charts.
 
     Attributes:
-        metrics: each has a column and a chart; the first one leads and orders the rows, by `direction`.
+        metrics: the metrics with a column and a chart each. The first is the leading one; the rows are sorted by it, in
+            `direction`.
         flags: tags for selecting trials, such as `FRONT_TAG`.
         keys: the hyperparameters.
-        others: metrics of a training's cost.
-        curves: metrics with a line per trial.
+        others: further metrics, about the cost of a training.
+        curves: the metrics of learning curves, which are drawn with one line per trial.
     """
 
     metrics: Sequence[str]
@@ -116,7 +117,7 @@ class TrialsTable(TypedDict):
 
 
 def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, parent: str) -> dict[str, str]:
-    """Return the tags of a study's views: its trials, and the front if it has one."""
+    """Return the experiment's tags that store a study's views: of its trials, and with several metrics of its front."""
     of_study = f"tags.`mlflow.parentRunId` = '{parent}'"
     trials, on_front = keys_of_study(study_id)
     views = {tag_of(trials): _short_view(f"{name}: trials", seconds, table, of_study)}
@@ -127,7 +128,7 @@ def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, pa
 
 
 def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None) -> str:
-    """Return the view of studies, one row each, the latest first: all of an experiment, or these runs."""
+    """Return a view with one row per study, the latest first: all studies of the experiment, or those in `run_ids`."""
     condition = "tags.`hpo.kind` = 'study'" if run_ids is None else _one_of(run_ids)
     cards = [{"type": "BAR", "metricKey": "best_score", "runsCountToCompare": 100}, _line("best_score")]
     order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
@@ -140,21 +141,21 @@ def compared_view(name: str, seconds: float, table: TrialsTable, run_ids: Sequen
 
 
 def envelope(name: str, seconds: float, state: Mapping[str, Any]) -> str:
-    """Return a view in the front end's stored form."""
+    """Return a view in the form in which MLflow's front end stores it."""
     when = int(seconds * 1000)
     packed = base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
     return json.dumps({"name": name, "createdAt": when, "updatedAt": when, "state": f"deflate;{packed}"})
 
 
 def opened(view: str) -> dict[str, Any]:
-    """Return the state in one of our views."""
+    """Return the state that `envelope` packed into a view."""
     packed = json.loads(view)["state"].removeprefix("deflate;")
     state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
     return state
 
 
 def color_of_study(place: int) -> str:
-    """Return the color of a study's run; neighbouring places have the most different hues."""
+    """Return the color of the run of the study at a position; neighbouring positions have very different hues."""
     return _color((_FIRST_HUE + place * _GOLDEN) % 1, 0.5)
 
 
@@ -170,7 +171,7 @@ def _color(hue: float, lightness: float) -> str:
 
 
 def _short_view(name: str, seconds: float, table: TrialsTable, condition: str) -> str:
-    """Return the view with as many columns as fit into an experiment's tag, because keys may be long."""
+    """Return a view with as many columns as fit into an experiment's tag; fewer fit if keys are long."""
     metrics, keys = table["metrics"], table["keys"]
     for count in range(len(metrics) + _MAX_COLUMNS, 0, -1):
         short: TrialsTable = {**table, "metrics": metrics[:count], "keys": keys[: max(0, count - len(metrics))]}
@@ -216,15 +217,16 @@ def _state(
 
 
 def _cards(table: TrialsTable) -> list[dict[str, Any]]:
-    """Return the charts: the first two metrics, each metric over the trial's number, all columns, the learning curves.
+    """Return the charts of a table of trials.
 
-    With scales there is also the first metric over the cost of a training.
+    They are the first two metrics against each other, with scales the first metric over the cost of a training, each
+    metric over the trial's number, all columns as parallel coordinates, and the learning curves.
     """
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
     pairs += [("cost", metrics[0])] if "cost" in others else []
     pairs += [("trial", name) for name in metrics]
-    # The last metric determines the colours of the lines.
+    # The last metric determines the colours of the lines, so the leading one comes last.
     lines = {"selectedParams": list(table["keys"]), "selectedMetrics": [*others, *metrics[::-1]]}
     return [
         *({"type": "SCATTER", "xaxis": _axis(x), "yaxis": _axis(y), "runsCountToCompare": 100} for x, y in pairs),

@@ -1,4 +1,4 @@
-"""The Pareto front of several metrics, with the limits."""
+"""The figure of the Pareto front of several metrics, with the limits."""
 
 import itertools
 import math
@@ -28,8 +28,8 @@ from hpo.trials.goal import Goal, Limit
 from hpo.trials.trial import Trial
 
 _MOST, _COLUMNS = 400, 3
-_LOG = 100.0  # ratio of the largest to the smallest value from which an axis is logarithmic
-_REACH, _MARGIN = 0.3, 0.06  # shares of an axis: the most that intervals and limits may add, and the margin
+_LOG = 100.0  # least ratio of the largest to the smallest value for a logarithmic axis
+_REACH, _MARGIN = 0.3, 0.06  # as shares of an axis: the most that intervals and limits may extend it, and its margin
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Axis:
 
     @cached_property
     def _near(self) -> tuple[float, float]:
-        """The ends without outliers, but with the trials that must be visible."""
+        """The ends of an axis that leaves out outliers, but includes the trials in `always`."""
         places = [self._place(value) for value in self.values.values()]
         least, most = min(places), max(places)
         bounds = [self._place(limit.bound) for limit in self.limits if self._is_drawable(limit.bound)]
@@ -65,7 +65,7 @@ class _Axis:
 
     @cached_property
     def visible(self) -> list[Limit]:
-        """The limits near the trials."""
+        """The limits that are close enough to the trials to be drawn."""
         low, high = self._extended
         return [
             each for each in self.limits if self._is_drawable(each.bound) and low <= self._place(each.bound) <= high
@@ -96,7 +96,7 @@ class _Axis:
             value = self.values[trial.number]
             low, high = self.intervals.get(trial.number) or (value, value)
             above.append(high - value)
-            # A logarithmic axis does not contain 0.
+            # On a logarithmic axis, keep the lower end of the bar above 0.
             below.append(min(value - low, 0.9 * value) if self.is_log else value - low)
         return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": GOOD, "width": 3}
 
@@ -124,7 +124,7 @@ class _Axis:
 
 
 def draw_front(subject: Subject) -> Drawn | Absent:
-    """Draw each pair of metrics, and the leading metric over each other number with a limit."""
+    """Draw one panel per pair of metrics, and one panel of the leading metric over each other number with a limit."""
     goal = subject.goal
     if goal.is_single:
         return Absent("the study has one metric only")

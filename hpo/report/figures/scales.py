@@ -107,7 +107,7 @@ def _add(figure: Any, dimension: Dimension, trials: Sequence[Trial], hover: str,
 
 
 def _x(dimension: Dimension, trial: Trial) -> Any:
-    """Return the place on the axis: the number of a range, else the rank of the value."""
+    """Return a trial's position on the axis: its value for a range, else the rank of its value."""
     value = trial.point[dimension.key]
     return value if isinstance(dimension, Range) else rank_of(dimension, value)
 
@@ -128,7 +128,7 @@ def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> l
 
 
 def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
-    """Return the values of a range for its axis; empty for other dimensions."""
+    """Return all tried values of a range; an empty list for other dimensions."""
     if not isinstance(dimension, Range):
         return []
     return [
@@ -140,10 +140,10 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 
 
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
-    """Return the lowest and the highest loss that a figure shows, without the worst trials, which would flatten the
-    rest.
+    """Return the lowest and the highest loss on the axis; it leaves out the worst trials, which would flatten the rest.
 
-    The highest loss includes 70 % of all trials by their distance to the best of their scale.
+    The highest loss is the highest best loss of any scale plus a distance. This is the distance to the best loss of
+    their own scale that 70 % of all trials do not exceed.
     """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
@@ -151,7 +151,7 @@ def _visible_losses(scale_results: ScaleResults) -> list[float]:
 
 
 def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
-    """Limit the axis of scores to the lowest and the highest of these losses, with a margin."""
+    """Limit the axis of scores to the range from the lowest to the highest of `losses`, with a margin."""
     low, high = sorted(loss_of(loss, subject.direction) for loss in (min(losses), max(losses)))
     margin = 0.08 * (high - low) or 0.05 * abs(low) or 0.05
     figure.update_yaxes(range=[low - margin, high + margin])

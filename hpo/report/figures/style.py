@@ -13,7 +13,7 @@ from hpo.trials.trial import Trial
 Item = TypeVar("Item")
 
 # Source: Okabe & Ito 2008, "Color Universal Design", distinguishable with any colour vision. Their pale yellow is left
-# out, because a line in it is hardly visible on white. The keys are the names in the page's style.
+# out, because a line in it is hardly visible on white. The page's style sheet uses the keys as names.
 PALETTE = {
     "blue": "#0072B2",
     "orange": "#D55E00",
@@ -32,7 +32,7 @@ STAR = {"color": WINNER, "size": 12, "symbol": "star"}
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}  # a row above the figure
 
 _DIGITS = 5  # significant digits of a number; more are not visible and would double the page's size
-_BEST = 0.2  # share of the drawn trials
+_BEST = 0.2  # share of the best trials among those drawn
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,10 @@ def pale(colour: str, opacity: float = 0.15) -> str:
 
 
 def shade(share: float) -> str:
-    """Return the colour of a scaled score from 0 (worst) to 1 (best); a full colour is good, on white and on black."""
+    """Return the colour of a scaled score from 0 (worst) to 1 (best).
+
+    A better score has a more saturated colour, whether the page is white or black.
+    """
     return pale(GOOD, 0.1 + 0.9 * share)
 
 
@@ -112,7 +115,7 @@ def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: S
 def add_trials(
     figure: Any, trials: Sequence[Trial], x: Sequence[Any], y: Sequence[Any], hover: str, **look: Any
 ) -> None:
-    """Draw a mark per trial; `hover` may name its number as %{customdata}."""
+    """Draw a mark per trial; %{customdata} in `hover` becomes the trial's number."""
     numbers = [trial.number for trial in trials]
     figure.add_scatter(x=x, y=y, customdata=numbers, hovertemplate=hover, **{"mode": "markers", **look})
 
@@ -127,7 +130,7 @@ def add_dots_and_star(
     dots: Mapping[str, Any],
     **look: Any,
 ) -> None:
-    """Draw each trial as a dot and the winner as a star; `x` and `y` are places by trial number."""
+    """Draw each trial as a dot and the winner as a star; `x` and `y` have the positions by trial number."""
     for is_winner, marker in ((False, dots), (True, STAR)):
         group = [trial for trial in trials if subject.is_winner(trial) == is_winner]
         across, upwards = ([places[trial.number] for trial in group] for places in (x, y))
@@ -135,7 +138,7 @@ def add_dots_and_star(
 
 
 def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """Return at most `most` of the trials in their order: a fifth are the best ones, the others are evenly spaced.
+    """Return at most `most` trials in their order: a fifth of them are the best, the others are evenly spaced.
 
     The sample is not random, so equal studies have equal figures.
     """
@@ -188,7 +191,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _digits(values: Sequence[float]) -> int:
-    """Return the number of significant digits that distinguishes the values: more if they differ little."""
+    """Return the number of significant digits that distinguishes the values; it is larger if they differ little."""
     if not values:
         return _DIGITS
     size, span = max(map(abs, values)), max(values) - min(values)

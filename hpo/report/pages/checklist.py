@@ -1,4 +1,4 @@
-"""The reproducibility checklists of ACL and of machine learning for a paper's appendix, filled in from a report.
+"""Fills in two reproducibility checklists for a paper's appendix from a report: those of ACL and of machine learning.
 
 Source: "Reproducibility Criteria" of ACL 2021, after Dodge et al. 2019 (arXiv 1909.03004); "The Machine Learning
 Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are verbatim; a question in both is

@@ -90,7 +90,7 @@ def _goal_text(result: ComparisonJson) -> str:
 
 
 def answers(result: ComparisonJson) -> list[str]:
-    """Return the answers to which one is better: one sentence for strategies, one per pair for studies."""
+    """Return which strategy or study is better: one sentence for all strategies, or one per pair of studies."""
     return result["answers"] if result["kind"] == "studies" else [_answer(_first_pairs(result))]
 
 
@@ -137,9 +137,9 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def _winners(result: ComparisonJson) -> Table:
-    """Return the table of winners, fold by fold; below 0 means that A is better.
+    """Return the table that compares the winners of each pair of studies fold by fold; below 0, A's winner is better.
 
-    It has no rows with several metrics.
+    With several metrics, the table has no rows.
     """
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     write = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))

@@ -32,14 +32,14 @@ Part = Mapping[str, Any]
 
 
 class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
-    """A plotly figure that also appears in an exported notebook, where plotly's own is empty or needs Chrome."""
+    """A plotly figure that also appears in an exported notebook; a plain one would be empty there or need Chrome."""
 
     def __init__(self, figure: Figure) -> None:
         super().__init__(figure)
         self.update_layout(template="plotly_white")
 
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Return the figure in plotly's type, as a page, and as a PNG if it has only lines, dots and bars."""
+        """Return the figure as plotly JSON, as HTML, and as a PNG if it has only lines, dots and bars."""
         png = draw_png(self)
         picture = {} if png is None else {"image/png": base64.b64encode(png).decode()}
         page = render("notebook.html", figure=self, place=f"figure-{uuid.uuid4()}", png=picture.get("image/png"))
@@ -89,7 +89,7 @@ def draw_for_paper(figure: Any, name: str, file_format: str) -> bytes:
 def draw_png(figure: Any) -> bytes | None:
     """Return a figure as a PNG drawn by matplotlib, without colour bars.
 
-    Return None if it has more than lines, dots and horizontal bars.
+    Return None if it has anything else than lines, dots and horizontal bars.
     """
     picture = _draw(figure, _WIDTH)
     return None if picture is None else _save(picture, "png", _DOTS)
@@ -124,7 +124,7 @@ def _draw(figure: Any, width: int) -> Any:
             (left, right), (bottom, top) = (axis.get("domain", (0, 1)) for axis in axes)
             shared = panels.get(axes[1].get("matches", "none")[1:])
             panels[number] = picture.add_axes((left, bottom, right - left, top - bottom), sharey=shared)
-        # The place of each category name on an axis.
+        # The position of each category name on its axis.
         for letter, axis in zip("xy", axes, strict=True):
             names.setdefault(letter + number, {name: at for at, name in enumerate(axis.get("categoryarray", ()))})
         x, y = (_numbers(trace[letter], names[letter + number]) for letter in "xy")
@@ -138,7 +138,7 @@ def _draw(figure: Any, width: int) -> Any:
 
 
 def _numbers(values: Any, ranks: dict[str, int]) -> list[float]:
-    """Return values as places on an axis; new names come after the others, and None becomes NaN."""
+    """Return values as positions on an axis; a new category gets the next position in `ranks`, and None becomes NaN."""
     return [
         ranks.setdefault(value, len(ranks)) if isinstance(value, str) else float("nan" if value is None else value)
         for value in values
@@ -238,7 +238,7 @@ def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part, width: in
 
 
 def _colours(colour: Any) -> Any:
-    """Return a colour, or one per item, in matplotlib's form."""
+    """Return a plotly colour in matplotlib's form; for a list of colours, return a list."""
     if not isinstance(colour, str):
         return [_colours(one) for one in colour]
     numbers = [float(number) for number in re.findall(r"[\d.]+", colour)]

@@ -1,4 +1,4 @@
-"""The environment and the cost of the study: fields 1 and 24."""
+"""Report fields 1 and 24: the environment and the cost of the study."""
 
 import bisect
 import itertools
@@ -116,7 +116,7 @@ def describe_cost(subject: Subject) -> Cost:
 
 
 def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
-    """Return how well a trial's cost predicts its seconds; None with fewer than three trials that have both."""
+    """Return how well a trial's cost predicts its seconds; None if fewer than three trials have cost and seconds."""
     pairs = [
         (math.log(trial.total_cost), math.log(trial.seconds)) for trial in trials if trial.total_cost and trial.seconds
     ]
@@ -151,7 +151,7 @@ def runtime_text(cost: Cost, each: str) -> str:
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
-    """Return the machine and the code at the study's start; texts replace values that do not exist."""
+    """Return the machine and the code at the study's start; a value that does not exist is replaced by a text."""
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}
     commit = given["commit"] or missing("the study was not started inside a git repository")
     texts = {
@@ -182,7 +182,10 @@ def versions_text(environment: EnvironmentPart) -> str:
 
 @dataclass(frozen=True)
 class StretchRun:
-    """The tasks of one stretch in the order of their starts, and its number of workers; None for simulated workers."""
+    """The tasks of one uninterrupted stretch of the search, in order of start, and its number of workers.
+
+    The number of workers is None for simulated workers.
+    """
 
     outcomes: Sequence[Outcome]
     workers: int | None
@@ -205,9 +208,9 @@ class StretchRun:
 
 
 def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> list[StretchRun]:
-    """Return the tasks of each stretch, in order; one stretch if the record notes none.
+    """Return the tasks of each stretch, in order of time.
 
-    The tasks of simulated workers, whose clock starts at 0, are one stretch too.
+    All tasks are one stretch if `stretches` is empty, or if the workers are simulated, because their clock starts at 0.
     """
     ordered = sorted((outcome for outcome in outcomes if outcome.worker), key=lambda outcome: outcome.started)
     begins = [-math.inf]

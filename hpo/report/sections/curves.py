@@ -1,4 +1,4 @@
-"""The best score so far, the expected one of a random search, and the winner's learning curves: fields 17 and 19."""
+"""Report fields 17 and 19: the best score so far, random search's expected best score, and the winner's curves."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,10 +54,10 @@ class Curves(TypedDict):
 
 
 def best_so_far(run: StudyRun) -> BestSoFar:
-    """Return every improvement of the (leading) metric, in the order of proposal and in the order of ends.
+    """Return every improvement of the best score, in the order of the trials' proposals and in the order of their ends.
 
-    Trials beyond a limit, at a smaller scale, or with less training than the winner do not count. Trials that got this
-    training only after the search come last.
+    With several metrics, the score is the leading metric. Only trials within the limits, at the largest scale, and with
+    the winner's amount of training count. Trials that reached this amount only after the search come last.
     """
     trials, winner = run.trials, run.winner
     later = {trial.number for trial in run.further}
@@ -110,11 +110,12 @@ def describe_expected(strategy: str, scores: Sequence[float], direction: Directi
 def expected_performance(
     scores: Sequence[float], direction: Direction, estimator: Literal["biased", "unbiased"]
 ) -> Expected:
-    """Return the expected best score after n = 1 .. B/2 of the B draws, with replacement (`biased`) or without.
+    """Return the expected best of n scores that are drawn from the B given ones, for n = 1 to B/2.
 
-    Beyond half of the draws both estimators depend mostly on the best trial. The weights of the sorted scores v(1) <=
-    ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and C(i-1, n-1) / C(B, n) for `unbiased`. The latter are
-    products of ratios, which neither overflow nor cancel for any B.
+    The draws are with replacement for `biased`, without for `unbiased`. Beyond B/2 both estimators depend mostly on the
+    best trial. The weights of the sorted scores v(1) <= ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and
+    C(i-1, n-1) / C(B, n) for `unbiased`. The latter are computed as products of ratios, which neither overflow nor
+    cancel for any B.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.
@@ -137,9 +138,9 @@ def _biased(size: int, n: int) -> NDArray[np.float64]:
 
 
 def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
-    """Return C(i-1, n-1) / C(B, n) for i = 1 .. B.
+    """Return the weights C(i-1, n-1) / C(B, n) for i = 1 to B, where B is `size`.
 
-    The last weight is n / B. Each other weight i is the weight i + 1 times (i - n + 1) / i.
+    The last weight is n / B. Each other weight is the next one times (i - n + 1) / i.
     """
     weights = np.zeros(size)
     places = np.arange(n, size)
@@ -164,7 +165,7 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
         return
     yield Paragraph("The expected best score of a random search with n trials, ± the standard deviation over searches.")
     both = expected["unbiased"], expected["biased"]
-    # With one trial both estimates are the mean, except for the last bits.
+    # For n = 1 both estimates are the mean of the scores, but their last bits may differ, so round them.
     text = score_format(float(f"{mean:.9g}") for each in both for mean in each["means"])
     columns = [
         [" ± ".join(with_spread(text, *pair)) for pair in zip(each["means"], each["spreads"], strict=True)]

@@ -146,7 +146,7 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield the table of members, the best of the leading metric first; at most 20 of them and the winner."""
+    """Yield the table of the front's trials, the best in the leading metric first: the first 20, and the winner."""
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
@@ -179,7 +179,10 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
 
 
 def _near_text(front: FrontPart) -> Iterator[str]:
-    """Yield the other trials that may belong to the front; a caution lists the members that overlap with the winner."""
+    """Yield a sentence about trials outside of the front that may belong to it.
+
+    Trials on the front whose intervals overlap with the winner's are listed in a caution instead.
+    """
     if front["near"]:
         yield f"by their 95 % intervals the front may also include {trials_text(front['near'])}"
 

@@ -123,7 +123,8 @@ def report_schema() -> dict[str, Any]:
 def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict[str, str]) -> ReportJson:
     """Return the report of a study as JSON data; it depends on the record only, not on the date.
 
-    A value that fails is marked as missing, with the reason. `files` has the SHA-256 of the study's other files.
+    A value whose computation fails is marked as missing, with the reason. `files` has the SHA-256 of the study's other
+    files.
     """
     config, trials, winner = study.config, run.trials, run.winner
     method = part(lambda: describe_method(study), no_method)
@@ -179,7 +180,7 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
 
 
 def _cautions(study: PreparedStudy, subject: Subject, summary: ReportJson) -> list[str]:
-    # A new search with such a unit is refused, but an older study may have one.
+    # A new search is refused if a searched setting changes the metric's unit, but an older study may have such a unit.
     unit = Units.at(study.folder, study.config)[subject.metric]
     return cautions(subject, summary, study.full_amount, unit.changed_by(varied_keys(study.config)), unit.unit)
 
@@ -188,9 +189,9 @@ class Section(NamedTuple):
     """A section of a report as text.
 
     Attributes:
-        title: its heading; a section without one belongs to the section before it.
-        read: returns its blocks from report.json alone.
-        page: its place on report.html, shared with other sections; empty = not on the page.
+        title: the heading; empty = the section continues the one before it.
+        read: the function that returns the section's blocks; it needs only the content of report.json.
+        page: the name of a place on report.html, which several sections may share; empty = not on the page.
     """
 
     title: str

@@ -103,7 +103,7 @@ class ScaleTable(TypedDict):
 
 
 def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
-    """Return the table; None if the study is not a grid of one hyperparameter with an order."""
+    """Return the table; None if the study is not a grid of one hyperparameter whose values have an order."""
     if not scale_results.is_grid or len(scale_results.dimensions) != 1 or not scale_results.ordered:
         return None
     (dimension,) = scale_results.ordered
@@ -124,7 +124,7 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
         moves = float(max(places) - min(places))
     scored = [(of, ranked[0]) for of, ranked in zip(trials, scale_results.ranked, strict=True) if ranked]
     is_known = len(scored) > 1 and all(best[0] in of for of, _ in scored)
-    # Take the scale with the largest loss against the best.
+    # Take the scale at which the smallest scale's best value loses most against that scale's own best trial.
     behind, first = max(((of[best[0]], first) for of, first in scored), key=_behind) if is_known else (None, None)
     return {
         "key": key,
@@ -144,7 +144,10 @@ def _behind(pair: tuple[Trial, Trial]) -> float:
 
 
 def _error(trial: Trial, other: Trial, metric: str) -> float | None:
-    """Return the standard error of the mean difference of two trials on the same folds and seeds; None for one pair."""
+    """Return the standard error of the mean difference of two trials over their common folds and seeds.
+
+    Return None with fewer than two common trainings.
+    """
     pairs = list(zip(trial.values(metric), other.values(metric), strict=False))
     if len(pairs) < 2:
         return None

@@ -1,4 +1,4 @@
-"""The section on a study's scales: trials and costs of each, how the best values shift with cost, and the power law."""
+"""The report's section on scales: trials and cost of each scale, shifts of the best values, and the power law."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -192,7 +192,7 @@ def _transfer(scale_results: ScaleResults, dimension: Dimension) -> Transfer:
 
 
 def scales_of(report: ReportJson) -> ScalesPart | None:
-    """Return the section; None without study.scales, or if it failed."""
+    """Return the report's section on scales; None without study.scales, or if the section could not be made."""
     scales = report.get("scales")
     return None if scales is None or is_missing(scales) else scales
 
@@ -217,7 +217,8 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     if "table" in scales:
         changes = [each["changes"] for each in scales["each"]]
         yield from read_table(scales["table"], changes, report["metric"]["name"])
-    # With a full table, leave out shifts that the fit cannot estimate, because the table shows them.
+    # If the report has a table of scales and values, leave out shifts that the fit cannot estimate: the table shows how
+    # the best value moves.
     known = [each for each in scales["transfer"] if "table" not in scales or _is_known(each)]
     sentences = [*_shift_texts(known), *map(_chosen_text, scales["choices"])]
     if sentences:
@@ -272,7 +273,7 @@ def _cell(value: Any) -> str:
 
 
 def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
-    """Yield a sentence per hyperparameter about its best value's shift with cost, and one about unknown shifts."""
+    """Yield one sentence per known shift of a best value with cost, then sentences that list the unknown shifts."""
     unknown: dict[str, list[str]] = {}
     for each in transfer:
         counts = [str(count) for count in each["trials"] if count]

@@ -1,4 +1,4 @@
-"""The strategy, the numbers of trials, and the choice of the winner: fields 7 and 10 to 12."""
+"""Report fields 7 and 10 to 12: model sizes, the strategy, the numbers of trials, and the choice of the winner."""
 
 import statistics
 from collections import Counter
@@ -173,7 +173,7 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
     # After a changed choice, `hpo resume` trains the new finalists.
     is_fresh = run.fresh_winner is not None
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
-    # The section of the front lists each change.
+    # The report's section on the front lists each change.
     decided = "as changed after the start of the search" if run.notes.changed_choices else _DECIDED
     chosen = why(section.choose)
     on_front = " of " if chosen.endswith("the front") else ", on the front of "
@@ -183,11 +183,11 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
 def _counts(study: PreparedStudy, run: StudyRun) -> Counts:
     trials, size = run.trials, study.layout.size
     states = Counter(trial.state for trial in trials)
-    # The reasons leave out the fold, so that equal ones are counted together.
+    # Take the first error of each failed trial. It does not name the fold, so equal errors are counted together.
     errors = ([o.error for _, o in sorted(t.outcomes.items()) if o.error] for t in trials if t.state == "failed")
     reasons = Counter(first for first, *_ in errors)
     unfinished = states["running"]
-    # The holder may be this process, for example to test the best trial so far.
+    # Ignore this process as the holder: it may hold the study, for example, to test the best trial so far.
     runs = study.is_outside or ((holder := study.folder.holder()) is not None and not holder.is_this)
     counts: Counts = {
         "budget": study.config.study.trials,
@@ -226,7 +226,10 @@ def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
 
 
 def end_text(by: EndedBy | None) -> str:
-    """Return what ended the search as a suffix; empty if the number of trials did, or if the search has not ended."""
+    """Return what ended the search, as the end of a sentence.
+
+    Return an empty text if the budget of trials ended it, or if it has not ended.
+    """
     return "" if by is None else _ENDS.get(by, "")
 
 

@@ -1,4 +1,4 @@
-"""The study's identity, budget and code: fields 1, 2 and 25."""
+"""Report fields 1, 2 and 25: the study's identity, budget and code."""
 
 import datetime
 from collections.abc import Iterator, Sequence
@@ -151,7 +151,7 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
 
 
 def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
-    """Return the result of the last `hpo reproduce`; None without one; StudyError if the file is invalid."""
+    """Return the result of the last `hpo reproduce`, or None without one. Raise StudyError if its file is invalid."""
     path = study.folder.reproduction_path
     if not path.exists():
         return None
@@ -162,7 +162,7 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return the trials that extend another study's trials, with both scores; None if the study extends none."""
+    """Return the trials that extend trials of another study, with both scores; None if the study extends no other."""
     section = study.config.study
     if section.extends is None:
         return None
@@ -195,14 +195,17 @@ def _date(seconds: float) -> str:
 
 
 def heading(study: StudyPart) -> tuple[str, str]:
-    """Return the report's title in one line, and the study's name as subtitle; without a title only the name."""
+    """Return the report's heading and subtitle: its title and the study's name.
+
+    Without a title, the heading is the study's name, and the subtitle is empty.
+    """
     name = f"Study {study['name']}"
     title = "" if is_missing(study["title"]) else " ".join(study["title"].split())
     return (title, name) if title else (name, "")
 
 
 def reproduction_text(summary: ReportJson) -> str:
-    """Return the result of the last `hpo reproduce` as a part of a sentence: `tried on 2026-11-26: ...`."""
+    """Return the result of the last `hpo reproduce` as the end of a sentence, such as `tried on 2026-11-26: ...`."""
     result = summary["study"].get("reproduction")
     if summary["study"]["objective"] == OUTSIDE:
         return "none here, because the trials were trained outside of the toolkit"
@@ -242,7 +245,7 @@ def read_study(report: ReportJson) -> Iterator[Block]:
 
 
 def read_extension(report: ReportJson) -> Iterator[Block]:
-    """Yield a table of each trial and the trial of another study that it extends."""
+    """Yield a table that compares each trial with the trial of another study that it extends."""
     extension = report["study"].get("extends")
     if extension is None:
         return

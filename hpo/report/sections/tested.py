@@ -1,4 +1,4 @@
-"""The test split, overtuning of the winner, and finalists on fresh seeds: fields 16 and 22."""
+"""Report fields 16 and 22: scores on the test split, overtuning of the winner, and finalists on fresh seeds."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -231,7 +231,7 @@ def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
 
 
 def _further_metrics(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
-    """Yield a finalist's values of further metrics, in the search and on fresh seeds."""
+    """Yield a table cell per metric after the leading one: the finalist's values in the search and on fresh seeds."""
     front = front_of(report)
     for name in [] if front is None else names_of(front)[1:]:
         text, fresh = value_format(report, name), finalist.get("fresh_scores", {})

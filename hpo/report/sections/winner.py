@@ -1,4 +1,4 @@
-"""The winner, its scores, and the baselines of winner and strategy: fields 13 to 15 and 23."""
+"""Report fields 13 to 15 and 23: the winner with its scores, and the baselines for the winner and the strategy."""
 
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -217,12 +217,12 @@ def _fresh_score(again: Trial, goal: Goal) -> FreshScore:
 
 
 def chosen_score(winner: Winner) -> FreshScore | Winner:
-    """Return the scores that chose the winner: those on fresh seeds if there are any, else the search's."""
+    """Return the scores that decided the winner: its scores on fresh seeds if it has any, else those of the search."""
     return winner.get("fresh", winner)
 
 
 def winner_view(report: ReportJson) -> TrialView:
-    """Return the winner's view, which all displays share; raise UnknownValueError without a winner."""
+    """Return the winner's `TrialView`, which every display uses. Raise UnknownValueError if there is no winner."""
     winner, metric = require(report["winner"]), report["metric"]["name"]
     chosen, write = chosen_score(winner), score_text(report)
 
@@ -253,7 +253,7 @@ def winner_view(report: ReportJson) -> TrialView:
 
 
 def spread_note(view: TrialView) -> str:
-    """Return the suffix of the winner's values with their spread; empty for a single training."""
+    """Return the note that explains the ± after the winner's values; empty if they have no standard deviation."""
     return f" (± standard deviation, n = {view.trainings})" if view.standard_deviation is not None else ""
 
 
@@ -263,7 +263,7 @@ def no_winner(run: StudyRun) -> Missing:
 
 
 def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Short:
-    """Return the summary of one of the best trials; `front` has the numbers of the trials on the Pareto front."""
+    """Return the summary of one of the best trials; `front` contains the trial numbers of the Pareto front."""
     short: Short = {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
     if trial.amount is not None:
         short["amount"], short["reached"] = trial.amount, trial.reached
@@ -280,7 +280,10 @@ def describe_baselines(
     comparison: dict[str, Any] | Missing,
     expected: Expected | Missing | None,
 ) -> Baselines:
-    """Return the default configuration's trial, and random search at equal budget, or why they are missing."""
+    """Return the trial of the default configuration and the result of random search at the same budget.
+
+    Each is replaced by the reason if it is missing.
+    """
     random: dict[str, Any] | Missing = {"this_study": True}
     if study.config.strategy["name"] != "random":
         standings = [] if is_missing(comparison) else comparison["standings"]
@@ -306,7 +309,7 @@ def _default(
         return missing("the default configuration was not trained at the target")
     if not found:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
-    # With halving, take the one with the most training.
+    # With halving, the default may have several trials; take the one with the most training.
     default = min(found, key=lambda trial: (-(trial.amount or 0), trial.number))
     metric, layout = study.config.study.metric, study.layout
     values = {layout.name(index): outcome.metrics.get(metric) for index, outcome in sorted(default.outcomes.items())}
@@ -344,7 +347,10 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
 
 
 def comparison_command(study: PreparedStudy) -> str:
-    """Return the command, or for a pickled function the Python call, that compares this search with random search."""
+    """Return the command that compares this strategy with random search, or random search with another strategy.
+
+    For a pickled objective, return the Python call.
+    """
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"
     if study.objective.pickled is not None:
@@ -355,9 +361,9 @@ def comparison_command(study: PreparedStudy) -> str:
         )
     section = study.config.study
     if section.scales is not None:
-        # A comparison of whole searches needs one scale.
+        # `hpo compare --strategies` cannot repeat a search with several scales.
         return f"search again with another strategy, then hpo compare {section.name} OTHER"
-    # A comparison refuses settings without effect.
+    # `hpo compare --strategies` refuses settings that have no effect on it, so reset them.
     neutral = {"finalists": 0, "storage": None, "stop_after_failures": FAILURES}
     changed = [(key, value) for key, value in neutral.items() if getattr(section, key) != value]
     left_out = "".join(f" study.{key}={'null' if value is None else value}" for key, value in changed)
@@ -390,7 +396,10 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
 
 
 def _metrics_table(report: ReportJson) -> Iterator[Block]:
-    """Yield a table of metrics and numbers with limits, for the winner and the default configuration."""
+    """Yield a table that compares winner and default in each metric and in each other number that has a limit.
+
+    Yield nothing for one metric without limits.
+    """
     winner, front = require(report["winner"]), front_of(report)
     if "scores" not in winner or front is None:
         return
@@ -409,11 +418,11 @@ def _metrics_table(report: ReportJson) -> Iterator[Block]:
 
 
 def against_default(summary: ReportJson) -> str:
-    """Return a sentence about the winner's difference from the default, in the metric's unit, with its interval if
-    known.
+    """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
-    The difference uses the winner's expected score, because its score is the best of many. With several metrics it is
-    the difference of the leading metric, which the sentence then names.
+    The difference is in the metric's unit, with an interval if it is known. It uses the winner's expected score,
+    because its score in the search is the best of many and so too good. With several metrics, the sentence uses the
+    leading metric and names it.
     """
     winner, baselines = summary["winner"], summary["baselines"]
     default = baselines if is_missing(baselines) else baselines["default"]
@@ -450,7 +459,10 @@ def _training_text(objective: str, best: str) -> str:
 
 
 def score_text(summary: ReportJson) -> Callable[[float], str]:
-    """Return the format of a report's scores; its digits distinguish the best five trials and the default."""
+    """Return the function that formats a report's scores.
+
+    It writes enough digits to distinguish the five best trials, the winner and the default configuration.
+    """
     default = require(summary["baselines"])["default"]
     others = [] if is_missing(default) else [default["score"]]
     winner = summary["winner"]
