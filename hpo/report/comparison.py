@@ -1,7 +1,7 @@
 """The types of comparison.json, key by key.
 
-Scores and differences are in the metric's own unit. Intervals are 95 %; the interval of a pair's difference is 1 -
-`level`. An interval is null if there are too few searches.
+Scores and differences are in the metric's own unit. Intervals have the level 95 %, but the interval of a pair's
+difference has the level 1 - `level`. An interval is null if there are too few searches.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -30,9 +30,9 @@ class Standing(AtBudget):
 
     Attributes:
         mean_regret, regret_interval: distance to the optimum, lower is better; null if the optimum is not known.
-        mean_seconds: training time until this budget.
-        share_over_limits: share of the trials until this budget that exceed a limit, the mean over the searches; absent
-            without limits.
+        mean_seconds: mean training time of a search up to this budget.
+        share_over_limits: share of the trials up to this budget that exceed a limit, as the mean over the searches;
+            absent without limits.
     """
 
     label: str
@@ -51,7 +51,7 @@ class Pair(AtBudget):
         pairs: the number of pairs of searches with the same seed.
         mean_difference: the gain of B over A, in the metric's unit; below 0, A is better.
         a_beats_b: share of the pairs that A wins; a tie counts as half a win.
-        interval: of the mean difference; it excludes 0 exactly if one strategy is better.
+        interval: the interval of the mean difference; it excludes 0 exactly if one strategy is significantly better.
         p, p_holm: p-value of a two-sided sign-flip test, and the same with Holm's correction for all pairs of this
             budget.
         level: the significance level for p, which is 0.05 divided as in Holm's correction; null without p.
@@ -76,9 +76,9 @@ class FoldPair(TypedDict):
     """The gain of B's winner over A's winner, in the metric's unit.
 
     Attributes:
-        by_fold: difference of their scores on each fold.
-        mean_difference: difference of their expected scores; if these are not known, of their scores.
-        interval: 95 % interval of the difference of expected scores; else null.
+        by_fold: the difference of the winners' scores on each fold.
+        mean_difference: the difference of their expected scores, or of their scores if the expected ones are not known.
+        interval: the 95 % interval of the difference of expected scores; null if they are not known.
     """
 
     a: str
@@ -109,13 +109,13 @@ class FrontsJson(TypedDict):
 
     Attributes:
         metrics: directions by metric, the leading one first.
-        scale: by metric the values that count as 0 and as 1: the best and the worst of all trials within the limits;
-            empty without such trials.
+        scale: for each metric, the values that are scaled to 0 and to 1: the best and the worst of all trials within
+            the limits; empty without such trials.
         reference: the reference point on this scale.
         hypervolume: the hypervolume of the best front on this scale; the regret is the distance to it.
         is_table: whether scale and best front come from a whole table, not from the trials of the searches.
-        attainment: by label and by share of the searches in %, the corners of the staircase that this share attained;
-            absent with more than two metrics.
+        attainment: by label and by share of the searches in %, the corners of the staircase that this share of the
+            searches attained; absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]

@@ -12,7 +12,7 @@ from hpo.trials.fronts import Array, growing, hypervolume, scale_of, scaled
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
-# Number of random orders for the estimate of an expectation: its standard error is a fourteenth of the spread.
+# Number of random orders for the estimate of a mean; the standard error of the mean is a fourteenth of the spread.
 NUM_ORDERS = 200
 _NUM_BUDGETS = 40  # points of a curve, evenly spaced on a logarithmic scale
 
@@ -54,7 +54,7 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
 
 
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
-    """Return the hypervolume of n of these trials, drawn at random without replacement, for n = 1 to half of them.
+    """Return the expected hypervolume of n trials drawn at random without replacement, for n = 1 to half of all trials.
 
     The draws include trials that failed, were stopped, or exceed a limit; these add nothing. The result is exact with
     at most `NUM_ORDERS` subsets of n trials. Otherwise it is an estimate over the first n trials of `NUM_ORDERS` random

@@ -1,4 +1,4 @@
-"""Parts and values of a report, the reasons of missing ones, and the number types of report.json."""
+"""The building blocks of a report: blocks of text, reasons of missing values, and types of numbers in report.json."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing_extensions import TypedDict, TypeIs
 
 from hpo.errors import HpoError, first_line
 
-# Refuse keys without a description.
+# Refuse keys that a schema does not describe.
 EXACT = ConfigDict(extra="forbid", strict=True)
 
 Value = TypeVar("Value")
@@ -45,8 +45,8 @@ class UnknownValueError(LookupError):
 def part(make: Callable[[], Value], instead: Callable[[str], Instead]) -> Value | Instead:
     """Return the result of `make`; if it fails, the result of `instead` with the reason.
 
-    One part that fails does not prevent the other parts. An HpoError, such as an unreadable file of the study, is
-    raised, because the user can fix it.
+    So a part that fails does not prevent the other parts. An HpoError is raised, because the user can fix its cause,
+    such as an unreadable file of the study.
     """
     try:
         return make()

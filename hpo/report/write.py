@@ -28,12 +28,14 @@ from hpo.trials.table import trials_table, write_trials
 STUDIES = Path("studies")
 CURVES = "curves.csv"
 
-# Without the database, the weights and the data: `hpo reproduce` and `hpo search --replay` need none of them.
+# The published files of a study. They leave out the database, the weights and the data, because `hpo reproduce` and
+# `hpo search --replay` do not need them.
 _STUDY_FILES = (
     *("config.yaml", "trials.csv", CURVES, "imports.csv", "report.md", "report.json", "environment.json"),
     *("best.yaml", "test.json", TEST_LOG),
 )
-# Without the page, which contains plotly (5 MB); `hpo compare` writes it again from the other files.
+# The published files of a comparison. They leave out the page, because it contains plotly (5 MB) and `hpo compare`
+# writes it again from the other files.
 _COMPARISON_FILES = (
     *("comparison.md", "comparison.json", "comparison.csv", "comparison.yaml"),
     *("searches.csv", "environment.json"),
@@ -90,7 +92,7 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
 
 
 def _drawings(study: PreparedStudy, subject: Subject) -> tuple[Drawing, ...]:
-    """Return the figures of the page, or with `report.figures=false` the command that draws them."""
+    """Return the figures of the page; with `report.figures=false`, placeholders with the command that draws them."""
     if study.config.report.figures:
         return draw_figures(subject)
     how = f"hpo report {study.reference} report.figures=true draws the figures"
@@ -114,8 +116,8 @@ def write_latex(study: PreparedStudy, report: ReportJson) -> Path:
 def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
     """Return the SHA-256 of the files next to the report, by the path within the study's folder.
 
-    A reproduction detects changed files by these hashes. The report itself and unpublished files have none, except for
-    the winner's model.
+    A reproduction detects changed files by these hashes. The report itself has no hash. Of the unpublished files, only
+    those of the winner's model have one.
     """
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
@@ -134,7 +136,7 @@ def publish(study: PreparedStudy) -> list[Path]:
 
 
 def publish_comparison(folder: Path, name: str) -> list[Path]:
-    """Copy a comparison into `studies/<name>/` as `publish` does, without the page of 5 MB."""
+    """Copy a comparison into `studies/<name>/` as `publish` does, but leave out its page of 5 MB."""
     return _copy_files(folder, name, _COMPARISON_FILES)
 
 

@@ -1,1 +1,1 @@
-"""How a study shows itself to somebody who watches: on a terminal, in a notebook, as lines for programs."""
+"""Displays of a running study: on a terminal, in a notebook, and as lines for programs."""

@@ -1,4 +1,4 @@
-"""One study, or one trial, in a terminal: every field of its view, in one or more lines each."""
+"""Shows one study or one trial in a terminal, with one or more lines for each field of its view."""
 
 import shutil
 import sys
@@ -16,7 +16,7 @@ from hpo.study.view.view import StudyView, values_text
 from hpo.trials.places import amount_text
 
 _MOST_COLUMNS, _MOST_LINES = 100, 3
-# The column where texts start; it moves right for a longer name.
+# The column where texts start; it is further to the right if a name is longer.
 _COLUMN = 12
 _BLOCKS, _PLAIN = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 _CURVE = 40  # width of a learning curve
@@ -38,7 +38,7 @@ def details_text(shown: StudyView | TrialDetails) -> str:
 
 
 def _lines(what: str, text: str, column: int) -> Iterator[str]:
-    """Yield an entry on up to three printable lines, because its text may come from a stranger."""
+    """Yield an entry as at most three lines of printable characters, because its text may come from a stranger."""
     columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - column
     lines = textwrap.wrap(
         printable(text.lstrip()),
@@ -130,7 +130,7 @@ def _task_entries(task: TrainingDetails, metric: str) -> _Entries:
         yield name, f"  {format_values(task.point)}"
     others = {key: value for key, value in {**task.metrics, **task.notes}.items() if key != metric}
     yield from ((name, f"  {line}") for line in _point_lines(others, None, len(others)))
-    # Cut off the last output after the traceback, because the log has it.
+    # Leave out the last output, which follows the traceback, because the log has it.
     for line in (task.details or "").partition("\nprinted last:\n")[0].splitlines()[-_MOST_DETAILS:]:
         yield name, f"  {line}"
     for file in task.files:
@@ -150,7 +150,7 @@ def _where(task: TrainingDetails) -> str:
 def _point_lines(
     point: Mapping[str, Any], default: Mapping[str, Any] | None, most: int = _MOST_VALUES
 ) -> Iterator[str]:
-    """Yield one line per value; a value that is not the default shows its default."""
+    """Yield a line for each of the first `most` values; if a value differs from its default, add the default."""
     texts = {key: cut_text(format_value(value)) for key, value in [*point.items()][:most]}
     width, wide = (max(map(len, column), default=0) for column in (texts, texts.values()))
     for key, text in texts.items():
@@ -162,7 +162,7 @@ def _point_lines(
 
 
 def curve_chart(values: Sequence[float], columns: int = _CURVE) -> str:
-    """Return a curve as a line of at most so many characters between its lowest and its highest value."""
+    """Return a curve as a line of at most `columns` characters, scaled from its lowest to its highest value."""
     signs = _BLOCKS if _can_print(_BLOCKS) else _PLAIN
     step = max(1.0, (len(values) - 1) / (columns - 1))
     sample = [values[round(place * step)] for place in range(int((len(values) - 1) / step) + 1)]

@@ -16,7 +16,7 @@ from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
 from hpo.workers.dispatch.other_searches import OtherSearch
 from hpo.workers.training.tasks import Task
 
-# Between two printed points of a training; points in between are left out.
+# Least seconds between two printed points of a training; points in between are left out.
 _SECONDS_BETWEEN_POINTS = 0.5
 
 

@@ -10,7 +10,7 @@ from hpo.study.files.folder import short_path
 from hpo.study.view.view import StudyView, TaskView, TrialView
 from hpo.trials.score_format import score_format
 
-# Number of the front's trials in a line.
+# Most trials of the front that a line lists.
 _MOST = 10
 
 
@@ -52,7 +52,7 @@ def next_lines(view: StudyView) -> Iterator[str]:
 
 
 def question_text(view: StudyView) -> str:
-    """Return metrics, strategy, space and objective in a line; empty if the configuration is unreadable."""
+    """Return a line with the study's metrics, strategy, space and objective; empty if they are unreadable."""
     if not (view.objective and view.metrics):
         return ""
     points = f", {view.points:,} points" if view.points else ""
@@ -65,7 +65,7 @@ def question_text(view: StudyView) -> str:
 
 
 def best_text(view: StudyView, values: str | None = None) -> str:
-    """Return the winner, or the best so far, with its values; without one the reason, or ""."""
+    """Return the winner, or the best trial so far, with its values; without one, the reason if it is known, or ""."""
     best = view.best
     if best is None:
         return view.why_none or ""
@@ -84,12 +84,12 @@ def point_lines(best: TrialView) -> Iterator[str]:
 
 
 def done_text(view: StudyView) -> str:
-    """Return the used and the total budget."""
+    """Return the used and the total budget as text."""
     return f"{view.done:,} of {view.budget:,} {view.counts}" if view.budget else ""
 
 
 def progress_text(view: StudyView) -> str:
-    """Return the used budget with the trials by state, the time, and untried added points."""
+    """Return the used budget with the trials by state, the time, and the number of added points not tried yet."""
     states = [f"{number} {state}" for state, number in view.trials.items() if number and state != "running"]
     if unfinished := view.trials.get("running", 0):
         state = {"running": "running", "open": "open"}.get(view.state, "interrupted")
@@ -116,7 +116,7 @@ def format_values(values: Mapping[str, float]) -> str:
 
 
 def list_texts(view: StudyView) -> dict[str, str]:
-    """Return a study's texts in a list of studies, by column."""
+    """Return a study's row in a list of studies, by column."""
     process, best, metric = view.process, view.best, view.metric or ""
     since = f" ({process.process}, since {format_time(process.since)[11:16]})" if process else ""
     return {
@@ -136,7 +136,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
 
 
 def _none_text(view: StudyView) -> str:
-    """Return the text instead of a best score; empty before a trial is complete."""
+    """Return the text for a study without a best trial; empty if no trial is complete yet."""
     if not view.trials.get("complete"):
         return ""
     return "no winner" if view.state == "ended" else "none so far"

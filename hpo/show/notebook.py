@@ -70,7 +70,7 @@ class Notebook(Display):
         return NotebookProgress(study, self._workers, record, self._output)
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
-        """Print the result; the study object itself shows the winner's point."""
+        """Print the result without the winner's point, which the study object shows as the cell's value."""
         for line in summary_lines(ended.view):
             print(line)
         if not ended.is_tracked:
@@ -85,7 +85,7 @@ class NotebookProgress(Progress):
         self._workers, self._amount_text, self._output = workers, study.amount_text, output
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._updated = self._started
-        # The first trial of each warning.
+        # For each warning, the number of the first trial that had it.
         self._warnings: dict[str, int] = {}
         self._running: dict[int, Mapping[str, Any]] = {}
         self._following = ""

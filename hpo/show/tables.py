@@ -9,10 +9,10 @@ _GAP = 2
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> str:
-    """Return a table for standard output with printable cells, which may come from a stranger.
+    """Return a table for standard output; its cells are made printable, because they may come from a stranger.
 
-    A terminal omits empty columns, and if it is too narrow also columns in `least`, in that order, until the table
-    fits. A pipe gets all columns, with - for an empty cell.
+    On a terminal, leave out empty columns. If the terminal is too narrow, also leave out columns of `least`, in that
+    order, until the table fits. In a pipe, keep all columns, with - for an empty cell.
     """
     lines = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():

@@ -27,12 +27,15 @@ from hpo.workers.dispatch.ray.address import is_connected_here
 
 # Idle share of the workers' time from which a hint appears.
 _MUCH_IDLE = 0.4
-# For costs that predict seconds within about a third; measured in benchmarks/clock/README.md.
+# Enough lanes to keep workers busy if costs predict seconds within about a third; see benchmarks/clock/README.md.
 _LANES_PER_WORKER = 1.5
 
 
 class Terminal(Display):
-    """Prints lines, on a terminal with a live panel below; without `has_trials` only start and end."""
+    """Prints a search as lines, and on a terminal a live panel below them.
+
+    Without `has_trials`, it prints only the start and the end.
+    """
 
     def __init__(self, has_trials: bool = True) -> None:
         self._has_trials = has_trials
@@ -79,7 +82,7 @@ class Terminal(Display):
         _say(others_in_words(others, dispatch))
 
     def show_start(self, dispatch: DispatchSection) -> None:
-        """Print what the next seconds are for."""
+        """Print whether Ray is started, joined or already connected, because the next seconds pass with it."""
         if not dispatch.type.has_own_processes:
             return
         if dispatch.address:
@@ -112,7 +115,7 @@ class Terminal(Display):
             _say(f"{slots}; with this strategy {waits}")
             return
         text = f"{format_count(lanes, 'lane*')}, {slots}"
-        # With more lanes than workers, lanes that wait for the clock leave no worker idle.
+        # With more lanes than workers, a lane that waits for the clock does not leave a worker idle.
         suits = math.ceil(_LANES_PER_WORKER * workers)
         if workers > lanes:
             text += f": {workers - lanes} will be idle; study.lanes={suits} in a new study would keep all busy"

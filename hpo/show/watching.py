@@ -1,4 +1,4 @@
-"""Shows the search of another process in a terminal in the same form as that process does."""
+"""Shows a search that another process runs, in the same form as a terminal of that process."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from hpo.trials.trial import Trial
 
 # Number of earlier trials that are shown.
 _LAST_LINES = 5
-# Time between two readings of the record, as a multiple of the duration of one.
+# Time between two readings of the record, as a multiple of the time that one reading takes.
 _TIMES_A_READING = 10.0
 
 
@@ -91,7 +91,7 @@ def _study(view: StudyReader, is_last: bool) -> StudyRun | None:
     try:
         return view.study()
     except StudyError:
-        # A record that is being written is read next time.
+        # The record may be incomplete while it is being written; read it again next time.
         if is_last:
             raise
         return None

@@ -1,1 +1,1 @@
-"""MLflow as the tracker: a separate process writes the content of the record."""
+"""Tracking with MLflow: a separate process writes the content of a study's record to MLflow."""

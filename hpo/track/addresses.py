@@ -65,7 +65,10 @@ def pages_of_all(uri: str) -> list[Page]:
 
 
 def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
-    """Return the pages of a study: the table of its trials, their charts, its run; TrackError if it is not there."""
+    """Return the pages of a study: the table of its trials, their charts, and its run.
+
+    Raise TrackError if the study is not in MLflow.
+    """
     with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
         run = _run_of(client, uri, study)
     experiment = run.info.experiment_id
@@ -75,10 +78,10 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
     """Write the views of several studies, and return their pages: trials, studies, and charts.
 
-    A view has room for about 700 trials; of more, it has the best ones of each study.
+    A view has room for about 700 trials. If there are more, it has only the best trials of each study.
 
     Raises:
-        TrackError: a study is not in MLflow, or in another experiment than the first, or the store is not writable.
+        TrackError: a study is not in MLflow, the studies are in different experiments, or the store is not writable.
     """
     key = f"hpo-{hashlib.sha256(' '.join(sorted(study.id for study in studies)).encode()).hexdigest()[:12]}"
     names = ", ".join(study.name for study in studies)
@@ -110,7 +113,7 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return the view of as many trials of each study as fit, and their number."""
+    """Return a view of the best trials of each study, as many as fit, and the number of trials in the view."""
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)

@@ -33,10 +33,10 @@ def refuse_bad_uri(config: StudyConfig) -> None:
 def make_tracker(
     config: StudyConfig, layout: TaskLayout, folder: Path | None = None, has_own_lines: bool = False
 ) -> MlflowTracker | None:
-    """Return the started tracker of a study; None for `none`.
+    """Start the tracker of a study and return it; None if `track.name` is `none`.
 
-    A lock in the study's folder allows one writer at a time. With `has_own_lines` workers create the runs; see
-    `hpo.workers.training.own_lines`.
+    A lock in the study's folder allows one writer at a time. With `has_own_lines`, workers create the runs of trials or
+    of tasks; see `hpo.workers.training.own_lines`.
     """
     refuse_bad_uri(config)
     if config.track.name != "mlflow":
@@ -48,6 +48,6 @@ def make_tracker(
 
 
 def tracking_uri(config: StudyConfig) -> str:
-    """Return the address of the tracking store with its secrets."""
+    """Return the address of the tracking store with its secrets filled in."""
     uri: str = reveal_secrets(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
     return uri

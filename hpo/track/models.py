@@ -1,4 +1,4 @@
-"""Registers the winner of a study as a model in MLflow, once, with the alias champion."""
+"""Registers the winner of a study as a model in MLflow with the alias `champion`; each model is registered once."""
 
 import hashlib
 import json
@@ -64,7 +64,10 @@ def _digest(winner: Winner) -> str:
 
 
 def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
-    """Return the study's oldest version with these files; delete duplicates from requests without an answer."""
+    """Return the study's oldest version of the model with this digest, and delete all others; None without any.
+
+    Requests without an answer may have created duplicates.
+    """
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
     same = sorted((v for v in versions if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
     for second in same[1:]:
@@ -109,7 +112,7 @@ def _save(folder: Path, model: LoggedModel, parent: str, winner: Winner) -> None
         loader_module="hpo.track.mlflow_model",
         data_path=str(data),
         signature=_signature(winner["prediction"]),
-        # Given explicitly, so that MLflow neither loads the model nor uses the network to find out.
+        # List the packages here, so that MLflow neither loads the model nor uses the network to find them out.
         pip_requirements=winner["packages"],
     )
 
@@ -128,7 +131,7 @@ def _new_version(client: MlflowClient, winner: Winner, model_id: str, parent: st
         tags={_DIGEST: digest, "hpo.trial": str(winner["trial"])},
         description=f"Trial {winner['trial']}: {winner['description']}",
     )
-    # As `mlflow.register_model` does, so that the model's page links to its version.
+    # Set the same tag as `mlflow.register_model`, so that the model's page links to its version.
     link = [{"name": winner["name"], "version": version.version}]
     client.set_logged_model_tags(model_id, {"mlflow.modelVersions": json.dumps(link)})
     return version

@@ -9,9 +9,10 @@ from hpo.config.goals import at_scale
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
-# Some stores cut longer names; others refuse them.
-_MAX_NAME = 200  # of 250, because a fold's name precedes a metric's
-# Our own metrics of a trial's run; a study's metrics need other names.
+# Longest name of a metric. Some stores cut names of more than 250 characters, others refuse them. The difference leaves
+# room for the name of a fold before that of a metric.
+_MAX_NAME = 200
+# Names of our own metrics in a trial's run; a study's metrics need other names.
 _OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount", "reached"})
 
 

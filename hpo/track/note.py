@@ -12,7 +12,7 @@ from hpo.study.view.view import StudyView, TrialView
 from hpo.track.views import FRONT, RUN_ID, TABLE, trial_page
 from hpo.trials.places import to_amount
 
-# A tracker stores some thousand characters; with these limits a note has less than 5,000 (tested).
+# A tracker stores some thousand characters; with these limits a note has fewer than 5,000 (tested).
 _COLUMNS = 8
 _CELL = 24
 _POINT = 600
@@ -55,7 +55,7 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
 
 
 def _values(view: StudyView, best: TrialView) -> str:
-    """Return the winner's metrics in the common format, with names as plain text."""
+    """Return the winner's metrics in the format of all displays, with Markdown in their names escaped."""
     texts, in_search = (
         {_name(view, name): text for name, text in _first_metrics(each).items()}
         for each in (best.texts, best.search_texts)
@@ -148,7 +148,7 @@ def _with_space(text: str) -> str:
 
 
 def _first_metrics(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return as many metrics as have room, the leading one first."""
+    """Return as many metrics as fit, the leading one first."""
     return dict(itertools.islice(texts.items(), _COLUMNS))
 
 

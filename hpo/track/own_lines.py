@@ -1,4 +1,4 @@
-"""Decides whether a study's trainings log to MLflow themselves, and describes the runs for that."""
+"""Decides whether a study's trainings log to MLflow themselves, and describes the runs that they log to."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _CHOOSES = re.compile(rb"\bset_(experiment|tracking_uri)\b")
 
 
 def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
-    """Return the place of the runs for the study's trainings; None if trainings get no run, see `track.own_lines`."""
+    """Return where the runs for the study's trainings are; None if trainings get no runs (see `track.own_lines`)."""
     track = study.config.track
     if track.name != "mlflow" or not (_logs(study) if track.own_lines is None else track.own_lines):
         return None

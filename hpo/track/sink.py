@@ -101,7 +101,7 @@ class MlflowSink:
             return
         is_new = number not in self._runs.trials
         if has_own_lines or not is_new:
-            # Log the parameters in `close_trial`: before it, the training may log other values under the same names, and
+            # Log the parameters in `close_trial`, because the training may log other values under these names, and
             # MLflow cannot change a parameter.
             self._awaited[number] = {"name": name, "params": params, "tags": tags, "time": time}
         if has_own_lines:

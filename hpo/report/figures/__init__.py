@@ -1,4 +1,4 @@
-"""The figures of a report. Each function draws one from a study and its trials, or returns the reason in one line."""
+"""The figures of a report. Each function draws one figure of a study, or returns the reason why it is missing."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -49,15 +49,15 @@ FIGURE_TABLE: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], .
 )
 
 FIGURES = tuple(name for name, *_ in FIGURE_TABLE)
-# The page shows a text of the report next to each of these.
+# The page shows a text of the report next to each of these figures.
 _BESIDE_TEXT = ("front", "transfer")
 
 
 def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tuple[Drawing, ...]:
-    """Return a study's figures with these names in the order of the report; equal studies give equal figures.
+    """Return the figures of a study in the order of the report; equal studies give equal figures.
 
-    Without names return all that apply. Hypervolume needs several metrics, the front needs several metrics or a limit,
-    and figures of scales need scales.
+    With `names`, return only these figures. Without, return all that apply to the study. The hypervolume needs several
+    metrics, the front needs several metrics or a limit, and figures of scales need scales.
     """
     if names is None:
         names = [name for name in FIGURES if _applies(name, subject.goal)]
@@ -78,7 +78,10 @@ def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
 
 
 def left_out(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return the drawings of a page without figures: the sections that have a text, and one with the reason."""
+    """Return placeholders for a page without figures: one per section that has a text, and one for all others.
+
+    Each says the reason.
+    """
     beside_text = [drawing for drawing in missing_figures(goal, reason) if drawing.name in _BESIDE_TEXT]
     return (*beside_text, Drawing("figures", "Figures", "", Absent(reason)))
 

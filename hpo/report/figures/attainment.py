@@ -66,7 +66,7 @@ Corners = Sequence[Sequence[float]]
 def draw_attainment(result: ComparisonJson) -> Any:
     """Return a figure of each strategy's attainment, or of each study's front.
 
-    Return None without two metrics or without data.
+    Return None unless the comparison has exactly two metrics and data about them.
     """
     from plotly import graph_objects
 

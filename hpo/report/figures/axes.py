@@ -17,19 +17,19 @@ from hpo.trials.trial import Outcome, Trial
 _LONGEST_NAME, _MOST_POWERS = 30, 4
 _FAR = 3.0  # times the interquartile range: Tukey's outer fence; values beyond it are outliers
 
-# The time axis leaves out every pause between two sessions, and any other pause longer than both limits. Otherwise a
-# study resumed the next day would be two strips at the ends of an empty picture.
-_SHARE = 0.1  # of the running time
+# The time axis leaves out every pause between two sessions, and any other pause longer than both limits below.
+# Otherwise a study resumed the next day would be two strips at the ends of an empty picture.
+_SHARE = 0.1  # a share of the running time
 _SECONDS = 60.0
 _MOST_MARKS = 50
 
 
 def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
-    """Return title and ticks of an axis with room for `room` characters, in plotly's form.
+    """Return title and ticks of a dimension's axis with room for `room` characters, in plotly's form.
 
-    The axis of a range has the numbers `values`, or else the ends of the range. The axis of a finite dimension has
-    ranks, or with `has_names` the texts of its values as categories. Plotly reads a number as a category's name before
-    it reads it as a rank.
+    The ticks of a logarithmic range cover `values`, or the ends of the range if `values` is empty. Positions on the
+    axis of a finite dimension are ranks. With `has_names` they are the texts of its values, as categories; plotly then
+    reads a number as the name of a category before it reads it as a rank.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
@@ -46,7 +46,7 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
 
 
 def values_of(dimension: Dimension, trials: Sequence[Trial]) -> dict[int, Any]:
-    """Return the values of the trials that have one, by trial number."""
+    """Return the trials' values of a dimension by trial number, for the trials that have one."""
     return {trial.number: trial.point[dimension.key] for trial in trials if dimension.key in trial.point}
 
 
@@ -98,9 +98,9 @@ def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] 
 
 
 def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
-    """Return the scores with outliers moved to the nearest other score, and a sentence about them, or an empty text.
+    """Return the scores with outliers moved to the nearest other score, and a sentence about outliers, empty if none.
 
-    Unclipped outliers would leave one colour for all other scores.
+    If outliers were not moved, all other scores would have nearly the same colour.
     """
     low, high = fence(list(scores.values()))
     near = {number: min(max(score, low), high) for number, score in scores.items()}
@@ -140,7 +140,7 @@ class TimeAxis:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], stretches: Sequence[Stretch] = ()) -> Self:
-        """Return the axis of these tasks, which the search ran in these sessions."""
+        """Return the time axis of a search's tasks; `stretches` are the sessions in which the search ran them."""
         resumed = {ran.started for ran in stretch_runs(outcomes, stretches)[1:]}
         gaps: list[tuple[float, float]] = []
         ordered = sorted(outcomes, key=lambda o: o.started)
@@ -155,7 +155,7 @@ class TimeAxis:
         return cls(start, tuple(g for g in gaps if g[1] in resumed or g[1] - g[0] > longest))
 
     def at(self, time: float) -> float:
-        """Return the place of a time on the axis; `time` is in seconds since the epoch."""
+        """Return the position of a time on the axis; `time` is in seconds since the epoch."""
         return time - self.start - sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
 
     def mark_pauses(self, figure: Any, unit: float, **place: Any) -> str:

@@ -31,9 +31,9 @@ _Places = list[tuple[float, Trial]]
 
 
 def draw_best_so_far(subject: Subject) -> Drawn | Absent:
-    """Draw the best score so far as steps over the scores of the trials, in two panels with one axis of scores.
+    """Draw the best score so far as a step line among the scores of the trials, in two panels with one axis of scores.
 
-    One panel is in the order of the trials' numbers, the other in the order of their ends. Each scale has its own best.
+    One panel is in the order of the trials' numbers, the other in the order of their ends. Each scale has its own line.
     """
     if not subject.scored:
         return Absent("no trial is complete")
@@ -89,7 +89,10 @@ def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, c
 
 
 def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Places]]:
-    """Yield the comparable places, those of each scale, with the name and the colour of their line."""
+    """Yield the name, the colour and the trials of each line of the best score so far.
+
+    There is one line per scale, because only scores of one scale are comparable.
+    """
     scale_results = subject.scale_results
     if scale_results is None:
         yield "best so far", GOOD, places
@@ -100,7 +103,7 @@ def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Pl
 
 
 def _steps(places: _Places, colour: str) -> tuple[_Places, dict[str, Any]]:
-    """Return the places of the line of the best score so far, and its style."""
+    """Return the corners of the line of the best score so far, and its style."""
     better = {trial.number for trial in improvements(trial for _, trial in places if trial.keeps_limits)}
     steps = [place for place in places if place[1].number in better]
     # Extend the line of the last best score to the end of the axis.

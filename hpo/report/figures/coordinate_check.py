@@ -5,14 +5,14 @@ from hpo.report.figures.style import GREY, LEGEND, PALETTE, Drawn, new_figure, s
 from hpo.report.formatting import escape_markup
 from hpo.study.coordinate_check import BOUND, STEPS, CoordinateCheck
 
-# One colour for each of the worst layers; all others outside of the bound share the last one.
+# One colour for each of the worst layers; all other layers outside of the bound share the last colour.
 _COLOURS = [PALETTE[name] for name in ("orange", "blue", "green", "purple", "yellow", "black")]
-_CHANGED = ", changed"  # suffix of the sizes that belong to a difference from the first step
+_CHANGED = ", changed"  # suffix of a layer's name for the size of its output's change since before the first step
 _LONGEST_NAME = 50
 
 
 def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
-    """Draw one line per layer; layers that grow or shrink have colours, and the worst also have names."""
+    """Draw one line per layer; layers outside of the bound have colours, and the worst of them also have names."""
     figure = new_figure(len(STEPS), [f"after {step} step{'s' * (step > 1)}" for step in STEPS])
     in_legend: set[str] = set()
     named = check.outside[: len(_COLOURS) - 1]

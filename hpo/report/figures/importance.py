@@ -14,7 +14,7 @@ from hpo.report.subject import Subject
 def draw_importance(subject: Subject) -> Drawn | Absent:
     """Draw one bar of importance per hyperparameter, the longest at the top, and its contribution to the winner's gain.
 
-    Bars without significance are hollow; with few trials they are left out.
+    Bars of hyperparameters that are not significant are hollow; with few trials they are left out.
     """
     known, parts = subject.importances, subject.contributions
     if isinstance(known, Absent):

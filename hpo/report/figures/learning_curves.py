@@ -37,7 +37,7 @@ _Curve = list[tuple[float, float]]
 def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     """Draw each trial's mean curve over its tasks, and the curve of each of the winner's tasks.
 
-    A mean ends with the trial's shortest curve, because it would jump after that.
+    A trial's mean curve ends where its shortest curve ends, because the mean would jump there.
     """
     points = [point for trial in subject.trials for outcome in trial.outcomes.values() for point in outcome.curve]
     if not points:
@@ -98,12 +98,15 @@ def _mean_curve(trial: Trial, axis: str, metric: str) -> _Curve:
 
 
 def _curve(outcome: Outcome, axis: str, metric: str) -> _Curve:
-    """Return the measurements of one training with their places."""
+    """Return the values of a metric in one training, each after its epoch or step."""
     return [(point[axis], point[metric]) for point in outcome.curve if axis in point and metric in point]
 
 
 def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
-    """Return the study's metric; if the curves lack it, the most common measurement, on ties the first by name."""
+    """Return the metric to draw: `wanted`, or if the curves lack it, their most common measurement.
+
+    On ties, return the first one by name. Return None if the curves have no measurements.
+    """
     counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
     return wanted if wanted in counts else min(counts, key=lambda key: (-counts[key], key), default=None)
 

@@ -10,7 +10,7 @@ from hpo.report.figures.style import LEGEND, PALETTE, add_band, pale, styled
 from hpo.report.formatting import escape_markup
 from hpo.trials.trial import loss_of
 
-# Dash patterns distinguish curves in print, and if there are more than seven.
+# Dash patterns distinguish curves of equal colour, if there are more than seven.
 _COLOURS = [colour for name, colour in PALETTE.items() if name != "black"]
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _ROUNDING = 1e-9
@@ -72,7 +72,10 @@ def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
 
 
 def _range(figure: Any) -> tuple[float, float] | None:
-    """Return the range of curves and bands without the first tenth of the longest, which would dwarf the rest."""
+    """Return the vertical range of curves and bands; None if they are constant.
+
+    It leaves out the first tenth of the horizontal axis, whose scores would dwarf the rest.
+    """
     start = max(trace.x[-1] for trace in figure.data) / 10
     heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]
     margin = 0.05 * (max(heights) - min(heights))

@@ -1,4 +1,4 @@
-"""Each trial as a line over its hyperparameters."""
+"""The figure of parallel coordinates: each trial is a line across the axes of its hyperparameters."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from hpo.trials.trial import Trial
 
 _MOST, _MOST_AXES = 150, 10
 _ROOM = 120  # number of characters that fit under the figure
-_GAP = 0.12 / 0.88  # distance of trials without a value below the axis, as a share of its length
+_GAP = 0.12 / 0.88  # how far below the axis trials without a value are, as a share of its length
 
 _Mark = tuple[float, str]  # a height from 0 to 1, and its text
 
@@ -30,7 +30,7 @@ class _Axis(NamedTuple):
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
-    """Draw one line per trial, with a fuller colour for a better score."""
+    """Draw one line per trial, with a more saturated colour for a better score."""
     if not subject.scored:
         return Absent("no trial is complete")
     drawn = best_and_even(subject.scored, _MOST)
@@ -70,7 +70,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
 
 
 def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str, _Axis], str]:
-    """Return the axes of the further metrics, and a sentence about clipped values; empty without any."""
+    """Return the axes of the metrics after the leading one, and sentences about clipped values; each may be empty."""
     axes, sentences = {}, ""
     for name in list(subject.goal.metrics)[1:]:
         values, clipped = clip({trial.number: trial.mean(name) for trial in trials})
@@ -80,7 +80,7 @@ def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str,
 
 
 def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
-    """Return the axis of a hyperparameter: the numbers of a range, else the ranks of the values that occur."""
+    """Return the axis of a hyperparameter: numbers for a range, else ranks among the values that occur."""
     values = values_of(dimension, trials)
     if isinstance(dimension, Range):
         return _number_axis(trials, values, dimension.log)
@@ -109,7 +109,7 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis from the lowest to the highest place; it starts `gap` lower if some trials have no value."""
+    """Return an axis from the lowest to the highest position; it starts `gap` lower if some trials have no value."""
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 
@@ -127,7 +127,8 @@ def _label(figure: Any, axes: Mapping[str, _Axis]) -> None:
         line = {"color": "#888", "width": 1}
         figure.add_shape(type="line", x0=place, x1=place, y0=0, y1=1, line=line, layer="below")
         for height, text in axis.ticks:
-            # Without a background the lines would cross out the values; the page has its own white.
+            # Give the texts a background, so that lines do not cross them out. The page replaces white with its own
+            # background colour.
             look = {"bgcolor": "white", "font": {"size": 10, "color": GREY}, "showarrow": False}
             figure.add_annotation(x=place, y=height, text=escape_markup(text), xanchor="right", xshift=-4, **look)
     room = _ROOM // len(axes)

@@ -16,7 +16,8 @@ from hpo.report.subject import Subject, score_of
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.trial import Trial
 
-# A cell is a pair of values. Without rounding to steps, 1,000 trials of two ranges would have a million cells.
+# A cell of a map is a pair of values. Values of ranges are rounded to steps, because otherwise 1,000 trials would have
+# a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
 _ROOM = 80  # number of characters that fit under the figure
 _DOTS = {"size": 4, "color": OTHER}
@@ -25,7 +26,7 @@ _MAP = {"connectgaps": True, "contours_coloring": "heatmap", "hoverinfo": "none"
 
 @dataclass(frozen=True)
 class _Axis:
-    """A hyperparameter, and the places of the trials that have it, by trial number."""
+    """A hyperparameter, and the positions of the trials that have it, by trial number."""
 
     dimension: Dimension
     places: Mapping[int, Any]
@@ -39,7 +40,7 @@ class _Axis:
 
     @cached_property
     def cells(self) -> list[float]:
-        """The places of the map's cells: each value and both ends."""
+        """The positions of the map's cells: each position of a trial, and both ends of the axis."""
         low, high = (10**end if self._is_log else end for end in self.ends)
         return [low, *sorted(set(self.places.values())), high]
 
@@ -91,7 +92,7 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
 
 
 def _places(dimension: Dimension, trials: list[Trial]) -> dict[int, Any]:
-    """Return the ranks of a finite dimension's values, or a range's values rounded to a few places."""
+    """Return the trials' positions by trial number: ranks for a finite dimension, rounded values for a range."""
     values = values_of(dimension, trials)
     if not isinstance(dimension, Range):
         return {number: rank_of(dimension, value) for number, value in values.items()}

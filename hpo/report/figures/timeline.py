@@ -1,4 +1,4 @@
-"""The real timeline of a search with a row per worker, and the planned one with a row per lane; a bar is a task."""
+"""The figures of a search's real timeline, with a row per worker, and of the planned one, with a row per lane."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -85,7 +85,7 @@ def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end:
 
 
 def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """Return the first free row for each span, in the order of their starts."""
+    """Return the first free row for each span; the spans must be in order of start."""
     ends: list[float] = []
     rows = []
     for start, end in spans:
@@ -107,7 +107,7 @@ def _idle_text(subject: Subject) -> str:
 def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:
     """Return a figure of at most 3,000 bars with the idle share of each row, and a sentence about joined bars.
 
-    `row` is the name of a row, `axis` the title of the time axis; times are divided by `unit`.
+    `row` says what a row is, such as `worker`. `axis` is the title of the time axis, and times are divided by `unit`.
     """
     end = max(bar.end for bar in bars)
     gap, joined = 0.0, bars

@@ -1,7 +1,7 @@
 """Heat maps of attention, as a PNG and as a self-contained page.
 
-A map has `name`, `rows` (the attending tokens), `columns` (the attended tokens) and `heads`. Each head is a list of
-rows of weights that sum to 1. Dark is high; all maps share one colour scale from 0 to 1.
+A map has `name`, `rows` (the attending tokens), `columns` (the attended tokens) and `heads`. Each head is a matrix of
+weights whose rows sum to 1. Higher weights are darker; all maps share one colour scale from 0 to 1.
 """
 
 import math
@@ -59,6 +59,9 @@ def _inches(tokens: Sequence[str]) -> float:
 
 
 def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return the places and names of all tokens, or of every n-th token to avoid overlap, with visible white space."""
+    """Return positions and texts of the labels: all tokens, or every n-th one to avoid overlap.
+
+    White space in the texts is visible.
+    """
     places = list(range(0, len(tokens), math.ceil(len(tokens) / _MOST_LABELS)))
     return places, [tokens[at].replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣") for at in places]

@@ -56,7 +56,7 @@ def templates() -> Environment:
         "figure_content": figure_content,
         "packed_plotly": lambda: base64.b64encode(_plotly_library()).decode(),
         "palette": PALETTE,
-        # The body of a template's `call`; if it fails, the output of the macro `instead` with the reason.
+        # Renders the body of a template's `call`, or if it fails, the macro `instead` with the reason.
         "part_or": lambda instead, caller: part(caller, instead),
         "plotly_library": lambda: gzip.decompress(_plotly_library()).decode(),
         "plotly_settings": _PLOTLY_SETTINGS,
@@ -87,10 +87,10 @@ class _Table(NamedTuple):
 
 
 def blocks(value: Any) -> list[_Block]:
-    """Return the pieces that show a value of report.json, as pairs of kind and content.
+    """Return the blocks that show a value of report.json, as pairs of kind and content.
 
-    The content of `missing` is a reason, of `text` and `code` a text, of `list` values, of `pairs` names with their
-    values, and of `table` a table.
+    The content depends on the kind: a reason for `missing`, a text for `text` and `code`, values for `list`, names with
+    their values for `pairs`, and a table for `table`.
     """
     reason = reason_missing(value)
     if reason is not None:
@@ -119,7 +119,11 @@ def _mapping(value: Mapping[str, Any]) -> list[_Block]:
 
 
 def _cross_table(value: Mapping[str, Mapping[str, Any]]) -> _Block:
-    """Return a table of two sets of names, with one row per name of the longer set."""
+    """Return a mapping of mappings as a table.
+
+    The rows are the outer keys. If there are more inner keys than outer ones, and at least eight, the rows are the
+    inner keys.
+    """
     names = list(dict.fromkeys(key for item in value.values() for key in item))
     if len(names) <= len(value) or len(names) < 8:
         rows = ((key, *(item.get(name, "") for name in names)) for key, item in value.items())

@@ -45,7 +45,7 @@ def render_report_page(
         trials: the content of trials.csv.
         order: the numbers of the complete trials, the best first.
     """
-    # The template calls functions that may fail, so that the other parts of the page continue without them.
+    # Pass functions instead of their results: if one fails in the template, the rest of the page is still rendered.
     return render(
         "report.html",
         summary=summary,
@@ -67,7 +67,10 @@ def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
 
 
 def _arrange(key: str, value: Any) -> Any:
-    """Return a value in readable form: a split has its labels in a separate table, and no folds (field 6)."""
+    """Return a value in readable form.
+
+    A split has its labels in a separate table, and leaves out its folds, because field 6 shows them.
+    """
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
@@ -76,7 +79,7 @@ def _arrange(key: str, value: Any) -> Any:
 
 
 def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]) -> dict[str, Any]:
-    """Return the table of at most 500 trials for the template, the best first, trials without a score last."""
+    """Return the table of at most 500 trials for the template: the best first, and trials without a score last."""
     space = summary["space"]
     # With several metrics or limits, hyperparameters may have the names of the report's own columns.
     own = [name for name in _FRONT_COLUMNS if f"space.{name}" in trials]
@@ -90,7 +93,7 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
     places = {trial: place for place, trial in enumerate(order)}
 
     def place(row: Mapping[Any, Any]) -> tuple[bool, int, tuple[int, int, float, float, int]]:
-        """Sort the winner first, then complete trials in their order, then the others."""
+        """Return a row's sort key: the winner comes first, then complete trials in `order`, then the others."""
         after = rank(row.get("amount"), math.inf, row["number"])
         return row["number"] != winner, places.get(row["number"], len(places)), after
 

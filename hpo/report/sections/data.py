@@ -1,4 +1,4 @@
-"""The data, its split, its preparation, and the metric: fields 3 to 6 and 8."""
+"""Report fields 3 to 6 and 8: the data, its split, its preparation, and the metric."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
@@ -109,7 +109,7 @@ def no_method(reason: str) -> MethodPart:
 
 
 def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
-    """Return the metric, its definition, its direction, and the mean that makes a score."""
+    """Return the metric, its definition and direction, and the means that a score is made of."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
     unit = Units.of(study.described.method or {}, study.config.objective)[config.metric]
@@ -157,5 +157,5 @@ def kind_text(split: SplitPart) -> str:
 
 
 def folds_text(split: SplitPart) -> str:
-    """Return the training and validation examples of each fold."""
+    """Return the numbers of training and validation examples of each fold as text."""
     return ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])

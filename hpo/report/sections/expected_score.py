@@ -38,7 +38,7 @@ class ExpectedPart(Interval):
 
 
 def interval_text(interval: Interval, text: Callable[[float], str]) -> str:
-    """Return a number with its interval; without it if the interval is a single value."""
+    """Return a number with its interval as text; leave out the interval if both of its ends have the same text."""
     value, low, high = (text(interval[key]) for key in ("value", "low", "high"))
     return value if low == high else f"{value} ({low} to {high})"
 

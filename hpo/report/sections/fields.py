@@ -60,7 +60,7 @@ FIELDS = {
     "Hardware, time, idle and overhead share": "cost environment.processor environment.gpus",
     "Failures, limits, and the command that runs it again": "cautions study.rerun",
 }
-"""The dotted keys of each field's values in report.json, by its title; a field's number is its place, from 1."""
+"""For each field's title, the dotted keys of its values in report.json. A field's number is its position, from 1."""
 
 OF_FRONT = {
     8: "front.metrics front.limits",
@@ -83,7 +83,7 @@ def describe_fields(report: ReportJson) -> list[FieldStatus]:
 
 
 def _of_front(report: ReportJson, number: int) -> list[str]:
-    """Return the further keys of a field."""
+    """Return the keys that limits and several metrics add to a field."""
     if "front" not in report:
         return []
     front = front_of(report)
@@ -96,7 +96,7 @@ def _of_scales(report: ReportJson, number: int) -> list[str]:
 
 
 def value_at(report: Mapping[str, Any], key: str) -> Any:
-    """Return the value at a dotted key, or the missing branch above it."""
+    """Return the value at a dotted key; if a branch above it is missing, return that branch with its reason."""
     value: Any = report
     for name in key.split("."):
         if reason_missing(value) is not None:

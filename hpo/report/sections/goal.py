@@ -120,7 +120,7 @@ class FrontPart(TypedDict):
 
 
 def front_of(report: ReportJson) -> FrontPart | None:
-    """Return the section; None with one metric without limits, or if it failed."""
+    """Return the report's section on the front; None for one metric without limits, or if it could not be made."""
     front = report.get("front")
     return None if front is None or is_missing(front) else front
 
@@ -149,7 +149,10 @@ def names_of(front: FrontPart) -> list[str]:
 
 
 def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
-    """Return the format of a metric, or of a number with a limit; its digits distinguish the best trials."""
+    """Return the function that formats a metric, or a number with a limit.
+
+    It writes enough digits to distinguish the best trials.
+    """
     front = front_of(report)
     members = [] if front is None else [member["scores"][name]["mean"] for member in front["members"]]
     values = [*members, *(trial["scores"][name] for trial in report["top"])]
@@ -157,7 +160,7 @@ def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
 
 
 def trials_text(numbers: Sequence[int]) -> str:
-    """Return the numbers of trials as text; the first ones if there are many."""
+    """Return trial numbers as text; if there are many, only the first ones and how many more there are."""
     more = len(numbers) - _MOST_TRIALS
     texts = [*map(str, numbers[:_MOST_TRIALS]), *([f"{more} more"] if more > 0 else ())]
     return f"{'trial' if len(numbers) == 1 else 'trials'} {join_names(texts)}"

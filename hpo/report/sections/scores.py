@@ -35,7 +35,7 @@ def _spread(trial: Trial, name: str) -> Spread:
 
 
 def spread_text(score: Spread, text: Callable[[float], str]) -> str:
-    """Return a mean with its interval; without it if there is none or it is a single value."""
+    """Return a mean with its interval as text; leave out the interval if there is none or if its ends are equal."""
     if score["interval"] is None or score["interval"][0] == score["interval"][1]:
         return text(score["mean"])
     low, high = map(text, score["interval"])
@@ -49,7 +49,7 @@ def interval(values: Sequence[float]) -> list[float] | None:
     """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first; None for one value.
 
     Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
-    estimator of the variance of k-fold cross-validation"). The report mentions the folds and seeds.
+    estimator of the variance of k-fold cross-validation"). The report says that intervals are over folds and seeds.
     """
     if len(values) < 2:
         return None

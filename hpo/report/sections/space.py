@@ -1,4 +1,4 @@
-"""The space, and the importance of each hyperparameter: fields 9 and 20."""
+"""Report fields 9 and 20: the space, and the importance of each hyperparameter."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dimension with the default configuration's value, and the scale of its numbers' even spacing."""
+    """Return the dimension for report.json, with its default, and with `scale` if its numbers are evenly spaced."""
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default
@@ -136,7 +136,7 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
     when = "".join(f"; when {key} is {' or '.join(map(format_value, values))}" for key, values in conditions)
     # None in the configuration is no default, unless None is one of the values.
     given = dimension.get("default") is not None or ("default" in dimension and None in dimension.get("values", ()))
-    # A scale has no default: the default configuration is compared at the target.
+    # The scale shows no default, because the default configuration is compared at the target.
     default = f"; default {format_value(dimension['default'])}" if given and dimension["key"] != SCALE else ""
     return dimension["key"], dimension["kind"], text + when + default
 

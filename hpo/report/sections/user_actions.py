@@ -113,7 +113,7 @@ class NotesSection(TypedDict, total=False):
 
 
 def describe_notes(study: PreparedStudy) -> NotesSection:
-    """Return the study's notes; empty without any."""
+    """Return the report's section on the study's notes; empty if there are none."""
     notes: list[NotePart] = [
         {"time": note.time, "user": note.user, "text": note.text, "tags": note.tags}
         for note in read_notes(study.folder)
