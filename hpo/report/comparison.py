@@ -94,7 +94,7 @@ class WinnerOf(TypedDict):
     Attributes:
         folds: its score on each fold in the search.
         fresh: its mean score on the fresh seeds that chose it; absent if the search's scores chose it.
-        values: its values by name; absent with one score.
+        values: the values of its metrics and of numbers with limits, by name; absent for one metric without limits.
     """
 
     label: str

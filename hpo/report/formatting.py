@@ -17,7 +17,7 @@ def escape_markup(text: str) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names as in a sentence: a, b and c."""
+    """Return names joined as in a sentence: a, b and c."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -58,7 +58,7 @@ def point_text(point: Mapping[str, Any]) -> str:
 
 
 def code_rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows of a table of keys, formatted as code, and values."""
+    """Return table rows of keys and values; the keys are formatted as code."""
     return [(f"`{key}`", format_value(value)) for key, value in values.items()]
 
 

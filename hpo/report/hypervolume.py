@@ -22,7 +22,7 @@ class Growth:
     """The growth of the hypervolume of a Pareto front; higher is better.
 
     Attributes:
-        trials: the trials that increased it, in their order.
+        trials: the trials that increased it, in the given order.
         volumes: the hypervolume after each of them, in losses scaled from 0 to 1 by `scale`, up to the reference point
             `fronts.REFERENCE`.
         scale: the best and the worst loss of each metric among the given trials, shape (2, metrics).

@@ -92,12 +92,12 @@ class Subject:
 
     @property
     def metric(self) -> str:
-        """The (leading) metric."""
+        """The name of the metric, or of the leading one of several."""
         return self.goal.metric
 
     @property
     def direction(self) -> Direction:
-        """The direction of the (leading) metric."""
+        """The direction of the metric, or of the leading one of several."""
         return self.goal.direction
 
     @property
@@ -176,7 +176,7 @@ class Subject:
 
     @cached_property
     def importances(self) -> Importances | Absent:
-        """The importance of each hyperparameter for the (leading) metric; see `importances`."""
+        """The importance of each hyperparameter for the (leading) metric; see `importance.importances`."""
         return self.importances_by_metric[self.metric]
 
     @cached_property
@@ -198,7 +198,7 @@ class Subject:
 
     @cached_property
     def contributions(self) -> dict[str, Contribution] | Absent:
-        """The contribution of each hyperparameter to the winner's gain over the default; see `shapley_values`."""
+        """Each hyperparameter's contribution to the winner's gain over the default; see `importance.shapley_values`."""
         space, scored = self._of_one_scale
         default = None if self.default is None else {k: v for k, v in self.default.items() if k != SCALE}
         return shapley_values(space, scored, default, self.winner and self.winner.within_scale)

@@ -152,7 +152,7 @@ class ScaleResults:
 
     @property
     def no_law(self) -> str | None:
-        """The reason why the loss at the target is not predicted; None if it is."""
+        """The reason why the loss at the target is not predicted; None if it is predicted."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
             scored = f", and {len(below)} of {self.target - 1} below the target have a score"

@@ -1,4 +1,4 @@
-"""The note on a study's page in a tracker: the winner, the search, the best five trials, and how to reproduce it."""
+"""The note on a study's page in a tracker: the winner and how to reproduce it, the search, and the best five trials."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping

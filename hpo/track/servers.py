@@ -179,7 +179,7 @@ def application_server(application: Application, host: str, port: int) -> WSGISe
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """Return the host names that requests to the server may use; foreign pages in a browser use others."""
+    """Return the host names that requests to the server may use; a foreign page in a browser uses another one."""
     if host in LOOPBACK:
         return ["127.0.0.1", "localhost", "[::1]"]
     if host not in ("0.0.0.0", "::"):

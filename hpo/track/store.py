@@ -74,7 +74,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 def is_missing(uri: str) -> bool:
-    """Return whether the address names a missing file, which MLflow would create in seconds."""
+    """Return whether the address names a SQLite file that is missing; MLflow would take seconds to create it."""
     return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file()
 
 
@@ -96,7 +96,7 @@ def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
 
 
 def refuse_unsent(uri: str, study_id: str, name: str) -> None:
-    """Raise TrackError if a SQLite file lacks a study; works without MLflow, whose import takes seconds."""
+    """Raise TrackError if a SQLite file lacks a study; do not import MLflow for it, because that takes seconds."""
     if not _has_study(uri, study_id, if_unknown=False):
         raise unsent(uri, name)
 

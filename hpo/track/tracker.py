@@ -277,7 +277,7 @@ class Curve:
         self._num_points = 0
 
     def point(self, point: Mapping[str, Any], when: float | None = None) -> "Point":
-        """Return the next point."""
+        """Return the next point of the curve in MLflow's form; `when` is its time in seconds, None = now."""
         numbers = {
             key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)
         }

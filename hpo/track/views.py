@@ -92,7 +92,7 @@ def tag_of(key: str) -> str:
 
 
 def keys_of_study(study_id: str) -> tuple[str, str]:
-    """Return the keys of a study's views: its trials, and its front."""
+    """Return the keys of a study's two views: that of its trials, and that of its front."""
     return study_id, study_id + ON_FRONT
 
 

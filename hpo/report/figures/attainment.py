@@ -106,7 +106,7 @@ def draw_attainment(result: ComparisonJson) -> Any:
 
 
 def _ends(values: Sequence[float], is_maximized: bool) -> tuple[float, float]:
-    """Return the ends of an axis around the values, the worse one first."""
+    """Return the ends of an axis around the values, the end with the worse values first."""
     low, high = min(values), max(values)
     margin = _MARGIN * (high - low) or abs(high) * _MARGIN or 1.0
     return (low - margin, high + margin) if is_maximized else (high + margin, low - margin)

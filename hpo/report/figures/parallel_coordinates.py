@@ -23,7 +23,7 @@ _Mark = tuple[float, str]  # a height from 0 to 1, and its text
 
 
 class _Axis(NamedTuple):
-    """The marks of the trials by trial number, and the ticks."""
+    """An axis: the mark of each trial by trial number, and the ticks."""
 
     marks: Mapping[int, _Mark]
     ticks: Sequence[_Mark]

@@ -1,1 +1,1 @@
-"""Live pages of studies: read without a trace, drawn by the report's figures, served on the loopback address."""
+"""Live pages of studies on the loopback address: they show the report's figures and do not change the study."""

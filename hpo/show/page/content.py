@@ -19,7 +19,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.trials.goal import goal_of
 
 Content = Mapping[str, Any]
-"""A text has `html`. A figure has `figure` (None if missing) and `says`, its caption or the reason."""
+"""The content of a part: a text has `html`, a figure has `figure` (None if missing) and `says` (caption or reason)."""
 
 # The drawing order: quick figures first. Figures about a whole search are only in its report.
 _FIRST, _LAST, _REPORT_ONLY = ("best-so-far", "learning-curves"), ("importance",), ("expected-performance",)
@@ -33,7 +33,7 @@ _OMITTED = {*_REPORT_ONLY, "planned-timeline"}
 _SHARE_OF_FIRST, _SHARE = 0.004, 0.0015
 _LONGEST_LOOK, _LONGEST_FIRST_WAIT = 2.0, 10.0
 
-# The function of each text, and the sources that it depends on.
+# For each text, the function that makes it, and the sources that it depends on.
 _TEXTS: Mapping[str, tuple[Callable[[LiveStudy], Mapping[str, Any]], set[str]]] = {
     "state": (lambda seen: texts.state(seen.view), {"status", "record"}),
     "workers": (lambda seen: texts.workers(seen.view, seen.workers), {"status", "tasks"}),
@@ -100,7 +100,7 @@ class StudyContent:
         self._not_before[name] = time.monotonic() + wait
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
-        """Return the whole page with these texts."""
+        """Return the whole page with the texts in `html`."""
         pictures = groupby(self._drawings.values(), key=lambda drawing: drawing.section)
         return render(
             "live.html",
@@ -133,7 +133,7 @@ def _render_or_reason(make: Callable[[LiveStudy], Content], live: LiveStudy) -> 
 
 
 def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:
-    """Return the figures of a study's page before they are drawn; none if its configuration is unreadable."""
+    """Return placeholders for the figures of a study's page; none if the study's configuration is unreadable."""
     try:
         goal = goal_of(folder.config().study)
     except HpoError:

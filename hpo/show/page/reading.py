@@ -29,9 +29,9 @@ class LiveStudy:
     """The current state of a study.
 
     Attributes:
-        view: the source of its texts.
-        subject: the source of its figures, from the last reading; None if the record was never read.
-        changed: the changed ones among `status`, `tasks` and `record`.
+        view: the source of the page's texts.
+        subject: the source of the page's figures, from the last reading; None if the record was never read.
+        changed: which of `status`, `tasks` and `record` have changed since the last reading.
     """
 
     snapshot: Snapshot
@@ -41,7 +41,7 @@ class LiveStudy:
 
     @property
     def is_over(self) -> bool:
-        """Whether the study is finished; it may be resumed, and an unreadable study may come back."""
+        """Whether the study is finished for now; an unreadable study is not, because it may become readable again."""
         return not self.view.goes_on and self.view.state != "unreadable"
 
     @property
@@ -63,12 +63,12 @@ class PageReader:
         self._live: LiveStudy | None = None
 
     def read(self) -> LiveStudy:
-        """Return the current state of the study; never raise, but return a view with the fault."""
+        """Return the current state of the study; if the study is unreadable, its view has the fault."""
         before, stamps = self._live, self._read_stamps()
         if before is not None and stamps == self._stamps:
             return replace(before, changed=frozenset())
         if stamps["files"] != self._stamps.get("files"):
-            # Another record has replaced the last one, or it is gone.
+            # Other files have replaced the configuration or the record, or they are gone.
             self._reader = None
         self._stamps = stamps
         self._live = self._read(before)
@@ -101,7 +101,7 @@ class PageReader:
         return replace(live, changed=frozenset(name for name in is_changed if is_changed[name]))
 
     def _read_stamps(self) -> dict[str, Any]:
-        """Return the stamps of the study's files, which show changes without reading."""
+        """Return the stamps of the study's files, which show whether the files changed without reading them."""
         folder = self._folder
         database = folder.database_path
         return {
@@ -156,7 +156,7 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 
 
 def _best_number(view: StudyView) -> int | None:
-    """Return the number of the best trial, which a status may change."""
+    """Return the number of the best trial, or None; it may change with the status, even if the record is the same."""
     return None if view.best is None else view.best.trial
 
 

@@ -1,4 +1,4 @@
-"""Serves live pages, read-only and on the loopback address; an address needs the token."""
+"""Serves live pages on the loopback address, for reading only; every address contains the server's token."""
 
 import asyncio
 import gc
@@ -28,39 +28,39 @@ from hpo.study.view.logs import logs_of, read_log
 HOST = "127.0.0.1"
 _HOSTS = (HOST, "localhost")
 _READING = ("GET", "HEAD")
-# How long a page waits for its first figure; a later one comes as an event.
+# The longest time that a page waits for its first figure; if the figure takes longer, it comes as an event.
 _SECONDS_FOR_FIRST = 1.0
 _SECONDS_BETWEEN = 0.25
 # A page shows the end of a log, which says why a trial failed.
 _MOST_LOG_BYTES = 1 << 20
-# Security headers that a page cannot contain; its own policy covers loading and framing.
+# Security headers that cannot be written into a page; the policy inside the page covers loading and framing.
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 
 
 class Pages:
-    """The pages of one study, or of all studies of a folder; each has a watch from its first request on."""
+    """The pages of one study, or of all studies of a folder; the first request for a page starts its `Watch`."""
 
     def __init__(self, study: StudyFolder | None, where: Path) -> None:
         self._study, self._where = study, where
         self._watches: dict[str, Watch] = {}
-        # Several threads answer requests.
+        # Several threads answer requests, and a page must have only one watch.
         self._making = threading.Lock()
 
     def folder(self, name: str) -> StudyFolder:
-        """Return the folder of a study; an empty name is the study of this server.
+        """Return the folder of a study; an empty name means the study that this server was started for.
 
-        Raise HTTPException 404 without one.
+        Raise HTTPException 404 if there is no such study.
         """
         if not name and self._study is not None:
             return self._study
         folder = StudyFolder(self._where / name)
-        # A route's name has no slash; a link could lead outside.
+        # A name in a route has no slash, but dots or a link could lead outside of the folder.
         if self._study is not None or name in ("", ".", "..") or folder.path.is_symlink() or not folder.exists:
             raise HTTPException(404, f"there is no study {name!r} under {self._where}")
         return folder
 
     def watch(self, name: str) -> Watch:
-        """Return the watch of a study; an empty name is the page of this server."""
+        """Return the watch of a study's page; an empty name means the first page of this server."""
         with self._making:
             if name not in self._watches:
                 is_all = not name and self._study is None
@@ -76,7 +76,7 @@ class Pages:
 def application(pages: Pages, token: str) -> Starlette:
     """Return the application with its routes: a page, its events, a study's report, and a trial's log."""
 
-    # Plain functions run in threads, so that a slow disk delays one answer only.
+    # Starlette runs functions without `async` in threads, so that a slow disk delays only one answer.
     def page(request: Request) -> Response:
         return HTMLResponse(pages.watch(_name(request)).page(_SECONDS_FOR_FIRST), headers=_HEADERS)
 
@@ -166,7 +166,7 @@ def _name(request: Request) -> str:
 
 
 def _own_files(folder: StudyFolder) -> StudyFolder:
-    """Return the folder; raise HTTPException 404 if it has links out of it, which a stranger may have made."""
+    """Return the folder; raise HTTPException 404 if a link in it, perhaps made by a stranger, leads out of it."""
     try:
         folder.refuse_links()
     except HpoError as error:
@@ -180,7 +180,10 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 class PageServer:
-    """A server of pages that listens from the start and answers during `run`; raises TrackError for a used port."""
+    """A server of pages that listens from its creation on and answers requests during `run`.
+
+    Creating it raises TrackError if it cannot listen on the port.
+    """
 
     def __init__(self, study: StudyFolder | None, where: Path, port: int) -> None:
         self._token, self._pages = secrets.token_urlsafe(16), Pages(study, where)
@@ -190,14 +193,14 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """The address, including the token."""
+        """The address of the server's first page, including the token."""
         return f"http://{HOST}:{self._listener.getsockname()[1]}/{self._token}/"
 
     def run(self) -> None:
         """Serve until the process is interrupted."""
         import uvicorn
 
-        # Repeated garbage collection over 10,000 trials would take a fifth of a figure's time.
+        # Collect garbage less often: with 10,000 trials, it would take a fifth of a figure's drawing time.
         gc.set_threshold(100_000, 20, 100)
         config = uvicorn.Config(
             application(self._pages, self._token),
@@ -205,7 +208,7 @@ class PageServer:
             access_log=False,
             server_header=False,
             lifespan="off",
-            # Event streams do not end by themselves.
+            # Wait only a second for event streams, because they do not end by themselves.
             timeout_graceful_shutdown=1,
         )
         uvicorn.Server(config).run(sockets=[self._listener])

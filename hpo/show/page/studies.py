@@ -1,4 +1,4 @@
-"""The content of the page of all studies: a row for each, the last changed first."""
+"""The content of the page of all studies: one row per study, running ones first, then the last changed."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -14,11 +14,11 @@ from hpo.study.view.view import StudyView
 
 
 class StudiesContent:
-    """The page of all studies under a folder, which has one part and never ends."""
+    """The page of all studies under a folder; it has only one part and is never final."""
 
     def __init__(self, where: Path) -> None:
         self._where = where
-        # By folder: the stamps of its files at the last reading, and its view.
+        # By folder of a study: the stamps of its files at the last reading, and its view.
         self._known: dict[Path, tuple[Any, StudyView]] = {}
         self.is_over = False
 
@@ -44,7 +44,7 @@ class StudiesContent:
         return render("studies.html", version=version, html=parts, where=short_path(self._where))
 
     def _view(self, path: Path) -> tuple[Any, StudyView]:
-        """Return the stamps of a study's files, and its view, which is made again only if the stamps differ."""
+        """Return the stamps of a study's files, and its view; make a new view only if the stamps have changed."""
         folder = StudyFolder(path)
         files = (folder.status_path, folder.config_path, folder.test_path, path / "report.json", path / IMPORT)
         stamps: list[Any] = [folder.holder()]

@@ -1,4 +1,4 @@
-"""The texts of a study's page for its template, from the study's view; the table of trials comes from its subject."""
+"""The texts of a study's page for its template: most come from the `StudyView`, the trials from the `Subject`."""
 
 from collections.abc import Mapping
 from typing import Any

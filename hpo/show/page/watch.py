@@ -18,7 +18,7 @@ _SECONDS_BETWEEN_REFRESHES = 2.0
 
 
 class PageContent(Protocol):
-    """The content of a page; only its watch's thread calls `refresh`."""
+    """The content of a page; only the thread of the page's `Watch` calls `refresh`."""
 
     is_over: bool
 
@@ -33,7 +33,7 @@ class PageContent(Protocol):
 
 @dataclass(frozen=True)
 class _Part:
-    """A part in its sent form, and the version of the page that brought it."""
+    """A part of a page, its text as it is sent to browsers, and the page's version when the part last changed."""
 
     content: Mapping[str, Any]
     text: str
@@ -42,7 +42,7 @@ class _Part:
 
 
 class Watch:
-    """A page with a version number that rises with each changed part."""
+    """Keeps a page current with a thread; the page has a version number that rises with each changed part."""
 
     def __init__(self, content: PageContent) -> None:
         self._content = content
@@ -56,7 +56,7 @@ class Watch:
         self._thread.start()
 
     def page(self, seconds: float) -> str:
-        """Return the current page, after its first figure or after so many seconds; events bring the missing parts."""
+        """Return the page once it has its first figure, or else after `seconds`; events bring the missing parts."""
         self._wake.set()
         self._has_figure.wait(seconds)
         with self._changing:
@@ -64,7 +64,7 @@ class Watch:
         return self._content.page(version, {name: part.content.get("html") for name, part in parts.items()})
 
     def since(self, version: int) -> tuple[int, bool, str]:
-        """Return the version, whether the page is final, and the parts changed since `version`, as JSON."""
+        """Return the page's version, whether it is final, and the parts changed since `version` as a JSON text."""
         with self._changing:
             is_over = self._content.is_over and self._is_refreshed.is_set()
             changed = [f"{json.dumps(n)}:{part.text}" for n, part in self._parts.items() if part.version > version]
@@ -77,7 +77,7 @@ class Watch:
         with self._changing:
             self._viewers.append(parts)
             if self._content.is_over:
-                # Someone may have resumed the study.
+                # Refresh the page before it counts as final again, because someone may have resumed the study.
                 self._is_refreshed.clear()
         self._wake.set()
         try:
