@@ -13,7 +13,7 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Direction, Trial, loss_sign
 
-# PED-ANOVA needs ten trials, because at least five must count as the best.
+# PED-ANOVA needs at least ten trials: five of them, which is half, then count as the best.
 FEWEST, _AMONG_BEST = 10, 5
 # With fewer trials a figure shows only significant shares.
 ENOUGH = 30

@@ -12,7 +12,7 @@ from hpo.report.subject import Subject
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
-    """Draw one bar of importance per hyperparameter, the longest at the top, and its contribution to the winner's gain.
+    """Draw bars for each hyperparameter's importance, the longest at the top, and for its part of the winner's gain.
 
     Bars of hyperparameters that are not significant are hollow; with few trials they are left out.
     """

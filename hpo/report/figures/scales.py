@@ -142,8 +142,8 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
     """Return the lowest and the highest loss on the axis; it leaves out the worst trials, which would flatten the rest.
 
-    The highest loss is the highest best loss of any scale plus a distance. This is the distance to the best loss of
-    their own scale that 70 % of all trials do not exceed.
+    The lowest loss is the best of all trials. The highest loss is the highest of the scales' best losses, plus the 70 %
+    quantile of the trials' distances to the best loss of their own scale.
     """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
