@@ -54,7 +54,7 @@ class Ended:
 
 
 class ShownStudy(Protocol):
-    """The attributes of a study that a progress display needs; the studies of drivers and of viewers have them."""
+    """The attributes of a study that a progress display needs, both in the driver and in a viewer."""
 
     @property
     def config(self) -> StudyConfig: ...  # noqa: D102

@@ -70,7 +70,7 @@ class Notebook(Display):
         return NotebookProgress(study, self._workers, record, self._output)
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
-        """Print the result without the winner's point, which the study object shows as the cell's value."""
+        """Print the result, and a hint if MLflow is incomplete."""
         for line in summary_lines(ended.view):
             print(line)
         if not ended.is_tracked:

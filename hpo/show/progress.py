@@ -106,7 +106,7 @@ class TerminalProgress(Progress):
         self._show_first_trial(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Store the task's latest point, or print a new warning or the first peak of GPU memory."""
+        """Store the task's latest point until the task ends; print new warnings and the first peak of GPU memory."""
         task = (trial.number, report.task.index)
         if report.gpu_memory is not None:
             self._say_once("memory", peak_in_words(*report.gpu_memory))

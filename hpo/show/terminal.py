@@ -82,7 +82,7 @@ class Terminal(Display):
         _say(others_in_words(others, dispatch))
 
     def show_start(self, dispatch: DispatchSection) -> None:
-        """Print whether Ray is started, joined or already connected, because the next seconds pass with it."""
+        """Print whether Ray is started, joined or already connected, because this may take seconds."""
         if not dispatch.type.has_own_processes:
             return
         if dispatch.address:

@@ -1,4 +1,4 @@
-"""Shows a search that another process runs, in the same form as a terminal of that process."""
+"""Shows, in a terminal, a search that another process runs; the output looks the same as that process's own."""
 
 import time
 from collections.abc import Iterator
