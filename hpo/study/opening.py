@@ -1,4 +1,4 @@
-"""Creates, continues and reads a study's record, after the checks that each needs."""
+"""Creates, continues or reads a study's record, after the checks that each of these steps needs."""
 
 import datetime
 import logging
@@ -57,13 +57,17 @@ def open_study(study: PreparedStudy) -> Record:
 
 
 def freeze(study: PreparedStudy) -> None:
-    """Write the study's configuration and its objective's description, which readers need with the record."""
+    """Write the study's configuration and its objective's description; readers need both in addition to the record."""
     study.described.write(study.folder.described_path)
     study.folder.freeze(study.config)
 
 
 def read_study(study: PreparedStudy) -> Record:
-    """Return the record of an existing study; StudyError if it is damaged, or if the data or configuration differ."""
+    """Return the record of an existing study.
+
+    Raises:
+        StudyError: the record is damaged, or the data or the configuration differ from those noted in the record.
+    """
     from hpo.trials.record.storage import read_record
 
     try:
@@ -85,7 +89,7 @@ def read_study(study: PreparedStudy) -> Record:
 
 @contextmanager
 def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
-    """Yield an existing study with its record and close the record afterwards; raise the errors of `read_study`."""
+    """Yield an existing study with its record, and close the record at the end; raise the errors of `read_study`."""
     record = read_study(study)
     try:
         yield StudyRun.of(study, record)
@@ -94,7 +98,7 @@ def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
 
 
 def change_choice(study: PreparedStudy) -> None:
-    """Choose an existing study's winner by this configuration's `study.choose` and limits, and note the change."""
+    """Change how an existing study chooses its winner: write and note the given `study.choose` and limits."""
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
@@ -127,7 +131,7 @@ def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
 
 
 def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
-    """Raise HpoError if the search cannot run; return its frozen configuration, None for a new study."""
+    """Return the study's frozen configuration, None for a new study; HpoError if a secret or a file is missing."""
     # Look up the secrets now; else a missing one would fail the first task.
     values_of(study.config.objective_config, study.config.secrets)
     if not study.folder.exists:
@@ -139,7 +143,8 @@ def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
 
 
 def _create(study: PreparedStudy) -> Record:
-    # First the steps that may fail, then the record, and last the configuration: its file marks a study as existing.
+    # The steps that may fail come before the creation of the record. The caller writes config.yaml last, because that
+    # file marks the study as existing.
     basis, environment = _basis(study), describe_environment(study.config.secrets)
     inherited = evaluations_of_sources(study)
     study.folder.make()
@@ -149,7 +154,7 @@ def _create(study: PreparedStudy) -> Record:
     if (extends := study.config.study.extends) is not None:
         copy_states(study, extends)
     begin_log(study.folder, inherited)
-    # Import Optuna's tables late: they take a third of a second, and a refusal needs none of them.
+    # Import late: this loads Optuna, which takes a third of a second, and the steps above do not need it.
     from hpo.trials.record.storage import create_record
 
     record = create_record(_stored(study))
@@ -170,7 +175,7 @@ def _create(study: PreparedStudy) -> Record:
 
 
 def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
-    """Return the record of an existing study, whose basis is unchanged or changed with permission."""
+    """Return the record of an existing study; HpoError if its basis has changed and changes are not allowed."""
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.trials.record.storage import continue_record
@@ -191,7 +196,8 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
         # The copy of the data and the training states are not valid for the new basis.
         study.remove_states(())
         shutil.rmtree(study.folder.data_dir, ignore_errors=True)
-        # Before the note: a study whose driver dies in between is refused as changed, not continued unnoticed.
+        # Freeze before noting the changes. If the driver dies in between, the next run refuses the study as changed,
+        # instead of continuing it unnoticed.
         freeze(study)
     if changes or remarks:
         notes = Notes(record)
@@ -229,11 +235,11 @@ def add_while_idle(
     """Queue points in a study that no process runs.
 
     Args:
-        added: returns the new points from the record, or raises an error.
+        added: takes the record and returns the points to add, or raises an error.
         by: the user who adds them.
 
     Returns:
-        The new points, and all points that wait.
+        The new points, and all added points that have no trial yet.
     """
     from hpo.trials.record.storage import continue_record
 
@@ -263,12 +269,12 @@ def _copy_data(study: PreparedStudy, notes: Notes) -> None:
 
 
 def _hashes(data_dir: Path) -> dict[str, str]:
-    """Return the hash of every file in the folder, by name; the workers' subfolders do not count."""
+    """Return the hash of every file directly in the folder, by name; skip subfolders, which workers create."""
     return {path.name: digest_of(path) for path in sorted(data_dir.iterdir()) if path.is_file()}
 
 
 def code_of(study: PreparedStudy) -> Code:
-    """Return the code that a study depends on, in its current state."""
+    """Return the current code on which a study's results depend."""
     settings = study.config.strategy
     # A ladder searches its first scale with a second strategy.
     names = [settings["name"], *([settings["first"]["name"]] if settings["name"] == "ladder" else [])]
@@ -294,7 +300,11 @@ def _data(study: PreparedStudy) -> dict[str, Any] | None:
 
 
 def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
-    """Return the study's noted basis and the current one; StudyError if they differ, or if the budget is too small."""
+    """Return the basis noted in the study's record, and the current basis.
+
+    Raises:
+        StudyError: the two differ in a way that is not allowed, or the budget is smaller than the part already used.
+    """
     trials = record.trials()
     num_used, given = study.num_counted(trials), study.config.study.trials
     if given < num_used:

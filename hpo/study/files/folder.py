@@ -35,7 +35,7 @@ _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 class StudyFolder:
     """The absolute paths inside one study's folder, and operations on its files.
 
-    No path leads out of the folder through a link: someone untrusted may have made the folder.
+    Links that lead out of the folder are refused, because the folder may come from someone untrusted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +81,7 @@ class StudyFolder:
 
     @property
     def is_outside(self) -> bool:
-        """Whether another program trains its trials, by ask-and-tell; False if the configuration cannot be read."""
+        """Whether another program trains the study's trials (ask-and-tell); False if config.yaml cannot be read."""
         with suppress(HpoError, OSError):
             return read_yaml(self.config_path).get("objective") == OUTSIDE
         return False
@@ -92,11 +92,11 @@ class StudyFolder:
         return f"hpo {'ask' if self.is_outside else 'resume'} {self.reference}"
 
     def freeze(self, config: StudyConfig) -> None:
-        """Write the resolved configuration; resuming and reproducing the study read it."""
+        """Write the resolved configuration to config.yaml, which commands that resume or reproduce the study read."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def pickled_function(self, config: StudyConfig) -> "PickledFunction | None":
-        """Return the pickled objective, still pickled; None if the objective is imported, or the file is missing."""
+        """Return the pickled objective without loading it; None for an imported objective or a missing file."""
         # Import late: most commands need no pickled function.
         from hpo.workers.objective.pickled_function import PickledFunction
 
@@ -119,7 +119,7 @@ class StudyFolder:
         temporary_dir.rename(self.given_data_dir)
 
     def remove_unfinished(self) -> None:
-        """Delete the files of a driver that died while it created the study."""
+        """Delete the files left by a driver that died while creating the study."""
         # Delete the logs too: SQLite would apply a left-over log to the new database.
         for suffix in ("", "-wal", "-shm"):
             self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
@@ -135,7 +135,7 @@ class StudyFolder:
         return config_from_dict(read_yaml(short_path(self.config_path)))
 
     def refuse_other_format(self) -> None:
-        """Raise StudyError if the files have another format number; change nothing."""
+        """Raise StudyError if environment.json is missing, or if this version cannot read its format number."""
         path = short_path(self.environment_path)
         if not path.exists():
             raise StudyError(f"{path}: is missing; restore the file")
@@ -156,7 +156,8 @@ class StudyFolder:
         """Return the path of a file that a record or report names; StudyError if it is outside the folder."""
         path = self.path / name
         is_inside = False
-        # ValueError: the name has a NUL or an unpaired surrogate. `Path.resolve` would raise for a link to itself.
+        # `realpath` raises ValueError if the name has a NUL or an unpaired surrogate. `Path.resolve` would also raise
+        # for a link to itself.
         with suppress(ValueError):
             is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         if not is_inside:
@@ -164,7 +165,7 @@ class StudyFolder:
         return path
 
     def changed_files(self, below: str) -> list[str]:
-        """Return the files below this name whose hashes differ from the report's; [] without a readable report."""
+        """Return the files in subfolder `below` whose hashes differ from the report's; [] if no report can be read."""
         files: Mapping[str, str] = {}
         with suppress(DocumentError):
             files = inner(self.report(), "files")
@@ -184,7 +185,7 @@ class StudyFolder:
         return reveal_secrets(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
-        """Create the folder, readable for this user only; StudyError if that fails, or if a link leads out of it."""
+        """Create the folder for this user only; StudyError if that fails, or if a link leads out of the folder."""
         refuse_link(self.path)
         self.refuse_links()
         try:
@@ -309,7 +310,7 @@ def studies_in(runs: Path) -> list[Path]:
 
 
 def listed_in(folder: Path) -> Iterator[Path]:
-    """Yield the folders of studies, of imports, of studies that are being created, and those without permission.
+    """Yield the folders to list: of studies, of imports, of studies being created, and folders that may not be read.
 
     Raises:
         StudyError: `folder` itself cannot be read; a missing runs/ is not an error.
@@ -338,7 +339,7 @@ def listed_in(folder: Path) -> Iterator[Path]:
 
 
 def new_training(study: str) -> StudyFolder:
-    """Return the folder of a new training without a search; its name has the current time."""
+    """Return a new folder for a training without a search, with the current time in its name; do not create it."""
     return StudyFolder(RUNS / f"train-{study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
 
 
@@ -356,7 +357,7 @@ def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 
 
 def short_path(path: Path) -> Path:
-    """Return a path for messages: relative to the working directory if it is below that."""
+    """Return a path for messages: relative if it is below the working directory, else unchanged."""
     try:
         working_dir = Path.cwd()
     except FileNotFoundError:

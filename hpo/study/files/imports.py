@@ -30,15 +30,15 @@ def unnamed(count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class ImportedTable:
-    """The numbers of trials that a study imports from a table.
+    """How many trials a study imports from a table, and how many it skips.
 
     Attributes:
         source: the table's path.
         finished: how many finished trials the table has.
-        outside: how many of those are not in the study's space.
-        shorter: how many trials in the space had less training than the longest.
-        filled: how many of the used trials have a value of `study.imports_fill`.
-        has_metrics: whether a file next to the table names the metrics of its search.
+        outside: how many of the finished trials are not in the study's space.
+        shorter: how many finished trials in the space were trained for less than the largest amount in the table.
+        filled: how many of the used trials got a value from `study.imports_fill`.
+        has_metrics: whether a file next to the table names the metrics that its scores are values of.
     """
 
     source: str
@@ -50,11 +50,11 @@ class ImportedTable:
 
     @property
     def used(self) -> int:
-        """How many of the table's trials the study uses; several trials of one point become one."""
+        """How many of the table's trials the study uses; each counts, even if several of one point are joined later."""
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
-        """Return the table's path and numbers as a dict for JSON."""
+        """Return the table's path and its numbers of trials as a dict for JSON."""
         return {
             **{"source": self.source, "finished": self.finished, "used": self.used},
             **{"outside": self.outside, "shorter": self.shorter, "filled": self.filled},
@@ -66,20 +66,20 @@ class Imports:
     """The trials that a study imports.
 
     Attributes:
-        trials: one for each point, numbered from -n to -1.
-        tables: the tables that they come from, in the order of `study.imports`.
+        trials: one trial for each point, numbered from -n to -1.
+        tables: the tables from which the trials come, in the order of `study.imports`.
     """
 
     trials: Sequence[Trial] = ()
     tables: Sequence[ImportedTable] = ()
 
     def counts(self) -> list[dict[str, Any]]:
-        """Return the path and numbers of each table as dicts for JSON."""
+        """Return the path of each table and its numbers of trials, as dicts for JSON."""
         return [table.counts() for table in self.tables]
 
 
 def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
-    """Return how many trials are used, and why others are not: `3 of 5 finished trials of ...`.
+    """Return a text on how many trials are used, and why others are skipped: `3 of 5 finished trials of ...`.
 
     Args:
         tables: the result of `Imports.counts`.
@@ -104,7 +104,8 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
     """Return the finished trials of other studies whose points are in this space.
 
-    Trials of one point are repeats, also across studies: the complete ones become one trial with their mean scores.
+    All trials of one point count as repeats, even if they come from several studies. The complete repeats become one
+    trial with their mean scores.
 
     Args:
         references: each a study's name, its folder, or a table with the columns of trials.csv. With several metrics or
@@ -114,7 +115,8 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         fill: values for trials that lack a key, by nested or dotted key.
 
     Raises:
-        ConfigError: a table does not exist or has another metric, no trial fits, or every trial has a key of `fill`.
+        ConfigError: a table does not exist or has another metric, no trial is in the space, or a key of `fill` has no
+            effect, because no trial lacks it.
         StudyError: a table lacks columns.
     """
     values = _fill_values(fill or {}, space)
@@ -175,7 +177,7 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return a table's numbers, its used trials, and the keys of `fill` that some of them lack."""
+    """Return a table's numbers of trials, its used trials, and the keys of `fill` that some of its trials lack."""
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -210,7 +212,7 @@ def _read_table(
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Raise StudyError if a table lacks the column of an unconditional hyperparameter; the scale's is optional."""
+    """Raise StudyError if a table lacks the column of an unconditional hyperparameter other than the scale."""
     required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
     for key in own_columns(required):
         if key not in row and key not in fill:
@@ -221,7 +223,7 @@ def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[st
 
 
 def table_path(reference: str) -> Path:
-    """Return the path of another study's trials by the study's name or folder, or by the path; see `read_imports`."""
+    """Return the path of a table of trials; `reference` is a study's name or folder, or the path itself."""
     for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
         if path.is_file():
             return path
@@ -258,7 +260,7 @@ def _refuse_other_metrics(path: Path, goal: Goal) -> None:
 
 
 def _metrics_of(path: Path) -> Mapping[str, Any]:
-    """Return the directions by metric from the files next to a table; empty without such files."""
+    """Return the direction of each metric from the files next to a table; empty without such files."""
     origin = _origin(path)
     return origin.get("metrics") or ({origin["metric"]: origin.get("direction")} if "metric" in origin else {})
 
@@ -275,7 +277,7 @@ def _metrics_text(metrics: Mapping[str, Any]) -> str:
 def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[str, str]:
     """Return the column of each metric and each limited value; StudyError if the table lacks one."""
     theirs = _metrics_of(path)
-    # The table's leading metric is in `score`; with the metrics in another order, it is not the study's.
+    # The column `score` has the table's leading metric, which need not be the leading metric of this study.
     leading = goal.metric if not theirs or _are_unnamed(theirs) else next(iter(theirs))
     columns = {leading: "score"}
     for place, name in enumerate(goal.names):
@@ -290,7 +292,7 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the section `study` of the config.yaml next to a table, or the import.json there; empty without both."""
+    """Return the section `study` of the config.yaml next to a table, or else its import.json; empty without both."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():
@@ -314,7 +316,7 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
-    """Join the trials of one point: the mean of the complete ones, or a failed trial without any."""
+    """Join the trials of one point into one: the mean of the complete trials, or a failed trial if none is complete."""
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:
         return repeats[0]

@@ -34,7 +34,7 @@ NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 
 
 class Status(BaseModel):
-    """The status of a study, known without reading its record.
+    """The status of a study, which readers get without opening the record.
 
     Attributes:
         format: the format number; see `hpo.study.upgrade`.
@@ -48,15 +48,15 @@ class Status(BaseModel):
         study_id: the study's unique id; empty if unknown.
         user: the user who started it; empty if unknown.
         updated: when the status was written, in seconds since the epoch.
-        following: after the search: the kind of the running trainings, and how many have ended.
+        following: after the search, which trainings run and how many of them are done, as text.
         begun: when its first training began, in seconds since the epoch; None before that.
         strategy, data: the names of its strategy and its data.
         metrics: the directions by metric.
         best: the number of the winner, or of the best trial so far.
-        scores: the best trial's metrics and limited values; on fresh seeds, if these decided.
-        search_scores: the same in the search; empty if fresh seeds did not decide.
-        expected: the expected scores of a new training of the winner; `expected_texts` the same as text.
-        texts, search_texts: `scores` and `search_scores` as text, with the digits that distinguish the trials.
+        scores: the metrics and limited values of `best`; those on fresh seeds, if fresh seeds chose the winner.
+        search_scores: its metrics and limited values in the search; empty unless fresh seeds chose the winner.
+        expected: the winner's expected score in a new training; `expected_texts` has it as text.
+        texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
         on_front: with several metrics the number of trials on the Pareto front; else None.
         done: how much of the budget is used.
         budget: the budget, `study.trials`.
@@ -64,7 +64,7 @@ class Status(BaseModel):
         trials: the number of trials by state: complete, failed, stopped, running.
         minutes: the duration of the search without interruptions.
         ended_by: the budget that ended it.
-        error: why it failed, or cannot be read.
+        error: why the study failed, or cannot be read.
         test: the metrics on the test split; empty before the test evaluation.
         lags: whether the record may have more trials than the status, because the process that wrote it was killed.
     """
@@ -218,7 +218,7 @@ def _derive_status(folder: StudyFolder) -> Status:
 
 
 def _count_recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
-    """Return the number of trials in the folder's record, by state, without reading them; 0 for a record elsewhere."""
+    """Count the trials in the folder's record by state, without reading them; all 0 if the record is elsewhere."""
     if config.study.storage is not None or not folder.database_path.exists():
         return dict.fromkeys(STATES, 0)
     # Import late: nearly every study has a status file.
@@ -258,11 +258,11 @@ class RunningTask(BaseModel):
         trial: the trial's number.
         task: the task's index within the trial; see `TaskLayout`.
         worker: the worker's index, from 0.
-        host, process, gpus: the machine, process and GPUs, see `Host`; None and empty before the worker reports them.
+        host, process, gpus: the machine, process and GPUs (see `Host`); None or empty until the worker reports them.
         started: when the training started.
         reported: the time of its last report; None before the first.
         point: the last point of its learning curve; empty before the first.
-        curve: step and leading metric of its points so far, thinned out to about 200.
+        curve: pairs of step and leading metric so far, thinned out to about 200 points.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -301,7 +301,7 @@ def read_running(folder: StudyFolder) -> list[RunningTask]:
 
 
 def parse_running(text: str, where: str) -> list[RunningTask]:
-    """Return the tasks in the text of such a file; [] for any other text."""
+    """Return the tasks in the text of a running.json; [] if the text is not valid."""
     try:
         return _TASKS.validate_python(parse_json(text, where))
     except (HpoError, ValidationError):

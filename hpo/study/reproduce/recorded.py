@@ -30,7 +30,7 @@ from hpo.trials.ranking import front
 from hpo.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
 from hpo.trials.trial import Outcome, Trial
 
-# Bit-identical scores need the same values of these.
+# Scores can be bit-identical only if these parts of the environment are the same.
 _DECISIVE = ("python", "platform", "processor", "packages")
 
 # The accepted relative difference where scores cannot be bit-identical: other versions, processors and thread counts
@@ -44,14 +44,15 @@ _CODE = TypeAdapter(Code)
 
 @dataclass(frozen=True)
 class StudyFiles:
-    """The contents of a study's files, or of a published copy; reading them imports and runs no code of the study.
+    """The contents of the files of a study, or of a published copy. Reading them runs no code of the study.
 
     Attributes:
         folder, config: the folder, and the frozen configuration in it.
         report: the content of report.json; empty without one.
         allowed: the changes with which the study was continued.
         changes: one line for each difference from the recorded environment, and for each allowed change.
-        is_same_machine: whether the environment allows bit-identical scores; data and code are not compared yet.
+        is_same_machine: whether scores can be bit-identical in this environment; `read_recorded` then also compares
+            data and code.
     """
 
     folder: StudyFolder
@@ -72,7 +73,8 @@ class Recorded:
     """A study as read from its files, ready to be trained again on the current data.
 
     Attributes:
-        files: the files' contents; `changes` lists differences of data first, then of code, then of the environment.
+        files: the contents of the study's files; their `changes` list differences of data first, then of code, then of
+            the environment.
         study: the prepared study.
         rows: all rows of trials.csv.
         winner: the winner's row; None if no trial is complete, or none keeps the limits. See `recorded_winner`.
@@ -86,7 +88,11 @@ class Recorded:
     is_same_study: bool
 
     def trials(self, which: str) -> Sequence[Row]:
-        """Return the rows of `best`, `all` or a trial's number; StudyError if there is no such trial, or no winner."""
+        """Return the rows of the complete trials that `which` names: `best`, `all` or a trial's number.
+
+        Raises:
+            StudyError: there is no such trial, or no winner.
+        """
         complete = [row for row in self.rows if row["state"] == "complete"]
         if not complete:
             raise StudyError("trials.csv: no trial is complete, so there is nothing to reproduce")
@@ -125,10 +131,10 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
 
     Args:
         files: the study's files.
-        elsewhere: new places of data sources, by their keys in the configuration.
+        elsewhere: new paths of data sources, by their keys in the configuration.
 
     Raises:
-        HpoError: a key names no source, or the study cannot be prepared.
+        HpoError: a key of `elsewhere` is not in the configuration, or the study cannot be prepared.
     """
     folder, config, report = files.folder, files.config, files.report
     for key in elsewhere or {}:
@@ -166,7 +172,7 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
         study: the section `study` of the configuration.
 
     Returns:
-        None if no trial is complete (at the largest scale), or none keeps the limits.
+        The row; None if no trial is complete (at the largest scale), or none keeps the limits.
     """
     complete = [row for row in rows if row["state"] == "complete" and is_at_target(row, study)]
     winner = str(inner(report, "winner").get("number"))
@@ -181,7 +187,7 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
 
 
 def is_at_target(row: Row, study: StudySection) -> bool:
-    """Return whether a row of trials.csv is of a trial at the largest scale; True in a study without scales."""
+    """Return whether a row of trials.csv belongs to a trial at the largest scale; True in a study without scales."""
     return study.scales is None or row.get(SCALE) == str(len(study.scales))
 
 
@@ -203,7 +209,7 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each part of the split that differs from the report; without a split, for each file."""
+    """Yield a line for each part of the split that differs from the report; without a split, for each such file."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -224,7 +230,7 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
 def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
     """Yield a line for each revision, code file, toolkit file and library version that differs from a report.
 
-    Yield nothing without a report. Skip versions that the report's environment lists: `read_files` compares these.
+    Yield nothing without a report. Skip the versions in the report's environment, because `read_files` compares them.
     """
     if not report:
         return
@@ -249,7 +255,7 @@ def _read_allowed_changes(report: Mapping[str, Any]) -> list[AllowedChange]:
 
 
 def amount_of(row: Row) -> int | None:
-    """Return the amount that the row's trial was trained; None under a strategy without amounts."""
+    """Return the amount of training of a row's trial; None under a strategy without amounts."""
     return int(row["amount"]) if row.get("amount") else None
 
 
@@ -272,7 +278,7 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
 
 
 def unpack_report(path: Path, into: Path) -> StudyFolder:
-    """Write a report's configuration, winner (as trials.csv) and environment into a folder.
+    """Make a study's folder from a report: write its configuration, its environment, and its winner as trials.csv.
 
     Raises:
         StudyError: the file is not a report, or has no winner with a score.

@@ -1,7 +1,7 @@
 """The mirror: a copy of a study at a URL, from which the study can continue on any machine.
 
-The URL has `manifest.json`, see `Manifest`, and `files/`, with each file's content under its SHA-256. An interrupted
-copy leaves the previous manifest, and with it a whole study.
+A mirror consists of `manifest.json` (see `Manifest`) and `files/`, which has each file's content under its SHA-256.
+The manifest is written after the files, so an interrupted copy leaves the previous copy complete.
 """
 
 import json
@@ -33,7 +33,7 @@ def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
     mark = read_mark(folder.database_path)
     if mark is not None or config is None:
         return mark.study_id if mark else None
-    # Import late, because it takes a third of a second: only a study from elsewhere has no mark yet.
+    # Import late: this takes a third of a second and is rarely needed, because only a study from elsewhere has no mark.
     from hpo.trials.record.record import LAST
     from hpo.trials.record.storage import look_up
 
@@ -48,8 +48,9 @@ _log = logging.getLogger(__name__)
 _FILE = "manifest.json"
 _LEADS_OUT = "study.mirror: %s is a link that leads out of the study's folder, and is not copied"
 RECORD = "study.db"
-"""The name of the record among the files."""
-# Not copied: files that are made again, and files that belong to one machine.
+"""The name of the record among the copied files."""
+# `contents` leaves out files that can be made again, files that belong to one machine, and the record, which is copied
+# separately.
 _EXCLUDED = (
     *("data", "driver.lock", "mlflow.lock", "mirrored.txt"),
     *(f"{RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
@@ -57,7 +58,7 @@ _EXCLUDED = (
 
 
 class NotOursError(StudyError):
-    """A place must not be overwritten: it has no study, another study, or a newer copy from another folder."""
+    """A place must not be overwritten: it has no valid copy, another study, or a newer copy from another folder."""
 
 
 def _check_inside(name: str) -> str:
@@ -86,10 +87,10 @@ class Manifest(BaseModel):
         format: the format number; see `hpo.study.upgrade`.
         name, study_id: the study's name and id.
         files: the SHA-256 of each file, by path.
-        links: the target of each link, by the link's path and relative to the link's folder.
+        links: the target of each link, by the link's path; targets are relative to the link's folder.
         folders: the paths of all folders.
         id: unique to this copy; empty in an archive.
-        generation: how many copies were written to its place, with this one; 0 in an archive.
+        generation: the number of copies written to this mirror so far, including this one; 0 in an archive.
         writer, written: the machine and folder of the original, and the time of the copy.
     """
 
@@ -108,7 +109,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
-        """Return the manifest at a place, None if there is none; NotOursError if it is not a valid manifest."""
+        """Return the manifest stored at a place; None if there is none, NotOursError if it is not valid."""
         content = place.read(_FILE)
         if content is None:
             return None
@@ -149,7 +150,7 @@ def refuse_another(manifest: Manifest | None, study_id: str | None, folder: Stud
 
 
 def _note_copies(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
-    """Note these ids as the folder's own copies at a URL, in place of earlier ones there: a line `ID URL` each."""
+    """Note the ids of the folder's own copies at a URL, a line `ID URL` each; replace earlier ids for this URL."""
     others = [line for line in _noted_copies(folder) if line.partition(" ")[2] != url]
     lines = [*others, *(f"{copy} {url}" for copy in ids if copy)]
     write_atomically(folder.mirrored_path, "".join(f"{line}\n" for line in lines))
@@ -162,7 +163,7 @@ def _noted_copies(folder: StudyFolder) -> list[str]:
 
 
 class Mirror:
-    """Copies one study to one place, as often as `copy` is called."""
+    """A copy of one study at one place; each call of `copy` updates it."""
 
     def __init__(self, url: str, folder: StudyFolder, name: str, study_id: str) -> None:
         self._store = UrlStore(url, "study.mirror")
@@ -170,7 +171,7 @@ class Mirror:
         self._warned: set[str] = set()
 
     def copy(self) -> None:
-        """Update the copy; StudyError if the place cannot be written, or has a copy that is not this folder's own."""
+        """Update the copy; StudyError if the place cannot be written, or has a copy that another folder wrote."""
         self._own_manifest()
         stored = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
@@ -194,7 +195,8 @@ class Mirror:
             writer=f"{os.uname().nodename}:{self._folder.path}",
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         )
-        # Note both ids before writing: if the process dies before or after the write, the copy there is still its own.
+        # Note both ids before writing, so that the copy at the URL counts as this folder's own even if the process dies
+        # before or after the write.
         _note_copies(self._folder, self._store.place.url, [before.id if before else "", manifest.id])
         manifest.write(self._store.place)
         now = self._own_manifest()
@@ -205,28 +207,29 @@ class Mirror:
         """Delete the copy and return whether there was one; raise the errors of `copy`."""
         if self._own_manifest() is None:
             return False
-        # Delete the manifest first: without its contents it would be a damaged copy.
+        # Delete the manifest first: a manifest without its files would be a damaged copy.
         self._store.place.remove(_FILE)
         for digest in self._store.digests():
             self._store.remove(digest)
         return True
 
     def _own_manifest(self) -> Manifest | None:
-        """Return the manifest at the place, None without one; NotOursError if it is not this folder's own copy."""
+        """Return the manifest at the place, None if there is none; NotOursError if another folder wrote it."""
         manifest = Manifest.at(self._store.place)
         refuse_another(manifest, self._study_id, self._folder, self._store.place)
         return manifest
 
 
 def copy_record(folder: StudyFolder, target: Path) -> Path:
-    """Write a consistent copy of the record, which may be in use, to a file; return its path."""
+    """Write a consistent copy of the record to `target`, even while the record is in use; return the copy's path."""
     return copy_database(folder.database_path, target)
 
 
 def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
     """Return the files, the link targets and the folders to copy, by name, without the record.
 
-    Links that lead out of the folder are not copied. Log a warning for each that is not in `warned`, and add it there.
+    Skip links that lead out of the folder. Log a warning for each such link that is not in `warned`, and add it to
+    `warned`.
     """
     files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
     for entry in entries(folder.path):
@@ -250,7 +253,7 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
     """Write the study at a URL into its folder under `runs`, and return the folder.
 
     Raises:
-        StudyError: there is no copy of a study, it is damaged, or the folder exists.
+        StudyError: the URL has no copy of a study, the copy is damaged, or the folder exists already.
     """
     store = UrlStore(url, "study")
     manifest = Manifest.at(store.place)
@@ -292,6 +295,9 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
 
 
 def _is_excluded(name: PurePosixPath) -> bool:
-    """Return whether a file or folder is not copied; hidden files deeper in a state or model belong to the training."""
+    """Return whether to leave out a file or folder.
+
+    A hidden name in the top two levels is temporary. Deeper hidden files belong to a state or model, and are copied.
+    """
     is_temporary = any(part.startswith(".") for part in name.parts[:2])
     return is_temporary or name.parts[0] in _EXCLUDED

@@ -1,4 +1,4 @@
-"""The view of a study: everything that is known of it at one moment, as fields. All displays render these alone."""
+"""The view of a study: everything known about it at one moment, as fields. Displays render only these fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -20,19 +20,19 @@ class TrialView:
 
     Attributes:
         trial: its number.
-        score: its (leading) metric: the mean over folds and seeds; on fresh seeds, if these chose the winner.
-        scores: the same for each metric and limited value, by name.
-        search_scores: its values in the search, if fresh seeds chose the winner; else empty.
-        texts: `scores` as text, with the digits that distinguish the trials.
-        search_texts: the same for `search_scores`.
+        score: the mean of its (leading) metric over folds and seeds; over fresh seeds only, if these chose the winner.
+        scores: the mean of each metric and limited value, by name, over the same trainings as `score`.
+        search_scores: the same means in the search, if fresh seeds chose the winner; else empty.
+        texts: `scores` as text, with enough digits to distinguish the trials.
+        search_texts: `search_scores` as text, with the same number of digits.
         point: its hyperparameters; empty if only the status file is read.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
-        standard_deviation: the standard deviation of the score over these; `null` for a single one.
-        expected: the expected score of a new training of an ended study's winner, as below; else `null`.
-        expected_texts: its `value`, `low` and `high` as text.
-        amount: the amount that it was to be trained; `null` = a full training.
-        reached: the amount at the last report of its shortest training; `null` = it reported nothing.
+        standard_deviation: the standard deviation of the score over these trainings; `null` for fewer than two.
+        expected: the expected score in a new training, as below; `null` unless it is the winner of an ended study.
+        expected_texts: `value`, `low` and `high` of `expected` as text.
+        amount: the planned amount of training; `null` = a full training.
+        reached: the amount that all of its trainings have reported; `null` if one has reported nothing.
         full_amount: the amount of a full training; `null` if every training is full.
     """
 
@@ -54,7 +54,7 @@ class TrialView:
 
     @property
     def values(self) -> str:
-        """Its metrics as text, with a winner's expected score first.
+        """The metrics as text; for a winner, the expected score comes first.
 
         `accuracy 0.91`; for a finalist `accuracy 0.91 on fresh seeds (0.93 in the search)`; for a winner `accuracy 0.90
         expected (95 % 0.88 to 0.92); 0.91 on validation, the best of 16`.
@@ -63,12 +63,12 @@ class TrialView:
 
     @property
     def values_with_spread(self) -> str:
-        """The same, with the standard deviation of the leading metric: `accuracy 0.91 ± 0.02`."""
+        """The text of `values`, with the standard deviation of the leading metric: `accuracy 0.91 ± 0.02`."""
         return self._values_text(_with_spread(self.texts, self.score, self.standard_deviation))
 
     @property
     def headline(self) -> str:
-        """The most important number: `accuracy 0.90 expected`, or else its metrics."""
+        """The most important number: the expected score, `accuracy 0.90 expected`, or `values` if there is none."""
         name = next(iter(self.texts), "")
         return f"{name} {self.expected_texts['value']} expected" if self.expected else self.values
 
@@ -119,7 +119,7 @@ class TaskView:
         started: when it began.
         reported: the time of its last report; `null` before the first.
         seconds: how long it has been running.
-        seconds_silent: the time since its last report, or since it began.
+        seconds_silent: the seconds since its last report; before the first, the seconds since it began.
         point: the last point of its learning curve.
     """
 
@@ -144,8 +144,8 @@ class FailureView:
     Attributes:
         trial: its number.
         error: why it failed, in one line.
-        details: its tracebacks; empty without any.
-        logs: the files with its trainings' output.
+        details: the tracebacks of its trainings; empty if there are none.
+        logs: the log files of its trainings.
     """
 
     trial: int
@@ -195,14 +195,14 @@ class StudyView:
         user: the user who started it; `null` for a published or imported study.
         state: `running`, `interrupted`, `open` (another program trains it, by
             [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or `unreadable`.
-        says: the state as text, with the process that runs it, or why it failed.
+        says: the state as text, with the process that runs the study, or the reason why it failed.
         phase: the phase of a running study: `starting` (its first workers start, and nothing else is known), `search`,
             `after the search`, or `asked and told` (in an ask-and-tell session).
-        following: after the search: the kind of the running trainings, and how many have ended.
+        following: after the search, which trainings run and how many of them are done, as text.
         process: the process that runs it, with its id (`process`), its machine (`host`) and `since`; else `null`.
         begun: when its first training began.
         updated: when its status was last written.
-        error: why it failed, or cannot be read.
+        error: why the study failed, or cannot be read.
         fault: why its configuration or record cannot be read.
         objective: the path of its objective.
         data: the name of its data.
@@ -218,7 +218,7 @@ class StudyView:
         repeats: the number of seeds on each fold.
         done: how much of the budget is used.
         budget: the budget.
-        counts: what both count: `trials` or `configurations`.
+        counts: what `done` and `budget` count: `trials` or `configurations`.
         trials: the number of trials by state: `complete`, `failed`, `stopped`, `running` (unfinished).
         minutes: the duration of the search without interruptions.
         ended_by: the budget that ended the search.
@@ -226,17 +226,17 @@ class StudyView:
         why_none: why there is no best trial.
         why_chosen: with several metrics, how the best is chosen.
         on_front: with several metrics, the number of trials on the Pareto front.
-        front: these trials, the best of the leading metric first; at most 100.
-        leaders: the best trials within the limits by the search's scores, the best first, at most 5; with several
-            metrics the trials that contribute most to the front, in its order.
+        front: with several metrics, the trials on the Pareto front, the best in the leading metric first; at most 100.
+        leaders: the best trials within the limits, at most 5, the best first, by their scores in the search. With
+            several metrics: the trials that contribute most to the Pareto front, in the order of `front`.
         within_limits: how many complete trials keep the limits; `null` without limits.
         further_trained: the trials that were fully trained after the search.
-        finalists: the finalists' scores on fresh seeds, by trial; `null` for one that failed there.
+        finalists: the finalists' scores on fresh seeds, by trial; `null` for a finalist that failed or is not finished.
         test: the metrics on the test split; empty before the test evaluation.
-        test_texts: the same as text.
-        test_trial: the trial that was evaluated: the winner at that time.
+        test_texts: `test` as text.
+        test_trial: the trial that was evaluated on the test split: the winner at that time.
         running: the running trainings, as below.
-        untried: the number of added points (`hpo add`) without a trial.
+        untried: the number of points added by `hpo add` that have no trial yet.
         retries: the number of failed trials that wait for a retry (`hpo retry`).
         failures: the latest failed trials, at most 20, as below.
         num_failed: the number of failed trials.
@@ -321,7 +321,7 @@ class StudyView:
 
     @property
     def untried_text(self) -> str:
-        """The user's additions that wait: `2 added points and 1 failed trial again`; empty without any."""
+        """The added points and retries without a trial as text: `2 added points and 1 failed trial again`, or empty."""
         again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
         added = "" if not self.untried else format_count(self.untried, "added point*")
         return " and ".join(filter(None, (added, again)))
@@ -333,7 +333,7 @@ class StudyView:
 
     @property
     def is_mirror(self) -> bool:
-        """Whether the view is that of a mirror."""
+        """Whether the view was read from a mirror."""
         return "://" in self.reference
 
     def to_dict(self) -> dict[str, Any]:
@@ -349,7 +349,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
-    """Return values in one line; with `in_search`, `texts` are the values on fresh seeds."""
+    """Join values in one line of text; if `in_search` is not empty, `texts` are the values on fresh seeds."""
     return format_scores(_join_texts(texts), _join_texts(in_search))
 
 
