@@ -27,7 +27,7 @@ class Stop(Exception):  # noqa: N818 -- it is not an error
 
 
 class Steering:
-    """The controls of a search for a callback; each action takes effect at once, at the trial's place on the clock.
+    """The controls of a search that a callback gets; each action takes effect at once, at the ended trial's clock time.
 
     Attributes:
         study: the study.
@@ -50,7 +50,7 @@ class Steering:
         return retried_text(adds)
 
     def end(self) -> None:
-        """End the search: no further trial begins, and running trials are trained."""
+        """End the search: no further trial begins, and running trials are trained until they end."""
         self._act(End())
 
     def _act(self, action: Add | End) -> None:
@@ -71,7 +71,7 @@ class Callbacks:
         return bool(self._callbacks)
 
     def __call__(self, trial: Trial, apply: Apply) -> None:
-        """Call them with an ended trial; `apply` carries out their actions."""
+        """Call the callbacks with an ended trial; `apply` carries out the actions that they take."""
         steering = Steering(self._study, self._record, apply)
         for place, callback in enumerate(self._callbacks):
             try:

@@ -21,9 +21,10 @@ _FAULTS = (HpoError, OSError, sqlite3.Error)
 
 
 class Mirroring(Observer):
-    """Copies the study after an outcome, in a thread and at most once in `seconds_between`, and when it is closed.
+    """Copies the study to its mirror after outcomes, at most every `seconds_between` seconds, and again when closed.
 
-    A search that is lost with its machine has to repeat at most `seconds_between`.
+    Copies during the search are made in a thread. If the machine is lost, the search repeats about `seconds_between`
+    seconds of work.
     """
 
     def __init__(self, mirror: Mirror, seconds_between: float = 60.0) -> None:
@@ -33,7 +34,7 @@ class Mirroring(Observer):
         self._has_warned = False
 
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """Begin a copy if the last one has ended and `seconds_between` have passed."""
+        """After an outcome, begin a copy if none is running and the last one began `seconds_between` seconds ago."""
         is_busy = self._thread is not None and self._thread.is_alive()
         if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self._seconds_between:
             self._last = time.monotonic()
@@ -76,9 +77,9 @@ def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str
 
 
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
-    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or has files that must not be overwritten.
+    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or if files there must not be overwritten.
 
-    A mirror that cannot be reached is no error. `study_id` is None for a new study.
+    A mirror that cannot be reached is not an error. `study_id` is None for a new study.
     """
     if config.study.artifacts is not None:
         Place(config.study.artifacts, "study.artifacts")

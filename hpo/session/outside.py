@@ -101,7 +101,7 @@ class OutsideSession:
         return not self.asking.open and (self.asking.ended_by is not None or self.study.is_over(self.record))
 
     def ask(self) -> int:
-        """Return the number of a new trial, with users' points first; NoTrialError if there is none."""
+        """Return the number of a new trial; points that users added come first. NoTrialError if none is left."""
         asking = self.asking
         for add in queued_points(self.study, self.record):
             asking.add_point(add)
@@ -117,7 +117,7 @@ class OutsideSession:
             raise
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Add a point to ask for next; a failed trial's point is a retry. HpoError if it is invalid or known."""
+        """Add a point for the next `ask`; a failed trial's point is a retry. HpoError for an invalid or known point."""
         self.asking.add_point(new_point(self.study, self.record, values), user_name())
 
     def __reduce__(self) -> NoReturn:

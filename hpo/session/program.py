@@ -39,7 +39,7 @@ def leave(code: int) -> NoReturn:
 
 
 class _LeftBehindError(BaseException):
-    """Ends Python's wait for threads at exit; Python ignores errors there and goes on."""
+    """Raised to end Python's wait for threads at exit, where Python ignores errors and goes on."""
 
 
 def wait_briefly_for_threads() -> None:
@@ -62,7 +62,7 @@ def wait_briefly_for_threads() -> None:
     sys.unraisablehook = lambda fault: None if fault.exc_type is _LeftBehindError else show(fault)
     signal.signal(signal.SIGALRM, end_wait)
     signal.setitimer(signal.ITIMER_REAL, SECONDS_FOR_THREADS)
-    # Python calls this when the threads have ended. Cancel the timer, because no handler takes the signal after that.
+    # Python calls this after the threads have ended. Cancel the timer, because no handler catches its signal later.
     atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
 
 
@@ -76,7 +76,7 @@ class _Output(io.FileIO):
 
 
 def named_output(stream: TextIO) -> TextIO:
-    """Return the stream with a file name in its errors, like those of files; the stream itself without a descriptor."""
+    """Return a stream whose errors have a file name, like errors of files; return streams without a file unchanged."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     raw = _Output(stream.fileno(), "wb", closefd=False)
@@ -93,8 +93,8 @@ def named_output(stream: TextIO) -> TextIO:
 def interrupted_in_one_line() -> Iterator[None]:
     """Turn an interrupt into a KeyboardInterrupt with one line on what is saved and how to go on.
 
-    A script that does not catch it prints this line in place of a traceback. A subclass would not do: Python ends with
-    exit code 130, as by the signal, only after a KeyboardInterrupt itself.
+    A script that does not catch it prints this line in place of a traceback. The exception is not of a subclass,
+    because only after a KeyboardInterrupt itself does Python exit with code 130, as after the signal.
     """
     try:
         yield

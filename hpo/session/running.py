@@ -24,7 +24,7 @@ class Searched:
         folder: its folder.
         says: the answer if no search ran here; else empty.
         ended: how the search ended; None if no search ran here.
-        text: the last lines in a shell, without those that the display has shown.
+        text: the lines to print at the end in a shell, except those that the display has already shown.
     """
 
     study: str
@@ -67,8 +67,8 @@ def display_of(progress: How) -> Display:
     """Return the display of a search; ConfigError for an unknown `progress`.
 
     Args:
-        progress: `auto` or True = lines, or a notebook's output; `json` = JSON lines; `none` = its beginning and end;
-            False = nothing.
+        progress: `auto` or True = lines of text, or live output in a notebook; `json` = JSON lines; `none` = only the
+            beginning and the end of the search; False = nothing.
     """
     refuse_unknown_progress(progress)
     if not progress:

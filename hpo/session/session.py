@@ -37,7 +37,7 @@ from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispa
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.other_searches import announce_use, other_searches, total_use
 
-# After an interruption, the tracker leaves the rest to `hpo sync` when it makes no progress for so long.
+# After an interruption, a tracker that makes no progress for this long leaves the rest to `hpo sync`.
 _HURRY_SECONDS = 8.0
 
 
@@ -45,8 +45,8 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
     """Run a new or an existing study to its budget, and return how it ended.
 
     Raises:
-        HpoError: it cannot begin or continue.
-        Stopped: a signal stopped it; everything is saved and closed, and `says` has the command to continue.
+        HpoError: the study cannot begin or continue.
+        Stopped: a signal stopped the study; everything is saved and closed, and `says` has the command to continue.
     """
     run_preflight_checks(study.config)
     try:
@@ -86,7 +86,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         stack.callback(record.close)
         stack.callback(delete_unread, study.folder)
         notes = Notes(record)
-        # Use the noted code: files that trainings have written since do not belong to it.
+        # Use the code noted in the record: files that trainings have written since then are not part of it.
         study = replace(study, code=notes.code)
         study = replace(study, own_lines=own_lines_of(study, notes.study_id or ""))
         if dispatcher.gpus.share != notes.gpu_share:
@@ -147,7 +147,7 @@ def _last_words(study: PreparedStudy, num_done: int) -> str:
 
 
 class Result(NamedTuple):
-    """The study after its search, its report, and whether the tracker has everything."""
+    """The result of a session: the study after its search, its report, and whether the tracker received everything."""
 
     run: StudyRun
     report: WrittenReport
@@ -211,14 +211,14 @@ def _trials_to_continue(study: PreparedStudy, history: History) -> list[Trial]:
     by_amount = [trial for trial in history if trial.amount is not None]
     if study.strategy.learns == "by_trial":
         return stopped + by_amount
-    # The last rung alone continues, or the one before it if the budget ended the last rung early.
+    # Only the last rung continues, and the rung before it if the budget ended the last rung early.
     return stopped + [trial for trial in by_amount if trial.round >= history[-1].round - 1]
 
 
 def _finish(
     study: PreparedStudy, record: Record, dispatcher: Dispatcher, all_observers: Sequence[Observer]
 ) -> StudyRun:
-    """Run the trainings after the search; if they fail, write the search's report first."""
+    """Run the trainings after the search; if one fails or is interrupted, write the report before raising the error."""
 
     def notify(kind: str, num_ended: int, num_all: int) -> None:
         for observer in all_observers:

@@ -25,12 +25,12 @@ from hpo.workers.training.tasks import Task
 if TYPE_CHECKING:
     from hpo.report.write import WrittenReport
 
-# A curve with so many points loses every second one.
+# A curve that reaches this number of points loses every second point.
 _MOST_POINTS = 200
 
 
 class StatusWriter(Progress):
-    """Writes both files after changes, at most every 2 seconds, in its own thread.
+    """Writes status.json and running.json after changes, at most every 2 seconds, in a thread.
 
     On entry the status is `running`. On exit it is `interrupted`, or `failed` with the error; in an ask-and-tell
     session it is `open` instead of `interrupted`. After the exit, `conclude` writes the final status.
@@ -42,7 +42,7 @@ class StatusWriter(Progress):
     """
 
     seconds_between = 2.0
-    """The time between two writes; the first one is at once."""
+    """The shortest time between two writes; the first write is immediate."""
 
     def __init__(self, study: PreparedStudy, record: Record, host: Host | None = None) -> None:
         super().__init__(study, record.judged_by(study.goal).history(), seconds_spent(record))
@@ -94,7 +94,7 @@ class StatusWriter(Progress):
             self._open.add(trial.number)
 
     def task_begun(self, task: Task) -> None:
-        """Add the task to the running ones, at the first free worker."""
+        """Add the task to the running tasks, with the index of the first free worker."""
         busy, now = {running.worker for running in self._tasks.values()}, time.time()
         worker = next(place for place in range(len(busy) + 1) if place not in busy)
         with self._change():
@@ -104,7 +104,7 @@ class StatusWriter(Progress):
             )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Add a report's point or host to its task; remove an ended task."""
+        """Add the point or host of a report to its task; remove the task if it has ended."""
         place = (trial.number, report.task.index)
         with self._change():
             if report.outcome is not None:
@@ -122,7 +122,7 @@ class StatusWriter(Progress):
             self._ended[trial.state] += 1
 
     def user_acted(self, instruction: UserAction) -> None:
-        """Use a raised budget."""
+        """Apply the budget that a user raised."""
         with self._change():
             super().user_acted(instruction)
             config = self._prepared.config.model_copy(update={"study": self._study})

@@ -1,4 +1,4 @@
-"""Signals: the first one stops a search in an orderly way, the second at once. The session's dispatcher obeys them."""
+"""Handles signals: the first one stops a search in an orderly way, and the second one ends it at once."""
 
 import os
 import signal
@@ -20,15 +20,15 @@ from hpo.workers.training.tasks import FINAL_FOLD, Task
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A signal that programs do not use; without a handler it has no effect.
 _WAKE_UP = signal.SIGURG
-# From the first signal to the end of the process while workers start: there is nothing to save.
+# The time from the first signal to the end of the process while workers start; there is nothing to save yet.
 _PATIENCE_BEFORE_SECONDS = 0.5
-# The same during the search. Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer.
+# The same time during the search. Outcomes are recorded as they arrive, so none is lost if this time is too short.
 _PATIENCE_SECONDS = 8.0
 # The additional time for trainings in other processes to save their states, which may be large.
 _SAVING_SECONDS = 30.0
-# Between two checks for a signal while trainings in other processes report nothing.
+# The time between two checks for a signal while trainings in other processes report nothing.
 _POLL_SECONDS = 0.5
-# From a signal to the message that the search is stopping: most searches end before.
+# The time from a signal to the message that the search is stopping; most searches end before this message.
 _SILENT_SECONDS = 1.0
 
 
@@ -42,11 +42,12 @@ class Stopping:
     """Handles signals while a study runs.
 
     The first signal raises Stopped only where nothing can be lost: at the next `check`, and while an objective runs in
-    this process (`raising`). In other places an exception could leave an import or a transaction half done. The second
-    signal ends the process at once, and so does the first one after some seconds, even while Python is busy in C code.
+    this process (`raising`). In other places an exception could leave an import or a transaction half done. The process
+    ends at once after a second signal, and some seconds after the first one, even while Python is busy in C code.
 
     In the process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends
-    the process. If an objective handles or ignores signals itself, the first signal does not raise while it runs.
+    the process. If an objective handles or ignores signals itself, the first signal does not raise Stopped while the
+    objective runs.
 
     Attributes:
         number: the first signal; None before any.
@@ -102,9 +103,9 @@ class Stopping:
             signal.signal(number, self._on_signal)
 
     def begin(self, last_words: Callable[[], str], runs_here: bool) -> None:
-        """From now on wait after the first signal until running work is saved, and print these last words.
+        """Set the text to print at the end, and allow enough time after the first signal to save running work.
 
-        `runs_here` is whether trainings run in this process.
+        Raise Stopped if there was a signal already. `runs_here` says whether trainings run in this process.
         """
         self.last_words = last_words
         self.check()
@@ -132,7 +133,7 @@ class Stopping:
             raise Stopped(self.number)
 
     def _receive_ignored(self, *_: object) -> None:
-        """Give signals that an objective ignores an empty handler, so that the watcher still receives their numbers."""
+        """Install an empty handler for each signal that an objective ignores, so that the watcher still receives it."""
         for number in self._ignored():
             signal.signal(number, lambda *_: None)
 
@@ -140,7 +141,7 @@ class Stopping:
         return [number for number in self._before if signal.getsignal(number) is signal.SIG_IGN]
 
     def _watch(self) -> None:
-        """Count the signals, and the seconds since the first one."""
+        """Read arriving signals; end the process after the second one, or when the time for saving is over."""
         since, has_announced = 0.0, False
         while not self._is_over.wait(0.05):
             if self._ignored():
@@ -179,8 +180,8 @@ class SessionDispatcher:
 
     Args:
         dispatcher: the dispatcher.
-        stopping: has the signals.
-        study: the study whose folder gets the output of tasks; None = do not save it.
+        stopping: receives the signals.
+        study: the study whose folder gets the output of tasks; None = do not save the output.
     """
 
     def __init__(self, dispatcher: Dispatcher, stopping: Stopping, study: PreparedStudy | None = None) -> None:
@@ -194,7 +195,10 @@ class SessionDispatcher:
         return self._dispatcher.now
 
     def submit(self, task: Task) -> None:
-        """Pass the task to the dispatcher; after a signal do nothing, because `wait` then ends the others."""
+        """Pass the task to the dispatcher.
+
+        After a signal, raise Stopped if tasks run in this process; else do nothing, because `wait` ends running tasks.
+        """
         if self.runs_here:
             self._stopping.check()
             with self._stopping.raising():
@@ -203,7 +207,7 @@ class SessionDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return the dispatcher's reports; after a signal return the arrived outcomes first, and then raise Stopped."""
+        """Return the dispatcher's reports; after a signal, return outcomes that still arrive, then raise Stopped."""
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.
             with self._stopping.raising():

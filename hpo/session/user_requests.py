@@ -18,7 +18,7 @@ class UserRequests:
     """Yields the user actions that were requested, and answers each request once its actions have taken effect.
 
     Attributes:
-        study: the study, with its raised budget.
+        study: the study, with the budget as users have raised it.
     """
 
     seconds_between = 1.0
@@ -63,7 +63,7 @@ class UserRequests:
         if number is None:
             return [Stop()], "no further trial begins, and the search ends when the running trials have ended"
         stopped = {action.trial for action in self._record.actions}
-        # A stopped trial may end later on the clock.
+        # A trial that a user stopped may still be running in the record, because it ends later on the clock.
         states = {t.number: "stopped" if t.number in stopped else t.state for t in self._record.trials()}
         if states.get(number) != "running":
             running = ", ".join(str(each) for each, state in states.items() if state == "running") or "none"
@@ -77,7 +77,7 @@ def _raise_budget(config: StudyConfig, budget: Raise) -> StudyConfig:
     given = {name: value for name, value in vars(budget).items() if value is not None}
     for name, value in given.items():
         before = getattr(config.study, name)
-        # None: there was no limit, so any limit is a smaller budget.
+        # Without a limit so far (None), any limit would be a smaller budget.
         if before is None or value < before:
             rule = "has no limit" if before is None else f"must be at least {before:g}"
             raise StudyError(f"study.{name}: {rule}, given {value:g}; a running search accepts only a larger budget")

@@ -42,7 +42,7 @@ def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
 
 
 def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -> Add:
-    """Return the addition of a point; missing keys get their defaults. HpoError if it is invalid or already known.
+    """Return a point as an `Add`; missing keys get their defaults. HpoError if the point is invalid or already known.
 
     Adding the point of a failed trial is a retry of that trial.
     """
@@ -54,7 +54,7 @@ def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -
 
 
 def added_text(add: Add) -> str:
-    """Return a search's answer to an added point."""
+    """Return the text with which a search answers an added point."""
     if add.retry_of is None:
         return f"{short_text(add.point)} will be tried next if the budget allows"
     return f"{short_text(add.point)} will be tried next, as {retried_text([add])}"
@@ -84,7 +84,7 @@ def retries(record: Record, number: int | None) -> list[Add]:
 
 
 def retried_text(adds: Sequence[Add]) -> str:
-    """Return a search's answer to retries: `a retry of trial 3, which uses no budget`."""
+    """Return the text with which a search answers retries: `a retry of trial 3, which uses no budget`."""
     numbers = ", ".join(str(add.retry_of) for add in adds)
     if len(adds) == 1:
         return f"a retry of trial {numbers}, which uses no budget"
@@ -92,7 +92,7 @@ def retried_text(adds: Sequence[Add]) -> str:
 
 
 def untried_points(record: Record) -> list[AddedPoint]:
-    """Return the points that users added and no trial has, in the order of their trials to come."""
+    """Return the points that users added and that have no trial yet, in the order in which they will be tried."""
     trials = record.trials()
     tried, retried = {trial.key for trial in trials}, {trial.retry_of for trial in trials}
     return [
@@ -103,12 +103,12 @@ def untried_points(record: Record) -> list[AddedPoint]:
 
 
 def resume_command(name: str, untried: int, done: int, budget: StudySection, ended_by: str | None) -> str:
-    """Return the command that continues an ended or interrupted search with a budget for its untried points.
+    """Return the command that continues an ended or interrupted search, with a budget that covers its untried points.
 
     Args:
         name: the study's name.
         untried: the number of untried points, without retries, which use no budget.
-        done: the number of trials of the budget that are used.
+        done: how much of the budget is used.
         budget: the section with the search's budgets.
         ended_by: the budget or rule that ended the search; None if it was interrupted.
     """
@@ -126,7 +126,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return the addition of a point, a retry if its last trial failed; for a known point return why it is known."""
+    """Return a point as an `Add` (a retry if its last trial failed), or a text on where the point is known from."""
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

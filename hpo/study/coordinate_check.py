@@ -1,4 +1,4 @@
-"""The coordinate check: whether the size of each layer's output depends on the model's size, after a few steps."""
+"""The coordinate check: whether the size of each layer's output, after a few steps, depends on the model's size."""
 
 import math
 import tempfile
@@ -31,11 +31,11 @@ class CoordinateCheck:
     """The size of each layer's output at several sizes of a model; it should not depend on the model's size.
 
     Attributes:
-        key: the key of the configuration that grows from scale to scale.
+        key: the configuration key whose value grows from scale to scale.
         values: the key's value at each scale.
         scales: the changed keys of each scale, with their values.
-        sizes: by training step and then by layer: the mean absolute output at each scale, over all seeds.
-        known: by layer, why its output is known to change at some scales, such as "below model.d_model=128".
+        sizes: the mean absolute output over all seeds, by training step and then by layer; one number for each scale.
+        known: by layer, the scales at which its output is known to change, such as "below model.d_model=128".
     """
 
     key: str
@@ -46,9 +46,10 @@ class CoordinateCheck:
 
     @cached_property
     def slopes(self) -> Mapping[int, Mapping[str, float]]:
-        """By step and layer: the slope of log(output size) over log(`values`); 0 = the size does not change.
+        """The slope of log(output size) against log(`values`), by step and layer; 0 = the size does not change.
 
-        The slope is infinite for a layer whose size is 0 or not finite at some scales, and 0 if it is 0 at all scales.
+        A layer whose size is 0 at every scale has the slope 0. If its size is 0 or not finite at only some scales, the
+        slope is infinite.
         """
         return {
             step: {layer: _slope(self.values, sizes) for layer, sizes in of.items()} for step, of in self.sizes.items()
@@ -56,7 +57,7 @@ class CoordinateCheck:
 
     @cached_property
     def steepest(self) -> Mapping[str, tuple[int, float]]:
-        """By layer: the step with the slope furthest from 0, and that slope; the steepest layer first."""
+        """For each layer, the step whose slope is furthest from 0, and that slope; the steepest layer first."""
         layers = next(iter(self.slopes.values()))
         steepest = {
             layer: max(((step, of[layer]) for step, of in self.slopes.items()), key=lambda at: abs(at[1]))
@@ -80,7 +81,7 @@ class CoordinateCheck:
 
     @property
     def is_within(self) -> bool:
-        """Whether no layer is outside the bound, apart from those in `known`."""
+        """Whether every layer that is not in `known` is within the bound."""
         return not self.outside
 
     @property
@@ -135,7 +136,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
     """Train a few steps at each scale of a configuration, and return the sizes of the layers' outputs; save no model.
 
     Args:
-        tree: a whole configuration, as `compose_search` returns it; without scales it is checked at the objective's.
+        tree: a whole configuration, as `compose_search` returns it; if it has no scales, the objective's are used.
         over: what grows from scale to scale: "width" or "depth".
         show: called with a line about each scale.
 
@@ -194,7 +195,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the outputs that are known to change at some scales, each with the bound below which it changes.
+    """Return the outputs that are known to change at some scales, each with the value below which it changes.
 
     A name in `holds_from` covers the layer of that name and its outputs, which are named "layer, output".
     """
@@ -220,7 +221,7 @@ def _growing_key(scales: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _check_sizes(objective: Objective, returned: Any) -> Mapping[int, Mapping[str, float]]:
-    """Return the result of `output_sizes`; ConfigError if it is not sizes by step and layer."""
+    """Return the sizes from the result of `output_sizes`; ConfigError unless they are numbers by step and layer."""
     try:
         return {step: {str(layer): float(size) for layer, size in returned[step].items()} for step in STEPS}
     except (TypeError, ValueError, LookupError, AttributeError) as error:

@@ -18,7 +18,7 @@ from hpo.trials.history import History
 from hpo.trials.space.reader import with_first
 from hpo.trials.trial import Trial
 
-# The keys that may change, in addition to `FREE_KEYS` and the objective's own.
+# The keys that may change, in addition to `FREE_KEYS` and the keys of the objective.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
 # Values of `study` that turn off the search: the new study's trials are fixed.
 _NO_SEARCH = {
@@ -28,16 +28,16 @@ _NO_SEARCH = {
 
 
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
-    """Return the configuration of a study that trains these trials with other settings, or completes stopped ones.
+    """Return the configuration of a new study that trains these trials with other settings, or completes stopped ones.
 
-    The new study has the trials' points, folds and seeds. It continues from their states if the objective can
-    (`CONTINUES_WITH`).
+    The new study has the trials' points, folds and seeds. It continues from their states if the objective
+    supports this (`CONTINUES_WITH`).
 
     Args:
         given: the study's configuration with the changes.
 
     Raises:
-        ConfigError: no change affects trainings, or a change makes their scores incomparable.
+        ConfigError: no change affects trainings, or a change makes scores incomparable.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
@@ -107,7 +107,7 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
 
 
 def copy_states(study: PreparedStudy, extends: Extension) -> None:
-    """Copy the training states from which the study's trials continue; a training makes a missing state again."""
+    """Copy the training states from which the new study's trials continue; a training without a state starts anew."""
     if not any(trial.continues for trial in extends.trials):
         return
     try:
@@ -137,7 +137,10 @@ def _extended_trial(
 
 
 def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
-    """Return whether a trial is fully trained: for all `training.epochs`, which may exceed the search's amounts."""
+    """Return whether a trial is complete and fully trained.
+
+    If `training.epochs` is larger than the search's full amount, a trial with an amount is not fully trained.
+    """
     epochs = flatten(study.config.objective_config).get("training.epochs")
     is_longer = isinstance(epochs, int) and study.full_amount is not None and epochs > study.full_amount
     return trial.state == "complete" and (trial.amount is None or (trial.amount == study.full_amount and not is_longer))

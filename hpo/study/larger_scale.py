@@ -15,20 +15,21 @@ from hpo.study.preparing.scales import costs_of_scales, ladder_settings
 from hpo.study.study import PreparedStudy
 from hpo.trials.space.reader import parted
 
-# Values of `study` that turn off early ends of the search and of trainings: these compare scores of one scale alone.
+# Values of `study` that turn off the rules that end a search or trainings early: these rules cannot compare scores of
+# several scales.
 _NO_EARLY_END = {
     **{"minutes": None, "imports_fill": None, "extends": None, "stop_rule": "none"},
     **{"stop_without_gain": None, "target": None},
 }
-# The keys that may change, in addition to `FREE_KEYS` and the objective's own.
+# The keys that may change, in addition to `FREE_KEYS` and the keys of the objective.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
 
 
 def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given: Collection[str]) -> StudyConfig:
     """Return the configuration of a study that searches at one more scale, in windows around a study's best trials.
 
-    The new study has the strategy `ladder`. Its smaller scales are the study's scales, or the only scale of a study
-    without scales. It imports the study's trials.
+    The new study has the strategy `ladder` and imports the trials of `study`. Its smaller scales are the scales of
+    `study`; if `study` has no scales, its configuration is the smallest scale.
 
     Args:
         study: the study to extend.
@@ -58,7 +59,8 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     settings["costs"] = given.strategy.get("costs") if "strategy.costs" in keys_given else None
     with_scales = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
     settings["costs"] = settings["costs"] or costs_of_scales(with_scales, study.objective)
-    # Plan no more trials at the study's largest scale than it has: the new study searches at the new scale alone.
+    # Plan no more trials at the study's largest scale than it already has, so that the new study searches only at the
+    # new scale.
     while settings["trials"] > 1 and _planned_trials(settings)[-2] > ended:
         settings["trials"] -= 1
     name = given.study.name if "study.name" in keys_given else f"{section.name}-extended"

@@ -18,19 +18,19 @@ _BUDGET = ("trials", "minutes", "stop_without_gain", "target")
 
 
 def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
-    """Return a continued study's configuration with its search's own limits, and other ones as `limits_after`."""
+    """Return a continued study's configuration with the search's own limits; others given become `limits_after`."""
     own, given = frozen.study.limits, config.study.limits
     update = {"limits": own, "limits_after": None if given == own else given or {}}
     return config.model_copy(update={"study": config.study.model_copy(update=update)})
 
 
 def last_limits(section: StudySection) -> Mapping[str, Any] | None:
-    """Return the limits that the winner must keep, by name; None = none."""
+    """Return the limits that the winner must keep, by name; None = there are no limits."""
     return (section.limits if section.limits_after is None else section.limits_after) or None
 
 
 def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Raise StudyError if later limits come before the search is over, or limit a value that trials did not return."""
+    """Raise StudyError if later limits are set before the search is over, or on a metric that trials did not return."""
     section, before, name = study.config.study, frozen.study, study.reference
     if section.limits_after is None:
         return
@@ -54,7 +54,7 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 
 def _deciding_outcomes(study: PreparedStudy, record: Record) -> Iterator[tuple[int, Outcome]]:
-    """Yield trial numbers and outcomes: all outcomes from which the winner is chosen."""
+    """Yield each outcome from which the winner is chosen, after the number of its trial."""
     notes, section = Notes(record), study.config.study
     full, fresh = notes.full_outcomes, fresh_indices(section, record.layout) if section.finalists else ()
     for trial in (trial for trial in record.history() if trial.state == "complete"):

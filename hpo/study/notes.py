@@ -38,7 +38,7 @@ class ChangedChoice:
 
     Attributes:
         key: `study.choose` or `study.limits`.
-        time: in ISO 8601.
+        time: when the key was changed, in ISO 8601.
         before, after: the key's values.
         trials: how many trials had ended.
         is_test_open: whether the study had been evaluated on the test split.
@@ -54,7 +54,10 @@ class ChangedChoice:
 
 @dataclass(frozen=True)
 class FullOutcome:
-    """The outcome of a training that completed a trial after the search; it continued from `trained`, 0 = the start."""
+    """The outcome of a training that completed a trial after the search.
+
+    The training continued from the amount `trained`; 0 = it started anew.
+    """
 
     trained: int
     outcome: Outcome
@@ -90,7 +93,7 @@ def _note_of_import(trial: Trial) -> dict[str, Any]:
 
 
 class Notes:
-    """The notes of one study; for those of its search see `Record`.
+    """The notes of one study; the notes of its search are in `Record`.
 
     Attributes:
         format: the record's format number; see `hpo.study.upgrade`.
@@ -99,7 +102,7 @@ class Notes:
         imported: how many trials were imported from each table; see `Imports.counts`. None without imports.
         allowed_changes: the changes with which the study was continued, the earliest first.
         changed_choices: the changes in how the winner is chosen, the earliest first.
-        gpu_share: the GPUs per worker when the search last went on; None before workers have begun.
+        gpu_share: the number of GPUs per worker when the search last began or continued; None before workers started.
         data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
     """
 

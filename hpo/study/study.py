@@ -36,19 +36,21 @@ from hpo.workers.training.tasks import TaskBuilder, Training
 
 @dataclass(frozen=True)
 class PreparedStudy:
-    """A study with everything that a search needs, checked.
+    """A checked study, with everything that a search needs.
 
     Attributes:
         config: the frozen configuration, including a space that the objective describes.
         examples, plan: the data and its split; None if the objective reads its own data, or if no data were read.
         imports: finished trials of other studies, for a new study.
         allow_changes: whether an existing study continues although its basis has changed.
-        script: for a replayed search of free order: the trials whose outcomes each trial learned, by number.
-        added, actions: for a replayed search: the points that users added, and their other actions.
+        script: for the replay of a search in free order: for each trial, the numbers of the trials whose outcomes
+            became known since the proposal before.
+        added, actions: for the replay of a search: the points that users added, and the other user actions.
         replays: the folder of the study whose search this study replays.
         callbacks: functions to call when a trial ends, with the search's controls and the trial.
-        code: the code that results depend on, from when the search began or went on; None without a search.
-        own_lines: the MLflow run to which trainings log by themselves; None if they do not, or without a search.
+        code: the code on which results depend, as it was when the search began or was last continued; None if no search
+            runs.
+        own_lines: the MLflow run to which trainings log by themselves; None if they do not, or if no search runs.
     """
 
     config: StudyConfig
@@ -72,7 +74,7 @@ class PreparedStudy:
 
     @property
     def num_folds(self) -> int:
-        """The number of folds, 1 with a hold-out."""
+        """The number of folds; 1 for a hold-out split."""
         return self.described.folds
 
     @property
@@ -82,7 +84,7 @@ class PreparedStudy:
 
     @property
     def goal(self) -> Goal:
-        """The metrics, directions and limits that choose the winner; for those of the search see `searched_goal`."""
+        """The metrics, directions and limits that choose the winner; `searched_goal` has those that the search uses."""
         return goal_of(self.config.study)
 
     @property
@@ -152,7 +154,7 @@ class PreparedStudy:
 
     @property
     def keeps_models(self) -> bool:
-        """Whether trainings save models: the objective can score a saved model on the test split."""
+        """Whether trainings save models, which is so if the objective can score a saved model on the test split."""
         return self.objective.run_test is not None
 
     @property
@@ -171,7 +173,7 @@ class PreparedStudy:
                 artifacts.remove_folder(f"states/{name}")
 
     def has_model(self, name: str) -> bool:
-        """Fetch a model from the store if there is one; return whether it is in the study's folder now."""
+        """Return whether the study's folder has a model, after fetching a missing one from the artifact store."""
         path = self.folder.path / name
         return path.exists() or (self.artifacts is not None and self.artifacts.get_folder(name, path))
 
@@ -193,11 +195,11 @@ class PreparedStudy:
         )
 
     def environment(self) -> dict[str, Any]:
-        """Return the environment at the study's start; StudyError where its file is incomplete."""
+        """Return the environment at the study's start; StudyError if environment.json is incomplete."""
         return read_environment(short_path(self.folder.environment_path))
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
-        """Return the study with the configuration of this trial's time: without changes that were allowed later."""
+        """Return the study with the configuration under which this trial was trained, without later allowed changes."""
         return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
 
     @property
@@ -207,7 +209,7 @@ class PreparedStudy:
 
 
 def counts_of(config: StudyConfig) -> Counts:
-    """Return what `study.trials` counts: under a strategy with amounts its `counts`, else trials."""
+    """Return what `study.trials` counts: trials, or the strategy's setting `counts` under a strategy with amounts."""
     counts: Counts = "trials" if full_amount_of(config) is None else config.strategy.get("counts", "configurations")
     return counts
 
@@ -223,7 +225,7 @@ def is_outside(config: StudyConfig) -> bool:
 
 
 def training_command(objective: str, best: str) -> str:
-    """Return the command that trains the winner again from its best.yaml; a line of Python for a pickled function."""
+    """Return the command that trains the winner again from best.yaml; for a pickled function, a line of Python."""
     if not ObjectivePath.of(objective).is_pickled:
         return f"hpo train --config {best}"
     folder = Path(best).parent

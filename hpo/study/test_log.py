@@ -1,4 +1,4 @@
-"""The test log: every evaluation on a test split. Each study has one, and all studies of a folder share another."""
+"""The test log: every evaluation on a test split. Each study has its own, and all studies of a folder share another."""
 
 import json
 from collections import Counter
@@ -38,7 +38,8 @@ def evaluations(log_path: Path) -> list[TestEvaluation]:
 def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluation]:
     """Return all evaluations on the test split with this fingerprint, by any study, the earliest first.
 
-    Also read the logs of the studies in the same folder: the shared log lacks those of a moved or copied study.
+    Read the shared log and the logs of all studies in the same folder: the shared log lacks the evaluations of a study
+    that was moved or copied into this folder.
     """
     neighbours = {path.parent for name in (TEST_LOG, "test.json") for path in folder.path.parent.glob(f"*/{name}")}
     studies = [folder, *(StudyFolder(path) for path in sorted(neighbours - {folder.path}))]
@@ -74,7 +75,7 @@ def write_evaluation(folder: StudyFolder, evaluation: TestEvaluation) -> None:
 
 
 def share_evaluations(folder: StudyFolder) -> None:
-    """Add the evaluations that only this study's log has to the shared log."""
+    """Copy to the shared log the evaluations that only this study's own log has."""
     shared, own = evaluations(_shared_log(folder)), _merge(*_own_logs(folder))
     missing = Counter(map(_key, _merge(shared, own))) - Counter(map(_key, shared))
     lines = {_key(line): line for line in own}
@@ -84,12 +85,12 @@ def share_evaluations(folder: StudyFolder) -> None:
 
 
 def evaluations_of_sources(study: PreparedStudy) -> list[TestEvaluation]:
-    """Return the evaluations of the studies that a new study replays, extends or imports; it may share their data."""
+    """Return the evaluations of the studies that a new study replays, extends or imports: the data may be the same."""
     return _merge(*(log for folder in _source_folders(study) for log in _own_logs(folder)))
 
 
 def begin_log(folder: StudyFolder, inherited: Iterable[TestEvaluation]) -> None:
-    """Begin a new study's log with the evaluations of its sources; without any, write no file."""
+    """Begin a new study's log with the evaluations of its sources; if there are none, write no file."""
     if lines := "".join(json.dumps(evaluation) + "\n" for evaluation in inherited):
         write_atomically(folder.test_log_path, lines)
 

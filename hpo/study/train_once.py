@@ -54,7 +54,7 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """The sections that `hpo train` needs in addition to the objective's; the rules are those of a study."""
+    """The sections that `hpo train` needs in addition to the objective's configuration, with the rules of a study."""
 
     objective: ObjectiveText
     study: _Study
@@ -113,7 +113,7 @@ def check_tree(
     """Check a configuration without reading the data.
 
     Returns:
-        The tree with names in place of secrets, the settings of the training, the objective, and the split's section.
+        The tree with names in place of secrets, the settings of the training, the objective, and the section `split`.
     """
     refuse_unwritable(tree)
     tree, secrets = redact(tree)
@@ -157,7 +157,7 @@ def check_tree(
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the tree without `training.seed`, and that seed; only a single training has this key."""
+    """Return the tree without `training.seed`, and that seed (0 if missing); only single trainings have this key."""
     training = tree.get("training", {})
     if not isinstance(training, Mapping):
         return dict(tree), 0

@@ -27,7 +27,7 @@ def upgraded(
     steps: Mapping[tuple[Kind, int], Step] = STEPS,
     to: int = FORMAT,
 ) -> dict[str, Any]:
-    """Return a document in format `to`, rewritten step by step; `where` names it in messages.
+    """Return a document rewritten step by step into format `to`; `where` names the document in messages.
 
     Raises:
         StudyError: its format number is missing, invalid, or above `to`; the message has both numbers.

@@ -1,4 +1,4 @@
-"""Finds the changes since a study was started, in its configuration, data and code."""
+"""Finds what has changed in a study's configuration, data and code since the study was started."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,9 @@ class Basis:
 
     Attributes:
         config: the configuration.
-        data: None if no data are read. For an objective that reads its own data, `parts` has its files' fingerprints.
-            Else `parts` has those of the split's parts; there are also `kind`, `files` and `has_digests`.
+        data: a description of the data; None if no data are read. `parts` has the fingerprints of the split's parts,
+            and there are also `kind`, `files` and `has_digests`. If the objective reads its own data, there is only
+            `parts`, with the fingerprints of its files.
         code: the code; None = do not compare it.
     """
 
@@ -40,7 +41,7 @@ class Basis:
     def changed_config(self, now: "Basis") -> dict[str, str]:
         """Return the forbidden changes of the configuration to `now`, by key.
 
-        Another path of a data file is forbidden only if the content may differ.
+        A new path of a data file is forbidden only if the file's content may differ.
         """
         is_same = not self.changed_data(now)
         moved = {
@@ -51,7 +52,10 @@ class Basis:
         return moved | changed_config(self.config, now.config)
 
     def changed_data(self, now: "Basis") -> dict[str, str]:
-        """Return the changes of the data to `now`, by name: of split parts and moved files, or of recorded files."""
+        """Return the changes of the data to `now`, by name.
+
+        With a split, compare its parts and the files that have moved; else compare all recorded files.
+        """
         if now.data is None:
             return {}
         before = self.data or {}
@@ -70,7 +74,7 @@ class Basis:
         }
 
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
-        """Return whether the record can detect another content of a file, or no data are read now."""
+        """Return whether a change of this file's content would be noticed; also True if only `now` has no data."""
         if self.data is None:
             return False
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
@@ -88,12 +92,12 @@ class AllowedChange:
     """The changes with which a study was continued.
 
     Attributes:
-        time: in ISO 8601.
-        changes: one line each.
-        trial: the objective's configuration before the change.
-        threads, processes: per training, before the change.
-        trials: how many trials existed.
-        unfinished: the numbers of those that had not finished.
+        time: when the study was continued, in ISO 8601.
+        changes: the changes, one line each.
+        trial: the objective's configuration before the changes.
+        threads, processes: how many each training used before the changes.
+        trials: how many trials existed at that time.
+        unfinished: the numbers of the trials that had not finished at that time.
     """
 
     time: str
@@ -106,7 +110,7 @@ class AllowedChange:
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
-    """Raise StudyError for changes that are not allowed, or that make another study; `name` is for messages."""
+    """Raise StudyError for changes that are not allowed, or that make another study; messages call the study `name`."""
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
     changes = before.changes_to(now)
@@ -125,7 +129,7 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
 
 
 def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
-    """Raise StudyError if the data that were read are not the study's."""
+    """Raise StudyError if the current data are not those with which the study was started."""
     changed, moved = before.changed_data(now), moved_sources(before.config, now.config)
     if changed and moved:
         places, lines = ", ".join(f"{key}={new}" for key, (_, new) in moved.items()), first_of(list(changed.values()))
@@ -141,7 +145,7 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return the note on continuing a study, which has these trials, on another basis."""
+    """Return the note that a study with these trials is continued although its basis has changed."""
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.remarks_on(now)],
@@ -166,7 +170,7 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 
 
 def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the recorded files by path, each with its fingerprint; without a split `parts` has them."""
+    """Return the fingerprint of each recorded file, by path; without a split, they are under the key `parts`."""
     return dict(data.get("files" if "kind" in data else "parts", {}))
 
 

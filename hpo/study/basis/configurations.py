@@ -36,7 +36,7 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the forbidden changes that a user made, by key, the most important section first.
 
-    Skip changes that follow from others, and return one change for each dimension of the space.
+    Skip changes that follow from other changes, and return a single change for each changed dimension of the space.
     """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
@@ -82,7 +82,7 @@ def _dimension_text(dimension: Any) -> str:
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the forbidden changes of a configuration, one line by key; for paths of data see `moved_sources`."""
+    """Return a line for each forbidden change of a configuration, by key; for paths of data see `moved_sources`."""
     moved = moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
@@ -97,7 +97,7 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
 
 
 def moved_sources(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the data sources with another path in `now`, by key, each with both paths."""
+    """Return the old and the new path of each data source whose path differs in `now`, by key."""
     return {
         key: change
         for key, change in differences(before, now).items()
@@ -135,7 +135,7 @@ def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
 
 
 def _section_place(key: str) -> int:
-    """Return the place of a key's section in messages: first the sections that decide the search."""
+    """Return the rank of a key's section in messages; sections that decide the search come first."""
     section = key.partition(".")[0]
     return _SECTION_ORDER.index(section) if section in _SECTION_ORDER else len(_SECTION_ORDER)
 

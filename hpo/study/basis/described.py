@@ -1,4 +1,4 @@
-"""An objective's description of a study's data and trainings: a file in its folder, so that readers need no data."""
+"""An objective's description of a study's data and trainings; a file in the study's folder saves readers the data."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Described:
     def of(
         cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: SearchDescription
     ) -> Self:
-        """Return the description by an imported objective."""
+        """Make the description from the results of an imported objective's functions."""
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)
         return cls(

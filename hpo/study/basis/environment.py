@@ -62,7 +62,7 @@ def read_environment(path: Path) -> dict[str, Any]:
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each difference between two environments, and for each one with uncommitted changes."""
+    """Yield a line for each difference between two environments, and for each environment with uncommitted changes."""
     for key in ("python", "platform", "processor", "commit"):
         if before.get(key) != now.get(key):
             yield f"{key}: was {before.get(key)}, is {now.get(key)}"
@@ -89,10 +89,14 @@ def _processor() -> str:
 
 
 def processor_of(info: str) -> str:
-    """Return the processor's name, generation and widest vectors from /proc/cpuinfo; libraries choose code by them."""
+    """Return the processor's name, generation and widest vector instructions from the text of /proc/cpuinfo.
+
+    Numerical libraries choose their code by these.
+    """
     lines = (line.partition(":") for line in info.partition("\n\n")[0].splitlines())
     values = {key.strip(): value.strip() for key, _, value in lines}
-    # Add the generation: on rented machines the name is that of a family, such as "AMD EPYC", with different rounding.
+    # Add the generation: on rented machines the name may only be that of a family, such as "AMD EPYC", whose
+    # generations round differently.
     if "model name" not in values:
         return platform.processor()
     flags = values.get("flags", "").split()
@@ -109,7 +113,7 @@ def _gpus() -> list[str]:
 
 
 def gpu_driver() -> str | None:
-    """Return the version of this machine's NVIDIA driver; None without one."""
+    """Return the version of this machine's NVIDIA driver; None if there is no driver."""
     version = Path("/proc/driver/nvidia/version")
     match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", version.read_text()) if version.exists() else None
     return match.group(1) if match else None

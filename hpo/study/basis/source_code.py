@@ -67,7 +67,7 @@ class Code:
         return [f"toolkit: its files were edited (hash {self.toolkit['files']}, now {now.toolkit['files']})"]
 
     def without_written(self, before: "Code") -> "Code":
-        """Return the code without files that a command names and that `before` lacks: its trainings write them."""
+        """Return the code without files that a command names but `before` lacks: trainings have written these files."""
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
 
@@ -91,9 +91,9 @@ def describe_code(
 ) -> Code:
     """Return the code on which a study's results depend.
 
-    For a user's objective in a package, the whole package counts. For a single module, the module counts, and the
-    modules and packages in its folder that it imports. For a function that was given from Python, the parts of its
-    script or notebook that it uses count, and the modules there.
+    Which code of a user's objective counts depends on its place. In a package, it is the whole package. In a single
+    module, it is this module, with the modules and packages that it imports from its folder. For a function that was
+    given from Python, it is the parts of the script or notebook that the function uses, and the modules there.
 
     Args:
         objective: the objective.

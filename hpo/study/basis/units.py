@@ -30,7 +30,7 @@ class Unit:
         unit: its name, such as "tokens".
         depends_on: the values of the settings that change the unit, by dotted key; scores under other values do not
             compare.
-        alike: for such a setting, the values that give the same unit.
+        alike: for a setting of `depends_on`, the values that all give the same unit.
     """
 
     unit: str
@@ -38,7 +38,7 @@ class Unit:
     alike: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def changed_by(self, varied: Varied) -> list[str]:
-        """Return the settings of `depends_on` that vary, or that are inside or around a key that varies."""
+        """Return the settings of `depends_on` whose values vary, or that contain or are inside a key that varies."""
         return [
             setting
             for setting in self.depends_on
@@ -49,7 +49,7 @@ class Unit:
         ]
 
     def is_same(self, key: str, values: Sequence[Any] | None) -> bool:
-        """Return whether all these values of a setting give the same unit; False for None, unknown values."""
+        """Return whether all these values of a setting give the same unit; False if the values are unknown (None)."""
         return values is not None and all(value in self.alike.get(key, ()) for value in values)
 
 
@@ -80,7 +80,7 @@ class Units:
     def at(cls, folder: StudyFolder, config: StudyConfig) -> "Units":
         """Return the units of an existing study with this frozen configuration.
 
-        A published study has no description. Then call the objective if it is the toolkit's own, and no other code.
+        A published study has no description. Then call the objective if it comes with the toolkit; run no other code.
         """
         described = Described.at(short_path(folder.described_path))
         if described is None and config.objective.startswith("model."):

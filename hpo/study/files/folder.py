@@ -178,7 +178,7 @@ class StudyFolder:
 
     def storage_url(self, config: StudyConfig) -> str:
         """Return the address of the Optuna storage that holds the study's record."""
-        # Import late: SQLAlchemy is slow to load, and a refusal needs none of it.
+        # Import late: SQLAlchemy is slow to load, and many commands do not need it.
         from hpo.trials.record.storage import sqlite_url
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
@@ -214,7 +214,7 @@ class StudyFolder:
         return read_json(short_path(path)) if path.exists() else {}
 
     def files_of(self, trial: int, task: str | None = None) -> list[Path]:
-        """Return the files that a trial's trainings wrote themselves; with `task`, those of one training."""
+        """Return the files that a trial's trainings wrote to `trial.dir`; with `task`, only those of this task."""
         folder = self.files_dir / f"trial_{trial:04d}"
         return sorted(path for path in (folder / task if task else folder).rglob("*") if path.is_file())
 
@@ -224,7 +224,11 @@ class StudyFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the study until the block or the process ends; StudyError names the process that holds the lock."""
+        """Lock the study until the block or the process ends.
+
+        Raises:
+            StudyError: another process holds the lock; the message names that process.
+        """
         self._is_first = not self.path.parent.exists()
         self.make()
         with self._lock.taken() as holder:
@@ -305,7 +309,7 @@ def find_study(name: str) -> StudyFolder:
 
 
 def studies_in(runs: Path) -> list[Path]:
-    """Return the studies' folders in `runs`, sorted by name; skip hidden ones, which are being copied or removed."""
+    """Return the studies' folders in `runs`, sorted by name; skip hidden ones: they are being copied or removed."""
     return sorted(path.parent for path in runs.glob("[!.]*/config.yaml") if not is_training(path.parent))
 
 

@@ -38,7 +38,7 @@ class ImportedTable:
         outside: how many of the finished trials are not in the study's space.
         shorter: how many finished trials in the space were trained for less than the largest amount in the table.
         filled: how many of the used trials got a value from `study.imports_fill`.
-        has_metrics: whether a file next to the table names the metrics that its scores are values of.
+        has_metrics: whether a file next to the table says of which metrics its scores are.
     """
 
     source: str
@@ -50,7 +50,7 @@ class ImportedTable:
 
     @property
     def used(self) -> int:
-        """How many of the table's trials the study uses; each counts, even if several of one point are joined later."""
+        """How many of the table's trials the study uses, before trials of the same point are joined."""
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         references: each a study's name, its folder, or a table with the columns of trials.csv. With several metrics or
             limits, the table has a column for each.
         space: the space of the new study.
-        goal: its metrics and limits.
+        goal: the metrics and limits of the new study.
         fill: values for trials that lack a key, by nested or dotted key.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The lock of a study: a file in its folder that the running process locks, and in which it writes its name."""
+"""The lock of a study: a file in its folder. The process that runs the study locks it and writes its own id there."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ from typing import TextIO
 
 from hpo.errors import StudyError
 
-# Try again: a reader that checks the lock holds it for microseconds.
+# Try several times, because a reader that checks the lock holds it for microseconds.
 _TRIES, _SECONDS_BETWEEN_TRIES = 5, 0.02
 
 
@@ -45,7 +45,7 @@ class Holder:
 
 
 class Lock:
-    """A lock on a file; taking it creates the file, and the end of its process releases it."""
+    """A lock on a file. Taking the lock creates the file; the lock is released when its process ends."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Lock:
             StudyError: the file cannot be opened.
         """
         try:
-            # O_NOFOLLOW: else a link in the file's place would make us truncate its target.
+            # Without O_NOFOLLOW, a link in place of the file would make us truncate the link's target.
             lock = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
         except OSError as error:
             raise StudyError(
@@ -74,7 +74,7 @@ class Lock:
             try:
                 yield None
             finally:
-                # Empty the file, so that readers do not take this process for the next holder.
+                # Empty the file, so that readers do not mistake this process for the next holder.
                 file.truncate(0)
 
     def holder(self) -> Holder | None:

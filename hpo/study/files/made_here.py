@@ -13,9 +13,9 @@ from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
 from hpo.workers.objective.pickled_function import PickledFunction
 
-# The prefix of lines of `reaches_of` with an environment variable for workers.
+# The prefix of the lines from `reaches_of` that name an environment variable of workers.
 ENVIRONMENT = "dispatch.environment."
-# The prefix of a line of `reaches_of` with a command that runs on this machine.
+# The prefix of the line from `reaches_of` that names a command to run on this machine.
 COMMAND = "study.on_trial="
 # The default of conf/track: a file in the working directory, so no data leave the machine.
 _OWN_STORE = "sqlite:///mlflow.db"
@@ -25,9 +25,10 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
     """Note that this user trusts a study.
 
     Args:
-        config: the study's configuration; its objective, space and own strategy count.
+        config: the study's configuration; only the objective, its configuration, the space and a user's own strategy
+            count.
         pickled: the objective, if it was given from Python.
-        reaches: the lines of `reaches_of` that the user allows.
+        reaches: the lines from `reaches_of` that the user allows.
     """
     digests = [_digest(config, pickled), *map(_digest_of, reaches)]
     # Ignore a missing home or a full disk: the cost is that commands ask the user again.
@@ -50,7 +51,7 @@ def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) ->
 
 
 def reaches_of(config: StudyConfig) -> list[str]:
-    """Return a line for each key with which a search reaches beyond its objective.
+    """Return a line for each key that lets a search act on something other than its objective.
 
     These are addresses of stores and servers, a command to run, and environment variables of workers.
     """
@@ -68,7 +69,7 @@ def reaches_of(config: StudyConfig) -> list[str]:
 
 
 def is_reached_here(line: str) -> bool:
-    """Return whether this user has allowed a line of `reaches_of`."""
+    """Return whether this user has allowed a line from `reaches_of`."""
     with suppress(OSError, UnicodeDecodeError):
         return _digest_of(line) in _known_digests()
     return False
@@ -86,7 +87,7 @@ def _path() -> Path:
 
 
 def _digest(config: StudyConfig, pickled: PickledFunction | None) -> str:
-    """Return a hash of the code that a study runs and its settings: objective, space and the user's own strategy."""
+    """Return a hash of the objective with its configuration and pickle, the space, and a user's own strategy."""
     parts = [config.objective, config.space, config.objective_config]
     parts += [config.strategy] if config.has_own_strategy else []
     parts += [hashlib.sha256(pickled.data).hexdigest()] if pickled else []
@@ -98,7 +99,7 @@ def _digest_of(text: str) -> str:
 
 
 def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledFunction | None:
-    """Return the study's pickled objective, None without one; StudyError if this user has not run or trusted it."""
+    """Return the study's pickled objective, None without one; StudyError unless this user ran or trusts the study."""
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(

@@ -1,4 +1,4 @@
-"""Requests from other processes of the user to the process that runs a study: one file each, and one for the answer."""
+"""Requests from other processes to the process that runs a study: a file for each request, and one for its answer."""
 
 import os
 import time
@@ -19,7 +19,7 @@ from hpo.study.files.status import read_status
 Verb = Literal["add", "retry", "stop", "raise"]
 _ANSWER = ".answer"
 _SECONDS_BETWEEN_POLLS = 0.1
-# A live sender has read its answer by then, even on a slow network file system.
+# After this time every sender that is still alive has read its answer, even on a slow network file system.
 _SECONDS_UNTIL_READ = 10.0
 # Advice while an ask-and-tell session has the study open.
 _SESSION_ADVICE: Mapping[Verb, str] = {
@@ -119,7 +119,7 @@ def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
         return
     for name in names:
         path = folder.requests_dir / name
-        # The sender may have withdrawn it.
+        # The sender may have withdrawn the request.
         with suppress(FileNotFoundError):
             text = path.read_text(encoding="utf-8", errors="replace")
             try:
@@ -138,9 +138,9 @@ def refuse_left_over(folder: StudyFolder) -> None:
 
 
 def delete_unread(folder: StudyFolder) -> None:
-    """Delete old answers: the processes that asked have died."""
+    """Delete old answers that nobody will read, because their senders have died."""
     for path in folder.requests_dir.glob(f"*{_ANSWER}"):
-        # The sender may read and delete it at the same time.
+        # The sender may read and delete the answer at the same time.
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _SECONDS_UNTIL_READ:
                 path.unlink()

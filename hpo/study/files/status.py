@@ -234,7 +234,7 @@ def _clock(seconds: float) -> str:
 
 
 def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
-    """Return the winner's metrics from a report's section."""
+    """Return the winner's scores by metric from a report's section with them."""
     several, score = inner(reported, "scores"), reported.get("score")
     alone = {metric: score} if isinstance(score, int | float) else {}
     return {name: several[name]["mean"] for name in several} or alone

@@ -1,4 +1,4 @@
-"""The notes and tags that users add to a study, also while it runs: lines of `notes.jsonl` in its folder."""
+"""The notes and tags that users add to a study, even while it runs; its folder has them as lines of `notes.jsonl`."""
 
 import datetime
 import os
@@ -22,7 +22,7 @@ class UserNote(BaseModel):
     """A note on a study; either its text or its tags may be empty.
 
     Attributes:
-        time: in ISO 8601, UTC.
+        time: when it was written, in ISO 8601, UTC.
         user: the author.
         text: the note.
         tags: the tags that it sets; an empty value removes a tag.
@@ -68,6 +68,6 @@ def read_notes(folder: StudyFolder) -> list[UserNote]:
 
 
 def tags(folder: StudyFolder, with_removed: bool = False) -> dict[str, str]:
-    """Return the tags of a study, each with its last value; with `with_removed` also removed ones, which are empty."""
+    """Return the tags of a study with their last values; `with_removed` includes removed tags, with an empty value."""
     last = {key: value for note in read_notes(folder) for key, value in note.tags.items()}
     return {key: value for key, value in last.items() if value or with_removed}

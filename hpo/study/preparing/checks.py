@@ -1,4 +1,4 @@
-"""Preflight checks across the parts of a study, without its data and with them, before anything is created."""
+"""Preflight checks of a whole study: those that need no data, then those that need data. They create nothing."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ _CONTINUE_ADVICE = "stop at trial.amount and continue from trial.resume_dir"
 
 
 def refuse_bad_parts(study: PreparedStudy) -> None:
-    """Raise HpoError for faults that show without the study's data."""
+    """Raise HpoError for faults that can be found without the study's data."""
     _refuse_bad_space(study)
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
@@ -41,7 +41,7 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
 
 
 def refuse_bad_data(study: PreparedStudy) -> None:
-    """Raise HpoError for faults that show once the study's data are split."""
+    """Raise HpoError for faults that can be found only after the study's data are split."""
     _refuse_other_examples(study)
     after, folds, section = study.config.split.race_after, study.num_folds, study.config.study
     if after is not None and folds <= after:
@@ -57,14 +57,14 @@ def refuse_bad_data(study: PreparedStudy) -> None:
 
 
 def _refuse_bad_space(study: PreparedStudy) -> None:
-    """Refuse dimensions that are no key of the configuration or objective, and values that the objective refuses."""
+    """Refuse keys that neither the configuration nor the objective knows, and values that the objective refuses."""
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
     for dimension in space.dimensions if own.keys is not None else ():
         if dimension.key == SCALE:
             continue
-        # The toolkit's own trainer knows its keys: refuse one that is not its own and to which no key refers.
+        # The toolkit's own trainer knows all its keys: refuse a key that it lacks and to which no other key refers.
         is_known = not config.objective.startswith("model.") or dimension.key.partition(".")[0] in GROUPS
         if not is_known and not references_to(config.study.references or {}, [dimension.key]):
             raise SpaceError(f"space.{dimension.key}: nothing reads '{dimension.key}'{nearest(dimension.key, keys)}")
@@ -129,7 +129,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     names = list(goal.names)
     if known and "columns" in method:
-        # A table gives its score the requested name.
+        # An objective that reads a table accepts any name for the score.
         known = list(dict.fromkeys([goal.metric, *known]))
     for name in names if known else ():
         if name not in known:
@@ -146,7 +146,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a line on the metrics that depend on the machine, if they decide which trials are better; else nothing."""
+    """Return a line that names the metrics that depend on the machine and decide which trials are better, if any."""
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
@@ -158,7 +158,7 @@ def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
 
 
 def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ...]:
-    """Return lines on how the examples were read, and on a test split that cannot be identified."""
+    """Return lines on how the examples were read; add a line if the test split cannot be identified."""
     if examples is None or plan is None:
         return ()
     if examples.digests is not None or "test" not in plan.parts:
@@ -212,13 +212,13 @@ def _refuse_training_keys(study: PreparedStudy) -> None:
 
 
 def refuse_no_amounts(own: SearchDescription, who: str) -> None:
-    """Refuse an objective with a value that only a strategy with amounts can give; `who` trains without amounts."""
+    """Refuse an objective that needs a value which only a strategy with amounts gives; `who` begins the message."""
     if own.needs_amounts is not None:
         raise ConfigError(f"{who} trains without amounts, so {own.needs_amounts} has no value")
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
-    """Refuse a strategy that continues trainings with an objective that cannot, and the reverse."""
+    """Refuse a strategy and an objective that do not agree on whether trainings are continued."""
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
         raise ConfigError(

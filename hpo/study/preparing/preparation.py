@@ -46,7 +46,7 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
     Args:
         config: the study's configuration.
         pickled: its objective, if it was given from Python.
-        is_again: whether it repeats a recorded study; then a metric whose unit changes is not refused.
+        is_again: whether the study repeats a recorded one; only then may the unit of a metric change between trials.
 
     Raises:
         HpoError: a check fails.
@@ -90,9 +90,9 @@ def _without_data(config: StudyConfig, pickled: PickledFunction | None, is_again
 
 
 def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | None) -> PreparedStudy:
-    """Return the study, checked without its data."""
+    """Run the checks that need no data, and return the study."""
     if is_outside(config):
-        # In ask-and-tell, what a proposal knows depends on the caller, so the order is free.
+        # In ask-and-tell the caller decides which results a proposal knows, so the order is free.
         config = config.model_copy(update={"study": config.study.model_copy(update={"order": "free"})})
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, pickled)
     objective.refuse_bad_config(config.objective_config)
@@ -110,7 +110,7 @@ def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | 
 
 
 def _with_data(study: PreparedStudy) -> PreparedStudy:
-    """Read a study's data, and return the study, checked with them."""
+    """Read a study's data, run the checks that need them, and return the study with its data."""
     config, own = study.config, study.own
     examples = study.objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
@@ -151,7 +151,7 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with its references to searched keys and to keys that scales change.
+    """Return the configuration with only the references that lead to searched keys or to keys that scales change.
 
     Raises:
         ConfigError: a reference leads to a secret, or a referring key has another value than its reference.
@@ -171,7 +171,7 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
 
 
 def _read_imports_of(study: PreparedStudy) -> Imports:
-    """Return the trials to import into a new study; none for an existing one: its record has them."""
+    """Return the trials to import into a new study; return none for an existing study, whose record has them."""
     section = study.config.study
     if section.imports is None or study.folder.exists:
         return Imports()
@@ -192,7 +192,7 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
     if not imports.trials:
         return ()
     name, metrics = study.config.strategy["name"], ", ".join(study.goal.names)
-    # A strategy with amounts compares trials at the same place of their curves, and imported trials have no curve.
+    # A strategy with amounts compares trials at the same step of their curves, and imported trials have no curve.
     learns = study.strategy.learns != "never" and study.full_amount is None
     use = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
     unnamed = [table.source for table in imports.tables if not table.has_metrics]
@@ -224,14 +224,16 @@ def load_study(
     allow_changes: bool = False,
     elsewhere: Mapping[str, str] | None = None,
 ) -> PreparedStudy:
-    """Prepare an existing study with its data; see also `known_study`. Opening its record then compares the data.
+    """Read an existing study's data, and return the prepared study; `known_study` does not read the data.
+
+    Only opening the record compares the data with those that the study was started with.
 
     Args:
         name: its name under runs/, or its folder.
-        config: its frozen configuration, with another budget or workers, or with other changes if these are allowed;
-            None = unchanged.
+        config: the frozen configuration with another budget or other workers; with `allow_changes` also with other
+            changes. None = the frozen configuration.
         allow_changes: whether the study may continue although its basis has changed.
-        elsewhere: new places of its data, by key.
+        elsewhere: new paths of its data sources, by key.
 
     Raises:
         HpoError: a check fails, the configuration differs without permission, or the folder was published.
@@ -264,7 +266,7 @@ def _refuse_published(folder: StudyFolder, config: StudyConfig) -> None:
 
 
 def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
-    """Return an existing study without reading its data: for reading and reporting, not for training or testing."""
+    """Return an existing study without reading its data; use it to read or report the study, not to train or test."""
     folder = find_study(name)
     frozen = folder.config()
     _refuse_published(folder, frozen)
@@ -280,7 +282,7 @@ def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
 
 
 def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
-    """Return a study's configuration with its data at these places, by key; StudyError if a key is no data source."""
+    """Return the configuration with new paths for data sources, by key; StudyError if a key names no data source."""
     sources = sources_of(config)
     for key in places:
         if key not in sources:

@@ -33,7 +33,7 @@ _COMPARING_KEYS = {
 
 
 def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return a configuration whose space has the scale's number as a dimension, and whose ladder has all costs.
+    """Return the configuration with the scale's number as a dimension of its space, and with all settings of a ladder.
 
     Raises:
         ConfigError: the scales are invalid, or the strategy does not support them.
@@ -85,7 +85,7 @@ def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[T
 
 
 def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, config: StudyConfig) -> None:
-    """Raise ConfigError if imported trials were trained at other scales than the study's own ones.
+    """Raise ConfigError if the scales of imported trials are not the first scales of the study.
 
     Trials of a study without scales count as trials of the smallest scale.
     """
@@ -106,7 +106,7 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
 
 
 def _first_settings(given: Any, full: int | None) -> dict[str, Any]:
-    """Return all settings of the strategy at the smallest scale; `full` is the default of its `max_amount`."""
+    """Return all settings of the strategy for the smallest scale; `full` is the default for `max_amount`."""
     settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
     allowed = [name for name in STRATEGIES if name not in ("ladder", "hyperband")]
     if (name := settings.get("name", "")) not in allowed:
@@ -132,7 +132,7 @@ def ladder_settings(strategy: Mapping[str, Any]) -> LadderSettings:
 
 
 def _refuse_trials_with_budget(config: StudyConfig) -> None:
-    """Refuse numbers of trials in a configuration with `strategy.budget`, which determines them."""
+    """Refuse a given number of trials, because `strategy.budget` determines the numbers of trials."""
     numbers = {
         "study.trials": (config.study.trials, shipped("study", "default")["trials"]),
         "strategy.trials": (config.strategy.get("trials"), shipped("strategy", "ladder")["trials"]),
@@ -172,10 +172,10 @@ def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> No
 
 
 def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, ScalesDescription | None]:
-    """Return a whole configuration with scales, its objective, and the objective's description of scales, if any.
+    """Return a configuration that has scales, its objective, and the objective's description of scales or None.
 
     Args:
-        tree: the configuration; without scales it gets those of the objective.
+        tree: the whole configuration; if it has no scales, it gets those that the objective describes.
         over: "width" or "depth": what grows from scale to scale.
 
     Raises:
@@ -196,7 +196,7 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
 
 
 def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
-    """Return the cost of a training at each scale, with the configuration's values for searched keys.
+    """Return the cost of a training at each scale; searched keys have their values from the configuration.
 
     Raises:
         ConfigError: a scale is invalid, the objective has no `describe_cost`, or costs do not grow.

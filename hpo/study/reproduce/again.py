@@ -52,7 +52,7 @@ def reproduce(
     Args:
         recorded: the study.
         which: `best`, `all` or a trial's number.
-        folds: the folds to train; None = all. The means of further metrics need all folds.
+        folds: the folds to train; None = all. The means of further metrics are compared only if all folds are trained.
         show: called with each repetition when it is finished.
 
     Raises:
@@ -113,7 +113,7 @@ def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[
 
 
 def measured_metrics(study: PreparedStudy) -> list[str]:
-    """Return the further and limited metrics that depend on the machine, such as times: they are not compared."""
+    """Return the further and limited metrics that depend on the machine, such as times; these are not compared."""
     measured = (study.described.method or {}).get("measured") or ()
     return [name for name in study.goal.names[1:] if name in measured]
 

@@ -21,7 +21,7 @@ from hpo.trials.table import TIMES, Row, deciding_columns, metric_columns, read_
 
 # The columns, in addition to scores, that change when a trial is trained further.
 _AMOUNT_COLUMNS = ("amount", "cost")
-# The columns that follow from the scores of all trials and the limits.
+# The columns that are computed from the scores of all trials and the limits.
 _DERIVED = ("is_on_front", "excess")
 
 
@@ -40,21 +40,23 @@ class Replay:
     rows: Sequence[Row]
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
-        """Add the original's user actions, folder and, in free order, script to the prepared study of `tree`.
+        """Return the prepared study of `tree` with the original's folder, added points, user actions, and script.
+
+        Only a search in free order has a script.
 
         Raises:
             StudyError: the report's user actions cannot be read.
         """
         added = read_added(self.files.report.get("added_points", ()), prepared.space)
         actions = read_actions(self.files.report.get("user_actions", ()))
-        # In free order, proposals depend on the outcomes that each trial had learned.
+        # In free order, a proposal depends on the outcomes that were known at its time.
         rows = self.rows if self.files.config.study.order != "clock" else ()
         script = tuple(tuple(map(int, (row.get("learned") or "").split())) for row in rows)
         return replace(prepared, script=script, added=added, actions=actions, replays=self.files.folder)
 
 
 def refuse_changed_config(files: StudyFiles) -> None:
-    """Raise StudyError if a search was continued with another configuration: one replay has one configuration."""
+    """Raise StudyError if the search was continued with another configuration, because a replay has only one."""
     for change in files.allowed:
         if any(line.startswith("config:") for line in change.changes):
             raise StudyError(
@@ -67,7 +69,7 @@ def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
     """Return the points that users added to a search, from a report; StudyError if they cannot be read."""
     where = "report.json: added_points"
     if isinstance(reported, Mapping):
-        # A mapping says why the report lacks these points.
+        # Instead of these points, the report has the reason why they are missing.
         return ()
     try:
         return tuple(_added_point(each, read_point(where, each["point"], space, {})) for each in reported)
@@ -100,10 +102,11 @@ def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
 def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
     """Compare the trials of a replay with the original ones.
 
-    If only one of the searches trained a trial further afterwards, compare that trial's point alone.
+    If only one of the two searches trained a trial further afterwards, do not compare the scores, amount and cost of
+    that trial.
 
     Args:
-        replay: the original search.
+        replay: the search that was run again.
         replayed: the replay's trials.csv.
 
     Returns:

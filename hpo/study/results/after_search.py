@@ -1,8 +1,8 @@
-"""The trainings after a search: the best trials to the end, and the finalists on fresh seeds.
+"""The trainings after a search: the best trials are fully trained, and the finalists are trained on fresh seeds.
 
-The best score of a search is too good, because it is the maximum of many noisy values. So the finalists are trained
-again on fresh seeds. Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098), and retraining in
-Schneider et al. 2025 (arXiv 2506.19540, on overtuning).
+The best score of a search is too optimistic, because it is the maximum of many noisy values. So the finalists are
+trained again on fresh seeds. Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098), and retraining
+in Schneider et al. 2025 (arXiv 2506.19540, on overtuning).
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,17 +23,17 @@ from hpo.trials.trial import Outcome, TaskLayout, Trial
 def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials to train to the end after the search, the best first.
 
-    These are the longest trainings of the `eta` best points, or of the `study.finalists` best if that is more. Points
-    within the limits come first; several metrics rank by Pareto fronts. The next trial replaces one whose full training
-    failed.
+    These are the trials with the longest trainings of the best points: of `eta` points, or of `study.finalists` points
+    if that is more. Points within the limits come first; with several metrics, Pareto fronts rank them. If the full
+    training of a trial fails, the next best trial takes its place.
 
     Args:
         config: the study's configuration.
         record: its record.
-        with_next: also return the trials that may replace others.
+        with_next: also return the trials that take the places of failed ones.
 
     Returns:
-        [] if the budget counts trials, or under a ladder, which trains the best fully in the search.
+        The trials; [] if the budget counts trials, or under a ladder, which trains the best fully in the search.
     """
     full = full_amount_of(config)
     if full is None or counts_of(config) == "trials" or config.strategy["name"] == "ladder":
@@ -47,7 +47,8 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
     for trial in sorted(history.leaders(len(history)), key=lambda trial: trial.excess > 0):
         if trial.key not in beyond:
             best.setdefault(trial.key, trial)
-    # Replace at most as many failures, so that a full training that always fails does not try every trial.
+    # Allow one replacement per trial to finish. Without this limit, every trial would be tried if all full trainings
+    # failed.
     tried = list(best.values())[: 2 * num_to_finish(config)]
     trainable = [trial for trial in tried if not any(each.outcome.error for each in known[trial.number].values())]
     chosen = trainable if with_next else trainable[: num_to_finish(config)]
@@ -55,7 +56,7 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
 
 
 def are_trained_to_the_end(config: StudyConfig, record: Record) -> bool:
-    """Return whether all trainings to the end after the search have an outcome."""
+    """Return whether every training that completes a trial after the search has an outcome."""
     known = Notes(record).full_outcomes
     return all(len(known[trial.number]) == record.layout.size for trial in trials_to_finish(config, record))
 
@@ -63,7 +64,7 @@ def are_trained_to_the_end(config: StudyConfig, record: Record) -> bool:
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
     """Return the complete further trainings after the search, as trials.
 
-    Skip points that the search, with a larger budget, has fully trained itself since.
+    Skip points that the search itself has fully trained since then, with a larger budget.
     """
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
     full = config.strategy.get("max_amount")
@@ -86,9 +87,9 @@ def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Tr
 
 @dataclass(frozen=True)
 class Finalist:
-    """A finalist: its trial in the search, and `again`, the trial with the outcomes on fresh seeds alone.
+    """A finalist: its trial in the search, and `again`, the same trial with only the outcomes on fresh seeds.
 
-    `again` has the state `running` while outcomes are missing.
+    The state of `again` is `running` until every fresh seed has an outcome.
     """
 
     trial: Trial
@@ -107,9 +108,9 @@ def read_finalists(section: StudySection, record: Record, history: History) -> l
 
 
 def _candidates(section: StudySection, record: Record, history: History) -> list[Trial]:
-    """Return the best trials within the limits that have the scale and amount of the first one.
+    """Return the best trials within the limits, all with the scale and amount of the first of them.
 
-    With several metrics, the trial that `study.choose` picks is the first.
+    With several metrics, the trial that `study.choose` picks comes first.
     """
     if not section.finalists:
         return []
@@ -120,7 +121,7 @@ def _candidates(section: StudySection, record: Record, history: History) -> list
 
 
 def _fresh_trial(trial: Trial, record: Record, section: StudySection) -> Trial:
-    """Return a trial with its recorded outcomes on fresh seeds alone; its state is `running` while one is missing."""
+    """Return a trial with only its outcomes on fresh seeds; it is `running` until every fresh seed has an outcome."""
     indices = fresh_indices(section, record.layout)
     noted = {index: Notes(record).finalist_outcome(trial.number, index) for index in indices}
     known = {index: outcome for index, outcome in noted.items() if outcome is not None}
@@ -134,21 +135,21 @@ def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return how many of the best will be fully trained after a search with amounts."""
+    """Return how many of the best points are fully trained after a search with amounts."""
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 
 
 def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
-    """Return the further training of a trial, from amount `trained` to `full`, as an open trial."""
+    """Return an open trial that stands for the further training of a trial, from amount `trained` to `full`."""
     return replace(trial.as_opened, amount=full, continues=trial.number, trained=trained)
 
 
 def _join(before: Trial, after: Trial) -> Trial:
-    """Return the second training's result, with the times and costs of both trainings and the whole curve."""
+    """Return the trial `after`, with the times and costs of both trainings and the whole learning curve."""
 
     def join(first: Outcome, second: Outcome) -> Outcome:
-        # A second training that began anew has the whole curve.
+        # A second training that began anew already has the whole curve.
         curve = [*first.curve, *second.curve] if after.trained else second.curve
         seconds, units = first.seconds + second.seconds, first.units + second.units
         return replace(second, curve=curve, seconds=seconds, units=units, started=first.started)

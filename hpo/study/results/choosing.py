@@ -20,7 +20,7 @@ from hpo.trials.trial import Trial
 def choose_best(
     section: StudySection, goal: Goal, trials: Sequence[Trial], again: Sequence[Trial] = (), *, at_target: bool = True
 ) -> Trial | None:
-    """Return the winner among the finished trials of a search, or the best so far.
+    """Return the winner among the finished trials of a search; while the search runs, the best trial so far.
 
     With one metric the winner is the best trial, or the cheapest trial within one standard error (`study.winner`). With
     several metrics `study.choose` picks it from the Pareto front.
@@ -29,11 +29,11 @@ def choose_best(
         section: the section `study` of the configuration.
         goal: the metrics and limits.
         trials: the finished trials.
-        again: the finalists on fresh seeds; they decide once all of them are trained.
+        again: the finalists with their outcomes on fresh seeds; these decide once all finalists are trained.
         at_target: whether the trial must have the target scale.
 
     Returns:
-        None if no trial is complete, or none keeps the limits.
+        The trial; None if no trial is complete (at the target scale if `at_target`), or none keeps the limits.
     """
     deciding = deciding_finalists(again) or trials
     members = front(deciding)
@@ -49,12 +49,12 @@ def choose_best(
 
 
 def deciding_finalists(again: Sequence[Trial]) -> list[Trial]:
-    """Return the finalists that are complete on fresh seeds; [] while one of them is running."""
+    """Return the finalists that are complete on fresh seeds; [] until every finalist has finished."""
     return [] if any(trial.state == "running" for trial in again) else [t for t in again if t.state == "complete"]
 
 
 def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
-    """Return the trial of a Pareto front, which must not be empty, that a choice picks; ties go to the earlier trial.
+    """Return the trial that `choice` picks from a Pareto front with at least one trial; ties go to the earlier trial.
 
     - `knee`: the smallest sum of losses, each scaled from 0 (the front's best) to 1 (its worst). With two metrics this
       is the trial farthest from the straight line between the front's ends (Das 1999, "On characterizing the 'knee' of
@@ -69,7 +69,7 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
 
 
 def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
-    """Return the row that a choice picks from a front's losses (members, metrics); see `choose`."""
+    """Return the row that `choice` picks from the losses of a front, of shape (members, metrics); see `choose`."""
     if choice == "first_within_limits":
         keys = losses[:, 0]
     elif choice == "knee":
@@ -93,7 +93,7 @@ def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: G
 
 
 def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
-    """Return each trial's excess over the shares, summed over the metrics, relative to their best; 0 within."""
+    """Return how far each trial exceeds the shares allowed by `within` in `choose`, summed over metrics; 0 = within."""
     beyond = np.zeros(len(losses))
     for name, share in shares.items():
         column = losses[:, names.index(name)]
@@ -103,7 +103,7 @@ def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> A
 
 
 def why(choice: Choice) -> str:
-    """Return the text of a choice that follows `chosen as`."""
+    """Return the text that describes a choice after the words `chosen as`."""
     if choice == "knee":
         return "the knee of the front"
     if choice == "first_within_limits":
@@ -144,7 +144,7 @@ def standard_error(trial: Trial, metric: str) -> float | None:
 
 
 def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
-    """Return the other complete trials with the best one's scale and amount within one standard error of it."""
+    """Return the other complete trials within one standard error of `best` that have its scale and amount."""
     error = standard_error(best, metric)
     if error is None:
         return []
@@ -162,5 +162,6 @@ def cheapest(trials: Iterable[Trial]) -> Trial:
 
 
 def _cost(trial: Trial) -> float:
-    # Compare the cost of a unit under a strategy with amounts: the total depends on how a trial's training was split.
+    # Under a strategy with amounts compare the cost of a unit, because a trial's total cost depends on how the training
+    # of its point was divided into trials.
     return trial.total_cost if trial.amount is None else trial.cost

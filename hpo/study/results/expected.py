@@ -19,14 +19,14 @@ from hpo.trials.goal import Goal
 from hpo.trials.trial import TaskLayout, Trial, loss_sign
 
 LEVEL = 0.95
-# With fewer trials of the winner's amount, the noise of all complete trials is used.
+# If fewer trials have the winner's amount, the noise is estimated from all complete trials.
 FEWEST = 8
 # The smallest degrees of freedom of an interval.
 _LEAST_FREEDOM = 1.0
 
 
 class Gain(NamedTuple):
-    """The difference of two losses and the ends of its 95 % interval; positive = the first one is better."""
+    """How much lower one loss is than another, with the ends of the 95 % interval; positive = better."""
 
     value: float
     low: float
@@ -40,7 +40,7 @@ class Expected:
     Attributes:
         worths: the expected value of each metric and limited value; for metrics lower is better.
         num_candidates: the number of trials from which the winner was chosen.
-        of_all: whether the noise is that of all complete trials, because few have the winner's amount.
+        of_all: whether the noise was estimated from all complete trials, because few have the winner's amount.
     """
 
     worths: dict[str, Worth]
@@ -57,9 +57,9 @@ class Expected:
         return ExpectedScore(value, low, high, self.num_candidates, self.of_all)
 
     def gain_over(self, other: Trial) -> Gain | None:
-        """Return how much better the winner's leading metric is than another trial's, with that trial's recorded score.
+        """Return the gain, in the leading metric, of the winner's expected score over another trial's recorded score.
 
-        Both were scored on the same folds, so fold effects cancel.
+        Both trials were scored on the same folds, so fold effects cancel.
 
         Returns:
             None if the other trial has another amount or scale, or its noise is unknown.
@@ -77,14 +77,14 @@ class Expected:
         elif len(values) == 1:
             return None
         else:
-            # The trial is not a candidate, because it is far worse than the rest: estimate its noise from it alone.
+            # The trial is far worse than the rest, and so not a candidate: estimate its noise from its own values.
             variance, freedom = float((values - noise.effects).var(ddof=1)), len(values) - 1.0
         own = Variance(variance / len(values), freedom)
         return gain(self.worths[metric], Worth(float(values.mean()), own, Variance(0.0, math.inf), values))
 
 
 def gain(ours: Worth, theirs: Worth) -> Gain:
-    """Return how much lower `ours` is than `theirs`, with the interval; scores on the same folds share fold effects."""
+    """Return how much lower `ours` is than `theirs`, with an interval; the effects of shared folds cancel."""
     value, own = theirs.value - ours.value, [ours.own, theirs.own]
     if ours.is_alone or theirs.is_alone:
         # With a single trial, fold effects cancel only in the differences fold by fold.
@@ -110,11 +110,11 @@ def half_width(*variances: Variance) -> float:
 
 
 def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
-    """Return the ends of an interval `value` ± `half` of a value with bounds.
+    """Return the ends of the interval `value` ± `half`, adapted to the bounds of the value.
 
-    Each end is the outer one of two: that of the interval, cut at the bounds, and that of the interval of the logit
-    (delta method). The logit's interval alone is too short towards the nearer bound: it covered .91 of the true scores
-    where both together covered .945.
+    This computes two intervals: `value` ± `half`, cut at the bounds, and an interval on the logit scale (delta method).
+    At each side it returns the outer end of the two. The logit interval alone is too short on the side of the nearer
+    bound: it covered .91 of the true scores, and the combination covered .945.
     """
     least, most = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
     low, high, size = max(value - half, least), min(value + half, most), most - least
@@ -129,9 +129,9 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 def expected_of(run: StudyRun) -> Expected | None:
     """Return the winner's expected scores; None without a winner, or if its noise is unknown.
 
-    The candidates are the complete trials with the winner's scale and amount, or the finalists; the search also informs
-    the finalists' noise. With a single fold and seed, the noise is known only if the objective describes the metric as
-    a share of independent examples.
+    The candidates are the complete trials with the winner's scale and amount, or the finalists. The noise of finalists
+    is estimated from their scores in the search, too. With a single fold and seed, the noise is known only if the
+    objective describes the metric as a share of independent examples.
     """
     winner, goal = run.winner, run.goal
     if winner is None:
@@ -154,7 +154,7 @@ _Group = tuple[Sequence[Trial], Candidates]
 
 
 def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return the trials of `equal` that could have won, with their noise, estimated from the trials `noisy`."""
+    """Return the trials of `equal` that could have won, with their noise as estimated from `noisy`; None if unknown."""
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
     rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
@@ -172,7 +172,7 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
 
 
 def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
-    """Return the finalists on fresh seeds, with their noise on these seeds and in the search."""
+    """Return the finalists on fresh seeds, with noise estimated from these seeds and the search; None if unknown."""
     again, layout = [*run.fresh.values()], run.layout
     values = _values(again, run.goal, layout)
     if values.shape[1] == 1:
@@ -206,7 +206,7 @@ def _method(run: StudyRun) -> Mapping[str, Any] | None:
 
 
 def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return the values of trials, (trials, columns, names); for metrics lower is better.
+    """Return the values of trials, of shape (trials, columns, names); metrics get the sign that makes lower better.
 
     A column is the mean over the repeats of a fold, or with a hold-out split the value of a seed.
     """
@@ -223,7 +223,7 @@ def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
 
 
 def _signs(goal: Goal) -> dict[str, float]:
-    """Return by name the sign that makes lower values better; 1 for a limited value that is not a metric."""
+    """Return by name the factor, 1 or -1, that makes lower values better; 1 for a limited value without a direction."""
     return {name: loss_sign(goal.metrics[name]) if name in goal.metrics else 1.0 for name in goal.names}
 
 
@@ -235,7 +235,7 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
     """Return the binomial noise of shares of independent examples; `losses` are the shares, (trials, 1).
 
     One success and one failure are added, so that a share of 1 has noise, too (Laplace's rule of succession). The noise
-    is that of the estimated true shares: the best trials look better, and so less noisy, than they are.
+    is computed from estimated true shares, because the best trials look better, and so less noisy, than they are.
     """
     shares = (np.abs(losses[:, 0]) * examples + 1) / (examples + 2)
     shares = true_values(shares, np.sqrt(shares * (1 - shares) / examples))
@@ -243,7 +243,7 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
 
 
 def _chooser(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
-    """Return a function that chooses among these trials like `choose_best`, by other means."""
+    """Return a function that applies the rules of `choose_best` to these trials with other mean values."""
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
     costs = np.array([trial.total_cost if trial.amount is None else trial.cost for trial in trials])

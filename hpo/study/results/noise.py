@@ -1,4 +1,4 @@
-"""Estimates the noise of trials: the variance of each over folds or seeds, moderated by those of all others."""
+"""Estimates the noise of trials: each trial's variance over folds or seeds, moderated by all trials' variances."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,9 +7,9 @@ import numpy as np
 
 from hpo.trials.fronts import Array
 
-# Rounds of estimating fold effects and the trials' weights in turn; the second already changes little.
+# How many times fold effects and the trials' weights are estimated in turn; the second time already changes little.
 _ROUNDS = 3
-# The fewest trials for a trend of the noise over their ranks, and for moderated variances.
+# The fewest trials for fitting a trend of the noise over their ranks, and the fewest for moderated variances.
 _LEAST_FOR_LINE, _LEAST_TO_MODERATE = 8, 4
 # A variance of 0 comes from rounded scores. It counts as this share of a typical variance.
 _LEAST_SHARE = 1e-5
@@ -45,7 +45,7 @@ class Noise:
 
 
 def noise_of(losses: Array, are_folds: bool) -> Noise:
-    """Return the noise of trials with finite losses of shape (trials, columns), in two columns or more.
+    """Return the noise of trials from their finite losses, of shape (trials, columns) with two or more columns.
 
     With few columns a trial's own variance is a poor estimate, and trials far from the best are often noisier. So
     variances are shrunk towards a line over the trials' ranks: moderated variances with a trend (Smyth 2004, "Linear
@@ -53,8 +53,8 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
     6; the trend is that of limma, the program of that paper). The uncertainty of the line (the leverage of each trial)
     reduces the degrees of freedom.
 
-    All trials share the effects of folds. Each trial's weight in them is the inverse of its noise on the line, so that
-    noisy trials do not hide the effects.
+    The effects of folds are common to all trials, and estimated as weighted means over the trials. The weight of a
+    trial is the inverse of its variance on the line, so that noisy trials do not hide the effects.
     """
     trials, columns = losses.shape
     means = losses.mean(axis=1)

@@ -11,17 +11,19 @@ from hpo.study.results.noise import Noise
 from hpo.trials.fronts import Array, best_first, is_on_front
 
 Choose = Callable[[Array], int | None]
-"""Returns the winner's row among trials with these means, (trials, values); None if no trial keeps the limits."""
+"""A function that takes the means of trials, (trials, values), and returns the winner's row; None without a winner."""
 
-# A trial is no candidate if its distance below the median exceeds this multiple of the best one's distance above it.
+# A trial is no candidate if it is worse than the median by more than this multiple of the best trial's lead over the
+# median.
 _FAR = 3.0
 # The largest number of candidates: more take time, and the worst of them are never chosen.
 _MOST_CANDIDATES = 1_000
-# The number of simulated searches, and the seed of their generator: the mean's error is a twentieth of their spread.
+# The number of simulated searches, and the seed of their random numbers. With 500 searches, the standard error of the
+# mean is about a twentieth of their spread.
 _DRAWS, _SEED = 500, 0
-# The largest number of grid points for true values, and the steps of the fit of their distribution.
+# The largest number of grid points for true values, and the number of EM steps that fit their distribution.
 _MOST_POINTS, _STEPS = 300, 100
-# The grid points around each trial, in standard errors.
+# The grid points around the mean of each trial, as offsets in standard errors.
 _ABOUT = np.linspace(-2, 2, 9)
 
 
@@ -42,7 +44,7 @@ class Worth:
         own: the variance of its own noise or of the optimism, whichever is larger.
         folds: the variance of the mean fold effect, which all trials share.
         columns: its value in each fold, or with each seed of a hold-out split.
-        is_alone: whether it is the only trial; then `own` includes the fold effects.
+        is_alone: whether the trial is the only one; then `own` includes the fold effects.
     """
 
     value: float
@@ -54,7 +56,7 @@ class Worth:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Trials from which one is chosen.
+    """The trials from which the winner is chosen.
 
     Attributes:
         values: of shape (trials, columns, values); for metrics lower is better. A column is a fold, or with a hold-out
@@ -93,7 +95,7 @@ class Candidates:
         return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return the mean difference of the winner's values from its true ones, and its variance, for each value.
+        """Return, for each value, the mean and the variance of the winner's observed value minus its true value.
 
         Below 0 the winner looks better than it is. The estimate is a parametric bootstrap: each simulated search draws
         the trials' means around their estimated true values, and `choose` picks its winner.
@@ -102,13 +104,13 @@ class Candidates:
         trials, values = means.shape
         truths = means.copy()
         for value in range(values):
-            # With one deciding value, the worse half does not inform the best.
+            # With a single value, skip the worse half of the trials: it says nothing about the best ones.
             near = means[:, 0] <= np.median(means[:, 0]) if values == 1 else np.ones(trials, dtype=bool)
             truths[near, value] = true_values(means[near, value], errors[near, value])
         noise, rng, mixed = np.empty(0), np.random.default_rng(_SEED), np.linalg.cholesky(self._correlation()).T
         excess = []
         for draw in range(_DRAWS):
-            # Antithetic draws: a trial without rivals then has exactly no optimism.
+            # Draw antithetic pairs, so that a trial without rivals has an optimism of exactly 0.
             noise = -noise if draw % 2 else rng.normal(size=(trials, values)) @ mixed * errors
             chosen = choose(truths + noise)
             if chosen is not None:
@@ -135,7 +137,7 @@ class Candidates:
 
 
 def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1) -> NDArray[np.intp]:
-    """Return the rows of the trials that may be the winner, without far worse ones such as diverged trainings.
+    """Return the rows of the trials that may be the winner; leave out far worse trials, such as diverged trainings.
 
     The first `num_metrics` values are metrics, for which lower is better. With several metrics, the trials on the
     Pareto front are always included.

@@ -1,7 +1,7 @@
 """A study with its record: its trials, its later trainings and its winner.
 
-The driver has the record open for writing. Readers read the study from its folder: they import and run no objective,
-and create or change no file.
+The driver opens the record for writing. Readers open the study's folder read-only: they do not import or run the
+objective, and do not create or change files.
 """
 
 import re
@@ -40,7 +40,7 @@ from hpo.trials.space.space import Space
 from hpo.trials.table import Row, metric_columns, point_of, read_rows
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 
-# The prefix that `Trial.error` adds to an error, and that trials.csv has.
+# The prefix that `Trial.error` puts before an error; errors in trials.csv begin with it.
 _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
 
@@ -49,7 +49,7 @@ class StudyRun:
     """A study with the state of its record at one moment; results are computed once.
 
     Attributes:
-        record: the record; for a published study, trials.csv and the report take its place.
+        record: the record; for a published study, a record in memory that is made from trials.csv and the report.
         described: the objective's description; None for a published study.
         reported_winner: the winner's number in a published study's report; else None.
         new_model: a model that was trained after the report was written; else None.
@@ -119,7 +119,7 @@ class StudyRun:
 
     @property
     def has_front(self) -> bool:
-        """Whether its report shows a Pareto front: it has several metrics or limits, or a choice was changed."""
+        """Whether the report shows a Pareto front: for several metrics, limits, or a changed choice of the winner."""
         return not self.goal.is_single or bool(self.notes.changed_choices)
 
     @property
@@ -129,7 +129,7 @@ class StudyRun:
 
     @property
     def parts(self) -> Mapping[str, PartFigures]:
-        """The parts of its split by name; empty without one."""
+        """The parts of the study's split by name; empty without a split."""
         return self.described.parts if self.described else {}
 
     @property
@@ -139,22 +139,22 @@ class StudyRun:
 
     @property
     def notes(self) -> Notes:
-        """The notes in its record."""
+        """The notes in the study's record."""
         return Notes(self.record)
 
     @cached_property
     def searched(self) -> list[Trial]:
-        """All trials as trained in the search, ordered by number, with running ones."""
+        """All trials, including running ones, by number, with the outcomes of the search only."""
         return self.record.trials()
 
     @cached_property
     def further(self) -> list[Trial]:
-        """The further trainings after the search, as trials with the same numbers."""
+        """The trainings that completed trials after the search, each as a trial with the completed trial's number."""
         return further_trainings(self.config, self.record)
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """All trials joined with their further trainings, with running ones."""
+        """All trials, including running ones, each joined with its further training after the search."""
         return join_trainings(self.searched, self.further)
 
     @property
@@ -164,7 +164,7 @@ class StudyRun:
         return [trial for trial in self.trials if trial.number in numbers]
 
     def trial(self, number: int, name: str) -> Trial:
-        """Return the trial with this number; StudyError, which names the study as `name`, if there is none."""
+        """Return the trial with this number; StudyError if there is none. Messages call the study `name`."""
         trials = {trial.number: trial for trial in self.trials}
         if number not in trials:
             last = max(trials, default=0)
@@ -189,7 +189,7 @@ class StudyRun:
 
     @cached_property
     def fresh(self) -> dict[int, Trial]:
-        """The finalists on fresh seeds, by number, if these decide; {} if the search's scores decide."""
+        """The finalists with their scores on fresh seeds, by number; {} if the search's scores choose the winner."""
         return {trial.number: trial for trial in deciding_finalists(self._fresh_finalists)}
 
     @property
@@ -209,12 +209,12 @@ class StudyRun:
 
     @property
     def fresh_winner(self) -> Trial | None:
-        """The winner on fresh seeds, if these decided; None if the search's scores decided."""
+        """The winner with its scores on fresh seeds; None if the search's scores chose the winner."""
         return None if self.winner is None else self.fresh.get(self.winner.number)
 
     @cached_property
     def is_trained(self) -> bool:
-        """Whether the trainings after the search are finished, except that of the final model."""
+        """Whether all trainings after the search are finished; the training of the final model does not count."""
         are_finalists = all(trial.state != "running" for trial in self._fresh_finalists)
         return are_finalists and are_trained_to_the_end(self.config, self.record)
 
@@ -242,8 +242,8 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
     """Yield the trials of a trials.csv.
 
-    The table has the means of further metrics alone, so every task gets the mean. The first task gets the seconds and
-    the cost of all tasks.
+    The table has only the means of further metrics, so every task gets the mean. It has only the total seconds and cost
+    of a trial, so the first task gets them.
     """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}

@@ -22,7 +22,7 @@ from hpo.study.storage.mirror import RECORD, Manifest, contents, copy_record, st
 from hpo.study.upgrade import upgraded
 from hpo.workers.store.packing import digest_of
 
-# The last member of the archive, because each file is hashed while it is written.
+# This member is written last, because the other files are hashed while they are written.
 _MANIFEST = "manifest.json"
 # Not archived: files of a running search.
 _EXCLUDED = ("running.json", "requests")
@@ -32,7 +32,7 @@ _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError,
 def archive(folder: StudyFolder, file: Path) -> Manifest:
     """Write a study as an archive in one step, and return its manifest.
 
-    The archive has no files that are made again: the workers' copy of the data, locks, the record's backup.
+    Leave out files that can be made again: the workers' copy of the data, locks, the record's backup.
 
     Raises:
         ConfigError: the file's name does not end in .tar.gz or .tgz.
@@ -53,7 +53,8 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
         files, links, folders = contents(folder, set())
         files = {name: path for name, path in files.items() if name.partition("/")[0] not in _EXCLUDED}
         folders = [name for name in folders if name not in _EXCLUDED]
-        # Include the list of the study's own mirror copies, so that it does not overwrite newer copies of others.
+        # Include the list of the folder's own mirror copies: it keeps the unpacked study from overwriting a newer copy
+        # that another folder wrote.
         files |= {path.name: path for path in (folder.mirrored_path,) if path.is_file()}
         if folder.database_path.is_file():
             files[RECORD] = _copy_record(folder, scratch / RECORD)
@@ -78,11 +79,11 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
 
 
 def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
-    """Write the study of an archive into its folder under `runs`, compare it with the manifest, and return the folder.
+    """Unpack an archive's study into a folder under `runs`, compare its files with the manifest, and return the folder.
 
     Raises:
-        StudyError: a study of that name exists, or the file is damaged, is no archive of a study, or has a link that
-            leads out of it.
+        StudyError: a study of that name exists, the file is damaged or is not an archive of a study, or one of its
+            links leads out of the study's folder.
     """
     is_new = not runs.exists()
     try:
@@ -121,7 +122,7 @@ def _copy_record(folder: StudyFolder, target: Path) -> Path:
 
 
 def _write_members(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Path]) -> Manifest:
-    """Write all members, with the manifest last, and return the manifest with their SHA-256."""
+    """Write the folders, files and links, then the manifest; return the manifest with the SHA-256 of each file."""
     top, digests = manifest.name, dict[str, str]()
     for name in ("", *manifest.folders):
         tar.addfile(_member(f"{top}/{name}".rstrip("/"), tarfile.DIRTYPE))
@@ -129,7 +130,7 @@ def _write_members(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Pa
         with files[name].open("rb") as content:
             reader, info = _HashingReader(content), _member(f"{top}/{name}", tarfile.REGTYPE)
             status = os.fstat(content.fileno())
-            # Fix the size now: a file such as notes.jsonl may grow at the same time.
+            # Fix the size now, because a file such as notes.jsonl may grow while it is read.
             info.size, info.mode = status.st_size, 0o700 if status.st_mode & 0o100 else 0o600
             info.mtime = status.st_mtime
             tar.addfile(info, reader)
@@ -181,7 +182,7 @@ def _open(stack: ExitStack, file: Path) -> tuple[tarfile.TarFile, str]:
 
 
 def _read_to_end(tar: tarfile.TarFile) -> None:
-    """Read the rest of the file, so that gzip checks the sum at its end."""
+    """Read the rest of the file, so that gzip verifies the checksum at the end."""
     assert tar.fileobj is not None
     while tar.fileobj.read(2**20):
         pass

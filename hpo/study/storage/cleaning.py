@@ -33,7 +33,7 @@ class Cleaned:
         folder: its path.
         bytes: the freed bytes in total.
         freed: the freed bytes by kind; kinds without files are missing.
-        kept: why states or models stay although their search has ended, or because it has not; `null` = none stay.
+        kept: why states or models were not cleaned; `null` = they were cleaned, or there are none.
     """
 
     folder: StudyFolder
@@ -62,8 +62,8 @@ def clean(
 
     Args:
         folder: the study's folder.
-        states: also delete these states. A larger budget then trains its trials from the start; this costs more on the
-            clock, so later proposals may differ.
+        states: also delete the states from which a larger budget would continue. A larger budget then trains from the
+            start; this costs more on the clock, so later proposals may differ.
         logs: also delete the logs of complete trials.
         files: also delete the files that trainings wrote to `trial.dir`.
         dry_run: delete nothing, and return what would be deleted.
@@ -94,14 +94,14 @@ def clean(
 
 
 def clean_runs(runs: Path, *, dry_run: bool = False) -> Cleaned:
-    """Delete the incomplete copies of studies that killed processes left in `runs` at least a day ago."""
+    """Delete the incomplete copies of studies in `runs` that killed processes left there at least a day ago."""
     return Cleaned(StudyFolder(runs), _delete({"leftovers": list(_leftovers(runs, "*"))}, dry_run))
 
 
 def _unneeded_trained(
     folder: StudyFolder, config: StudyConfig, with_states: bool
 ) -> tuple[dict[str, list[Path]], str | None]:
-    """Return the states and models that are not needed, and why others stay; None if none stay."""
+    """Return the states and models to delete, and the reason why others are kept; None if no reason must be given."""
     study = known_study(str(folder.path))
     with opened_run(study) as run:
         if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):
@@ -117,7 +117,7 @@ def _unneeded_trained(
 
 
 def _logs(folder: StudyFolder) -> Iterator[Path]:
-    """Yield the logs of the trials that trials.csv has as complete."""
+    """Yield the logs of the trials that are complete in trials.csv."""
     if not folder.trials_path.is_file():
         return
     with folder.trials_path.open(newline="", encoding="utf-8", errors="replace") as table:

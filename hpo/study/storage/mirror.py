@@ -171,7 +171,7 @@ class Mirror:
         self._warned: set[str] = set()
 
     def copy(self) -> None:
-        """Update the copy; StudyError if the place cannot be written, or has a copy that another folder wrote."""
+        """Update the copy; StudyError if the place cannot be written, or has another study or another folder's copy."""
         self._own_manifest()
         stored = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
@@ -214,7 +214,7 @@ class Mirror:
         return True
 
     def _own_manifest(self) -> Manifest | None:
-        """Return the manifest at the place, None if there is none; NotOursError if another folder wrote it."""
+        """Return the manifest at the place, None if there is none; NotOursError if another folder or study owns it."""
         manifest = Manifest.at(self._store.place)
         refuse_another(manifest, self._study_id, self._folder, self._store.place)
         return manifest

@@ -12,7 +12,7 @@ from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.storage.mirror import study_id_of
 from hpo.trials.record.own_file import read_mark
 
-# Every study has at least one of these files, which tells it from another program's folder with a config.yaml.
+# Every study has at least one of these files; the folder of another program that has a config.yaml does not.
 _STUDY_FILES = ("study.db", "study.db.backup", "environment.json", "trials.csv")
 
 
@@ -23,7 +23,7 @@ class Removal:
     Attributes:
         folder: its folder.
         is_link: whether the folder's path is a link; then only the link is deleted, and the other fields are empty.
-        sizes: the bytes of each file and folder directly in it, by name.
+        sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
         config: its configuration; None if it cannot be read: then the study's runs in MLflow and its mirror stay.
         study_id: the study's id in MLflow and in its mirror; None if it cannot be read.
@@ -56,7 +56,7 @@ class Removal:
 
 
 def find_removal(name: str) -> Removal:
-    """Return what the removal of a study deletes, also for a damaged study.
+    """Return what the removal of a study deletes; the study may be damaged.
 
     Args:
         name: the study's name under `runs/`, or its path.

@@ -1,4 +1,4 @@
-"""Cautions: reasons to doubt a search's result, as a reviewer would raise them, from its trials alone."""
+"""Cautions: reasons to doubt a search's result, as a reviewer would raise them, derived only from its trials."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -53,7 +53,7 @@ class AtEnd(TypedDict):
 _FEW_TRIALS_PER_DIMENSION = 5
 _MANY_FAILURES = 0.10
 _MANY_BEYOND = 0.50
-# The share of a range, on its scale, that counts as its end.
+# The share at each end of a range that counts as the end, measured on the scale of the range (linear or log).
 _NEAR_END = 0.02
 
 
@@ -137,7 +137,7 @@ def boundary_cautions(search: Searched, winner: Trial) -> Iterator[str]:
 
 
 def noise_cautions(search: Searched, winner: Trial) -> Iterator[str]:
-    """Yield a caution that names the trials within one standard error of the winner, over its folds and seeds."""
+    """Yield a caution that names the trials within one standard error (over folds and seeds) of the winner."""
     trials, seeds = search.finalists or search.trials, " on fresh seeds" if search.finalists else ""
     deciding = next(trial for trial in trials if trial.number == winner.number)
     near = as_good_as(deciding, trials, search.goal.metric)

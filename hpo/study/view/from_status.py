@@ -21,7 +21,7 @@ _FILES = (
 
 
 def view_in_list(path: Path) -> StudyView:
-    """Return the view of the study in a folder for a list; an unreadable study has the state `unreadable`."""
+    """Return the view of the study in a folder, for lists of studies; its state is `unreadable` if reading fails."""
     folder = StudyFolder(path)
     try:
         refuse_link(path)
@@ -38,9 +38,9 @@ def view_of_status(
     """Return the view from a study's status alone, which takes a millisecond.
 
     Args:
-        folder: the study's folder; of a mirror, its temporary copy.
+        folder: the study's folder; for a mirror, the folder of its temporary copy.
         status: the status.
-        reference: the study's name for commands, or its mirror's URL; None = its name or folder.
+        reference: the study's name for commands, or its mirror's URL; None = the name or path of its folder.
         copied: when the mirror was written; empty for a folder.
         fault: why the configuration or record cannot be read.
     """
@@ -99,14 +99,14 @@ def _texts(scores: Mapping[str, float]) -> dict[str, str]:
 
 
 def _tags(folder: StudyFolder) -> dict[str, str]:
-    # A folder that cannot be read is already the study's error.
+    # If the folder cannot be read, the study's error says so already.
     with suppress(OSError):
         return tags(folder)
     return {}
 
 
 def size_of(folder: Path | str) -> int:
-    """Return the size of all files below a folder in bytes; skip links' targets and folders without permission."""
+    """Return the total size of all files below a folder in bytes; do not follow links, skip unreadable folders."""
     size = 0
     try:
         with os.scandir(folder) as entries:

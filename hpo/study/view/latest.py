@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def latest_status(folder: StudyFolder) -> Status:
-    """Return a study's status; if its process was killed, with the numbers of its record, if that can be read."""
+    """Return a study's status. If its process was killed, update the status from the record, if that can be read."""
     if folder.is_import:
         return _imported_status(folder)
     status = read_status(folder)
@@ -88,7 +88,7 @@ def _update_from_record(status: Status, run: "StudyRun") -> Status:
     fresh, names = run.fresh.get(best.number) if best else None, run.goal.names
     deciding = fresh or best
     counted = {
-        # The search's trials alone: trainings after the search use no budget.
+        # Count only the trials of the search, because trainings after the search use no budget.
         "done": sum(is_counted(trial, run.counts) for trial in run.record.history()),
         "trials": {state: trials[state] for state in STATES},
         "best": best.number if best else None,

@@ -10,7 +10,7 @@ from hpo.trials.trial import Trial
 
 
 def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
-    """Return the logs of a study, or of one trial; StudyError if there is no such trial, or no log, with the reason."""
+    """Return the logs of a study or of one trial; StudyError with the reason if there is no such trial or no log."""
     logs = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
     if not logs:
         run = StudyRun.read(folder)
@@ -23,7 +23,7 @@ def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
 def read_log(path: Path, most: int | None = None) -> str:
     """Return the text of a log, or its last `most` bytes.
 
-    Return a line that says so if the path is not a regular file: reading a pipe might never end.
+    If the path is not a regular file, return a line that says so, because reading a pipe might never end.
     """
     if not path.is_file():
         return f"{path.name}: is not a regular file, and is not read\n"

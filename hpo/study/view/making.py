@@ -47,9 +47,10 @@ def view_of(
 
     Args:
         run: the study with its record.
-        status: its status; or its state alone, which the driver knows: then the record gives the status.
+        status: the study's status, or only its state if the caller is the driver; the rest is then taken from the
+            record.
         tasks: the running tasks.
-        reference: the study's name for commands, or its mirror's URL; None = its name or folder.
+        reference: the study's name for commands, or its mirror's URL; None = the name or path of its folder.
         copied: when the mirror was written; empty for a folder.
         fault: why the mirror cannot be read now.
     """
@@ -103,7 +104,7 @@ def trial_view(run: StudyRun, trial: Trial) -> TrialView:
 
 
 class _TrialViewMaker:
-    """Makes views of trials, with the digits that distinguish all trials of the study."""
+    """Makes views of trials; scores as text get enough digits to distinguish all trials of the study."""
 
     def __init__(self, run: StudyRun) -> None:
         self._run = run
@@ -173,7 +174,7 @@ def _best(run: StudyRun, status: Status) -> Trial | None:
 
 
 def _leaders(history: History, front: Sequence[Trial]) -> list[Trial]:
-    """Return the best trials; with several metrics the leaders on the front, in its order."""
+    """Return the best trials; with several metrics, the leaders on the Pareto front in the order of `front`."""
     leaders = [trial for trial in history.leaders(_MOST_LEADERS) if trial.keeps_limits]
     numbers = {trial.number for trial in leaders}
     return [trial for trial in front if trial.number in numbers] if front else leaders
@@ -215,7 +216,7 @@ def _cautions(run: StudyRun, status: Status, best: Trial | None, report: Mapping
 
 
 def _report(folder: StudyFolder, status: Status) -> dict[str, Any] | None:
-    """Return report.json if it is up to date: no process runs the study, and no trial came after it; else None."""
+    """Return report.json if no process runs the study and no trial was added since the report; else None."""
     if status.holder is not None or status.state == "unreadable":
         return None
     try:

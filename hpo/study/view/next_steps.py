@@ -14,7 +14,7 @@ from hpo.trials.space.space import point_key
 
 
 def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
-    """Yield the commands that fit a study's state, the most useful first; `run` is None if it cannot be read."""
+    """Yield the commands that fit a study's state, the most useful first; `run` is None if the study cannot be read."""
     name = view.reference
     if view.is_mirror:
         if view.state == "running":
@@ -31,7 +31,7 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
     elif run is not None and not folder.database_path.exists() and run.config.study.storage is None:
         yield NextStep(f"hpo reproduce {name}", "trains its winner again, as it was published")
     elif view.state == "unreadable":
-        # Its error says what to do.
+        # The study's error says what to do.
         return
     elif view.fault is not None:
         # A study without a readable configuration cannot be resumed.

@@ -15,7 +15,7 @@ from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.trials.record.record import Asked
 from hpo.trials.trial import Outcome, Trial, training_seed
 
-# The number of last lines shown from a log, and of bytes read for them.
+# How many lines at the end of a log are shown, and how many bytes are read to find these lines.
 _LINES, _END_BYTES = 5, 100_000
 
 
@@ -80,16 +80,16 @@ class TrialDetails:
         state: `complete`, `failed`, `stopped`, `running`, or `interrupted`: unfinished, and no process trains it.
         metric: the (leading) metric.
         score: see [a trial](#a-trial-of-it).
-        scores: the same; empty unless the trial is complete.
-        search_scores: the same.
-        texts: the same.
-        search_texts: the same.
-        excess: how far it is beyond the limits, relative to them; `null` without limits.
+        scores: see [a trial](#a-trial-of-it); empty unless the trial is complete.
+        search_scores: see [a trial](#a-trial-of-it).
+        texts: see [a trial](#a-trial-of-it).
+        search_texts: see [a trial](#a-trial-of-it).
+        excess: how far its values exceed the limits, relative to the limits; `null` without limits.
         point: its hyperparameters.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         config: the whole configuration of its trainings.
-        amount: the amount that it was to be trained; `null` = a full training.
-        reached: the amount at the last report of its shortest training; `null` = it reported nothing.
+        amount: the planned amount of training; `null` = a full training.
+        reached: the amount that all of its trainings have reported; `null` if one has reported nothing.
         continues: the trial that it continues.
         retry_of: the failed trial that it tries again.
         error: why it failed.
@@ -149,7 +149,7 @@ def read_trial(reader: StudyReader, number: int) -> TrialDetails:
         folder=None if is_mirror else folder.path,
         copied=snapshot.copied or None,
         trial=number,
-        # The record has unfinished trials as running, also if no process trains them.
+        # In the record, unfinished trials are running even if no process trains them.
         state="interrupted" if trial.state == "running" and not is_active else trial.state,
         metric=run.goal.metric,
         score=view.score,
@@ -197,7 +197,7 @@ def _trainings(run: StudyRun, snapshot: Snapshot, trial: Trial) -> Iterator[Trai
 
 
 def _add_outcome(training: TrainingDetails, outcome: Outcome, metric: str, host: Host | None) -> TrainingDetails:
-    # The recorded host may be an earlier process: a further training after the search runs in another one.
+    # The recorded host may belong to an earlier process, because a further training after the search runs in another.
     is_same_process = host is not None and outcome.worker in (0, host.process)
     return replace(
         training,
@@ -233,7 +233,7 @@ def _add_running(training: TrainingDetails, task: RunningTask) -> TrainingDetail
 
 
 def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[float, float]]:
-    """Return pairs of step and metric; a point without a step gets its place in the curve."""
+    """Return pairs of step and metric; the step of a point without one is its position in the curve, from 1."""
     return [
         (point.get("epoch", point.get("step", place)), point[metric])
         for place, point in enumerate(points, 1)
@@ -242,6 +242,6 @@ def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[flo
 
 
 def _asked_task(trial: int, asked: Asked, metric: str) -> RunningTask:
-    """Return the training of a trial that another program asked for and has not told yet."""
+    """Return the training of a trial that another program asked for, and whose result it has not told yet."""
     point, curve = dict(asked.curve[-1]) if asked.curve else {}, _curve(asked.curve, metric)
     return RunningTask(trial=trial, task=0, worker=asked.place - 1, started=asked.time, point=point, curve=curve)

@@ -1,4 +1,4 @@
-"""Readers of a study that another process runs: in its folder, or in its mirror."""
+"""Reads a study while another process may run it: from its folder, or from its mirror."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _FETCHED = (
     *("report.json", "test.json"),
 )
 _TRIES = 3
-# Between two checks whether a study's folder exists.
+# The time between two checks whether a study's folder exists.
 _SECONDS_BETWEEN_TRIES = 0.1
 
 
@@ -66,7 +66,11 @@ class StudyReader:
         return Snapshot(latest_status(self.folder), read_running(self.folder))
 
     def study(self) -> StudyRun:
-        """Return the study with its current trials, or a mirror's at the last snapshot; StudyError if unreadable."""
+        """Return the study with its current trials; for a mirror, with the trials at the last snapshot.
+
+        Raises:
+            HpoError: the study is just starting, or cannot be read.
+        """
         if self.folder.is_starting:
             raise StudyError(f"study: '{self.reference}' is just starting, and has no trial yet; try again later")
         if self._run is None:
@@ -77,7 +81,7 @@ class StudyReader:
         return self._run
 
     def view(self, snapshot: Snapshot | None = None) -> StudyView:
-        """Return the view of the study at a snapshot, or now.
+        """Return the view of the study at the time of `snapshot`; None = now.
 
         Raises:
             StudyError: a mirror cannot be reached, or a link leads out of the folder.
@@ -94,7 +98,7 @@ class StudyReader:
             return replace(view, next=[*next_steps(view, None, self.folder)])
 
     def follow(self) -> Iterator[Snapshot]:
-        """Yield a snapshot again and again, until the study has ended.
+        """Yield a snapshot every `seconds` until the study has ended or was interrupted.
 
         Raises:
             StudyError: the process that was starting the study ended without creating it.
@@ -133,7 +137,7 @@ class MirrorReader(StudyReader):
         self._last: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Fetch the changed files and return the state; if the mirror cannot be reached, return the last one again."""
+        """Fetch the changed files and return the state; if that fails, return the last snapshot with the fault."""
         try:
             self._last = self._fetch_snapshot()
         except StudyError as error:
@@ -186,7 +190,7 @@ def open_reader(study: str, patience_seconds: float = 0.0) -> Iterator[StudyRead
 
     Args:
         study: its name under `runs/`, its folder, or its mirror's URL.
-        patience_seconds: how long to wait for a folder that does not exist yet: its search may have just begun.
+        patience_seconds: how long to wait for a folder that does not exist yet, because its search may have just begun.
 
     Raises:
         StudyError: there is no such study.

@@ -24,7 +24,7 @@ class TrialView:
         scores: the mean of each metric and limited value, by name, over the same trainings as `score`.
         search_scores: the same means in the search, if fresh seeds chose the winner; else empty.
         texts: `scores` as text, with enough digits to distinguish the trials.
-        search_texts: `search_scores` as text, with the same number of digits.
+        search_texts: `search_scores` as text, with enough digits to distinguish the trials.
         point: its hyperparameters; empty if only the status file is read.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
@@ -240,7 +240,7 @@ class StudyView:
         retries: the number of failed trials that wait for a retry (`hpo retry`).
         failures: the latest failed trials, at most 20, as below.
         num_failed: the number of failed trials.
-        cautions: reasons to doubt the result that are known so far, the gravest first.
+        cautions: the known reasons to doubt the result, the most serious first.
         notes: the latest 20 notes (`hpo note`), the earliest first, as below.
         tags: the tags (`hpo note --tag`), by name.
         next: commands that make sense now, as below.

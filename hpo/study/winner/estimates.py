@@ -9,7 +9,8 @@ from hpo.study.basis.bounds import is_share
 from hpo.trials.estimate import Estimate, bootstrap_interval, wilson_interval
 from hpo.trials.reported_values import number
 
-_ROUNDING = 1e-4  # relative difference of a metric and the mean of its scores by example: sums in single precision
+# How far, relatively, a metric may be from the mean of its scores by example, because of sums in single precision.
+_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ class ScoresOnTest:
     """The scores of a test evaluation, by metric.
 
     Attributes:
-        metrics: the winner's.
-        default: the default configuration's; empty without them.
-        difference: the winner's minus the default's.
+        metrics: the winner's scores.
+        default: the default configuration's scores; empty if it was not scored.
+        difference: the winner's scores minus the default configuration's.
     """
 
     metrics: Mapping[str, Estimate]
@@ -91,7 +92,7 @@ class ScoresOnTest:
 
     @classmethod
     def of(cls, test: Mapping[str, Any]) -> Self:
-        """Return the scores from test.json or the report's section; those of a published study may lack intervals."""
+        """Return the scores from test.json or the report's test section; a published study may have no intervals."""
         difference = {name: Estimate(**each) for name, each in test.get("difference", {}).items()}
         return cls(_estimates(test), _estimates(test["default"] or {}), difference)
 

@@ -1,4 +1,4 @@
-"""The winner's model, from its hold-out training or trained on all folds, and the winner's configuration."""
+"""The winner's configuration, and its model: from the hold-out training, or trained on all folds together."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the winner's model must still be trained, or noted in the record.
+    """Return whether the winner's model must still be trained, or still be noted in the record.
 
-    An objective without a test split needs a model only if its trainings write models.
+    Without a test split, a model is needed only if the trainings have written models.
     """
     if run.winner is None or run.model is not None:
         return False
@@ -39,17 +39,17 @@ def make_final_model(
 ) -> FinalModel | None:
     """Train the winner's model if it is missing, note it in the record, and return it.
 
-    A missing model of a hold-out is trained again with its seed. With folds, the winner's configuration is trained once
-    on all folds together, for the mean of the folds' best epochs.
+    With a hold-out split, a missing model is trained again with the winner's seed. With folds, the winner's
+    configuration is trained once on all folds together, for as many epochs as the mean of the folds' best epochs.
 
     Args:
         study: the study.
         run: the study with its record.
         dispatcher: runs the training.
-        report: called with the kind of the trainings, how many have ended, and their number.
+        report: called with the kind of the trainings, the number finished and the total.
 
     Returns:
-        None if no model is missing.
+        The new model; None if no model was missing.
 
     Raises:
         StudyError: the training failed.
@@ -77,7 +77,8 @@ def make_final_model(
 def model_task(builder: TaskBuilder, trial: Trial) -> Task:
     """Return the task that trains a trial's model, with the trial's seed.
 
-    It trains on the trial's hold-out split, or on all folds together for the mean of their best epochs.
+    With a hold-out split, it repeats the trial's training. With folds, it trains on all folds together, for as many
+    epochs as the mean of the folds' best epochs.
     """
     if builder.layout.folds == 1:
         return builder.tasks_of(replace(trial, trained=0))[0]

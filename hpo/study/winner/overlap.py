@@ -1,4 +1,4 @@
-"""Finds the trials on a Pareto front, and near it, that noise alone may separate."""
+"""Finds the trials on or near a Pareto front whose order may be due to noise alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class Overlap:
-    """Trials, by number, whose order the spread over folds and seeds leaves open.
+    """The trials, by number, whose order is uncertain because of the spread over folds and seeds.
 
     Attributes:
-        members: for each trial on the front with intervals: the other members whose intervals overlap its own in every
-            metric.
+        members: for each trial on the front that has intervals, the other trials on the front whose intervals overlap
+            its intervals in every metric.
         near: dominated trials that may belong to the front.
     """
 
@@ -32,10 +32,11 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
     """Return which trials of a front overlap, and which other trials may belong to it.
 
     A trial's interval of a metric is its mean over folds and seeds ± 1.96 standard errors. A trial with a single task
-    has no interval and is skipped. With few tasks these intervals are narrower than Student's (with 3 less than half as
-    wide), so a difference without overlap may still be chance.
+    has no interval and is skipped. With few tasks these intervals are narrower than Student's: with 3 tasks less than
+    half as wide. So trials whose intervals do not overlap may still differ only by chance.
 
-    A dominated trial may belong to the front if no member's worst ends dominate the best ends of its intervals.
+    A dominated trial may belong to the front if the best ends of its intervals are not dominated by the worst ends of
+    the intervals of any trial on the front.
 
     Args:
         front: the trials on the front.

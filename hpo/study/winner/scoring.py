@@ -40,9 +40,9 @@ class _Model:
 
     Attributes:
         trial: the trial.
-        study: the study with the configuration of the trial's time.
-        checkpoint_dir: the folder of its model; None if the objective saves no models: then scoring trains one.
-        error: why the training of its model failed; None if it did not.
+        study: the study with the configuration under which the trial was trained.
+        checkpoint_dir: the folder of its model; None if the objective saves no models. Then scoring trains the model.
+        error: why the training of its model failed; None if it did not fail.
     """
 
     trial: Trial
@@ -63,7 +63,7 @@ def open_test(
     Args:
         study: the study.
         run: the study with its record.
-        again: whether to score although these data were evaluated before.
+        again: whether to score even if these data were evaluated before.
         with_default: whether to score the default configuration.
         with_front: whether to score the other trials on the Pareto front in the same evaluation. Missing models are
             trained again first, with their seeds. A trial that fails gets its error in place of scores.
@@ -148,7 +148,7 @@ def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> d
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return the estimates with an interval as dicts; for the study's own metrics also those without one."""
+    """Return as dicts the estimates that have an interval, and those of `names` even without an interval."""
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
@@ -193,10 +193,10 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
-    """Train the default configuration in this process, with its model below `scratch`; None without a default.
+    """Train the default configuration in this process, and save its model below `scratch`; None without a default.
 
-    With a hold-out split it stops early on that, like every trial. With folds it trains on all of them together for all
-    epochs, because its best epoch is not known.
+    With a hold-out split, the training stops early by its validation score, like every trial. With folds, it trains on
+    all folds together for all epochs, because the default's best epoch is not known.
     """
     if why_no_default(study.space, study.config):
         return None
@@ -212,12 +212,12 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
-    """Return the model of a trial on the front: its hold-out's if it exists, else one trained below `scratch`."""
+    """Return the model from a front trial's hold-out training if it exists; else train a model below `scratch`."""
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):
         return _Model(trial, study, str(study.folder.checkpoints_dir / checkpoint_name(trial.number)))
-    # Train with other states: those in the study's folder belong to the search.
+    # Use another folder for states: those in the study's folder belong to the search.
     builder = replace(
         study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states", files_dir=None
     )
