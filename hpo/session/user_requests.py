@@ -1,4 +1,4 @@
-"""User actions on a running search: by requests from other processes, and by Optuna's `enqueue_trial`."""
+"""User actions on a running search, from requests of other processes and from Optuna's `enqueue_trial`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""A study's life: checked, opened, resumed, reproduced, and its winner."""
+"""The life of a study: it is checked, opened, resumed and reproduced, and its winner is trained and tested."""

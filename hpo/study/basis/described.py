@@ -1,4 +1,4 @@
-"""An objective's description of a study's data and trainings; a file in the study's folder saves readers the data."""
+"""An objective's description of a study's data and trainings, kept in a file so that readers do not need the data."""
 
 import json
 from collections.abc import Mapping, Sequence

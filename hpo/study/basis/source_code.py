@@ -91,9 +91,9 @@ def describe_code(
 ) -> Code:
     """Return the code on which a study's results depend.
 
-    Which code of a user's objective counts depends on its place. In a package, it is the whole package. In a single
-    module, it is this module, with the modules and packages that it imports from its folder. For a function that was
-    given from Python, it is the parts of the script or notebook that the function uses, and the modules there.
+    If a user's objective is in a package, the whole package counts. If it is in a single module, that module counts,
+    with the modules and packages that it imports from its folder. If it is a function given from Python, the parts of
+    its script or notebook that it uses count, with the modules of the working directory.
 
     Args:
         objective: the objective.

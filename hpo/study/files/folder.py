@@ -254,7 +254,7 @@ class StudyFolder:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a process is about to create the study and starts its workers."""
+        """Whether a process is starting workers, and will create the study after that."""
         is_comparison = os.path.exists(self.path / "comparison.yaml")  # noqa: PTH110 -- see `exists`
         return not self.exists and not is_comparison and self.holder() is not None
 

@@ -108,8 +108,8 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
     trial with their mean scores.
 
     Args:
-        references: each a study's name, its folder, or a table with the columns of trials.csv. With several metrics or
-            limits, the table has a column for each.
+        references: each is a study's name, its folder, or a table with the columns of trials.csv. With several metrics
+            or limits, the table has a column for each.
         space: the space of the new study.
         goal: the metrics and limits of the new study.
         fill: values for trials that lack a key, by nested or dotted key.

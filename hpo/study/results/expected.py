@@ -26,7 +26,7 @@ _LEAST_FREEDOM = 1.0
 
 
 class Gain(NamedTuple):
-    """How much lower one loss is than another, with the ends of the 95 % interval; positive = better."""
+    """The gain of one trial over another, with the ends of its 95 % interval: how much lower the first loss is."""
 
     value: float
     low: float

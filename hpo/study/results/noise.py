@@ -17,7 +17,7 @@ _LEAST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of trials in one column (a fold, or a seed of a hold-out split).
+    """The noise of trials in a single column, that is, in one fold or with one seed of a hold-out split.
 
     Attributes:
         variances: the variance of each trial around its own mean plus the column effects.

@@ -12,7 +12,7 @@ from hpo.study.files.folder import RUNS, StudyFolder, find_study
 from hpo.study.storage.mirror import study_id_of
 from hpo.trials.record.own_file import read_mark
 
-# Every study has at least one of these files; the folder of another program that has a config.yaml does not.
+# Every study has at least one of these files; another program's folder with a config.yaml has none.
 _STUDY_FILES = ("study.db", "study.db.backup", "environment.json", "trials.csv")
 
 

@@ -17,8 +17,8 @@ from hpo.trials.trial import Trial, loss_of
 class Searched(Protocol):
     """A search. While it runs, `winner` is the best trial so far.
 
-    `finalists` are the finalists on fresh seeds; empty if the search's scores chose the winner. `called` is the
-    winner's name in texts.
+    `finalists` are the finalists on fresh seeds; empty if the search's scores chose the winner. Texts refer to
+    the winner as `called`.
     """
 
     @property

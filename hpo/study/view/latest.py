@@ -27,7 +27,7 @@ def latest_status(folder: StudyFolder) -> Status:
 
 
 def _imported_status(folder: StudyFolder) -> Status:
-    """Return the status of imported trials, with the best of them."""
+    """Return the status of a folder of imported trials, including the best trial."""
     # Import late, as above.
     from hpo.trials.table import read_rows
     from hpo.trials.trial import loss_of
@@ -57,7 +57,7 @@ def _imported_status(folder: StudyFolder) -> Status:
 
 
 def status_of_record(run: "StudyRun", state: State) -> Status:
-    """Return the status of a study in this state from its record and configuration."""
+    """Return the status of a study; its state is given, and the rest is read from its record and configuration."""
     from hpo.engine.loop import seconds_spent
     from hpo.study.notes import Notes
 

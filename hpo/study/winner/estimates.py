@@ -9,7 +9,8 @@ from hpo.study.basis.bounds import is_share
 from hpo.trials.estimate import Estimate, bootstrap_interval, wilson_interval
 from hpo.trials.reported_values import number
 
-# How far, relatively, a metric may be from the mean of its scores by example, because of sums in single precision.
+# The accepted relative difference between a metric and the mean of its scores by example, which comes from sums in
+# single precision.
 _ROUNDING = 1e-4
 
 
