@@ -15,9 +15,10 @@ from hpo.errors import ConfigError, HpoError, nearest
 
 Find = Callable[[str], Callable[..., Any]]
 
-# Without an answer, each script offers files. No blank follows the = of a key; fish leaves it out by itself.
+# If `hpo --complete` prints nothing, each script offers file names. After the = of a key the shell must not add a
+# blank: the scripts of bash and zsh say so, and fish adds none.
 SCRIPTS = {
-    # Bash splits words at = and :, so it passes the whole line, and gets the part after the last of these.
+    # Bash splits words at = and :. So the script passes the whole line, and gets only the text after the last = or :.
     "bash": """\
 _hpo() {
     local IFS=$'\\n'
@@ -49,7 +50,8 @@ end
 complete -c hpo -f -a '(__hpo_complete)'
 """,
 }
-# For each shell: the variable that names the folder of completions, the default below ~, and the path in the folder.
+# For each shell: the environment variable with the parent folder, the default folder below ~, and the script's path
+# inside this folder.
 _PLACES = {
     "bash": ("XDG_DATA_HOME", ".local/share", "bash-completion/completions/hpo"),
     "zsh": ("ZDOTDIR", "", ".zfunc/_hpo"),
@@ -60,7 +62,7 @@ _NEEDS = {
     "zsh": "; add to .zshrc: fpath=({folder} $fpath); autoload -Uz compinit; compinit",
     "fish": "",
 }
-# A group and its choice in the `defaults` of a file in conf/.
+# Matches a line `- group: choice` in the `defaults` list of a file in conf/.
 _CHOICE = re.compile(r"^ *- (?:override )?/?([\w/]+)(?:@\S+)?: *(\w+)", re.MULTILINE)
 _OPTIONS_OF_HPO = {
     "--help": "show all commands",
@@ -70,7 +72,10 @@ _OPTIONS_OF_HPO = {
 
 
 def install(shell: str) -> str:
-    """Write the script of a shell into the shell's folder, and return a message; an empty name = that of `$SHELL`."""
+    """Write the completion script into the folder where the shell looks for it, and return a message.
+
+    If `shell` is empty, use the shell in `$SHELL`.
+    """
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in SCRIPTS:
         whose = "given" if shell else "$SHELL is"
@@ -117,7 +122,14 @@ def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find:
 def _candidates(
     before: Sequence[str], begun: str, commands: Mapping[str, str], find: Find
 ) -> Iterator[tuple[str, str]]:
-    """Yield each possible word after `before`, with its description; `begun` decides only the kind of word."""
+    """Yield each possible next word with its description.
+
+    Args:
+        before: the complete words after `hpo`.
+        begun: the incomplete word. It decides between options and values; the caller compares the letters.
+        commands: the help lines of all commands, by name.
+        find: returns the function of a command.
+    """
     if not before:
         yield from (_OPTIONS_OF_HPO if begun.startswith("-") else commands).items()
         return
@@ -145,7 +157,7 @@ def _candidates(
 
 
 def _read(given: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], Parameter | None]:
-    """Return the words that are no options, and the option whose value comes next."""
+    """Return the positional words, and the last option if its value is still missing (else None)."""
     bare: list[str] = []
     pending = None
     for word in given:
@@ -160,7 +172,7 @@ def _read(given: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[
 
 
 def _word_at(place: int, parameters: Sequence[Parameter]) -> Parameter | None:
-    """Return the parameter of the bare word at this position."""
+    """Return the parameter for the positional word at this position, counted from 0; None if there is none."""
     for each in parameters:
         if not each.is_option:
             if place == 0 or each.is_many:
@@ -191,7 +203,10 @@ def _values(given: Parameter, command: str, words: Sequence[str]) -> Iterator[tu
 
 
 def _keys(primary: str, words: Sequence[str], folders: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yield each key of the configuration, with the groups that these words choose, and the key's comment."""
+    """Yield `KEY=` and the comment of each configuration key.
+
+    Words such as `data=translation` choose the files from which the keys are read.
+    """
     from hpo.config.shipped import documented_keys
 
     typed = {key: value for key, _, value in (word.partition("=") for word in words)}
@@ -199,7 +214,7 @@ def _keys(primary: str, words: Sequence[str], folders: Sequence[Path]) -> Iterat
     chosen: dict[str, str] = dict(_CHOICE.findall(whole.read_text(encoding="utf-8")))
     objective = typed.get("objective", "")
     if "data" not in typed and ":" in objective:
-        # A function of the user has its own keys.
+        # A user's function does not have the keys of the toolkit's trainer.
         chosen = {group: name for group, name in chosen.items() if group not in ("data", "model", "training", "space")}
     elif "data" not in typed and (folders[0] / "data" / f"{objective}.yaml").is_file():
         typed["data"] = objective
@@ -218,9 +233,13 @@ def _files(group: str, name: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str, str]]:
-    """Yield keys of an existing study, with their values: searched keys for a point, else keys that may change.
+    """Yield keys of an existing study with their values; yield nothing if the study cannot be read.
 
-    `with_own`: whether the objective's own keys may change, too. Yield nothing if the study cannot be read.
+    Args:
+        name: the study, by name or folder.
+        given: the parameter to complete. For a point (KEY=VALUE), yield the searched keys. For an override, yield the
+            keys that may change after the start of a study.
+        with_own: whether an override may also change the objective's own keys.
     """
     from hpo.config.documents import read_yaml
     from hpo.config.keys import SEARCH_SECTIONS, flatten
@@ -233,7 +252,7 @@ def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str
     except (HpoError, OSError):
         return
     if given.metavar == "KEY=VALUE":
-        # It loads NumPy.
+        # Import it only here, because it loads NumPy.
         from hpo.trials.space.reader import leaves, parted
 
         space = tree.get("space")

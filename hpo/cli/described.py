@@ -1,4 +1,4 @@
-"""The description of a command, read from the signature and docstring of its function."""
+"""Describes a command for the parser and `--help`, from the signature and docstring of its function."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ _OF_PYTHON = ("Args", "Returns", "Raises")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a command; see `Word`."""
+    """One parameter of a command. `word` has what the parameter's type does not say."""
 
     name: str
     kind: Any  # the type of one word: str, int, float, Path; bool for a flag
@@ -33,7 +33,7 @@ class Parameter:
 
     @property
     def metavar(self) -> str:
-        """The placeholder of the value."""
+        """The placeholder for the value in `--help`, such as STUDY."""
         return self.word.metavar or self.name.rstrip("_").upper()
 
     @property
@@ -43,7 +43,10 @@ class Parameter:
 
     @property
     def typed(self) -> str:
-        """The text that a user types: `--dry-run`, `--no-default` for a flag that is on by default, or the metavar."""
+        """The option as a user types it, such as `--dry-run`; for a positional parameter, the metavar.
+
+        A flag that is on by default has the form `--no-NAME`.
+        """
         if not self.is_option:
             return self.metavar
         no = "no-" if self.kind is bool and self.default is True else ""
@@ -52,7 +55,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Described:
-    """A command: the head of its docstring, its parameters in their order, and its other sections, verbatim."""
+    """The help of a command.
+
+    Attributes:
+        description: the text of the docstring above its sections.
+        parameters: the parameters in the order of the signature.
+        sections: the text of each section that `--help` prints, such as Examples, by title.
+    """
 
     description: str
     parameters: Sequence[Parameter]
@@ -60,12 +69,12 @@ class Described:
 
     @property
     def epilog(self) -> str:
-        """The sections at the end of `--help`, verbatim."""
+        """The text at the end of `--help`: the sections with their titles."""
         return "\n\n".join(f"{title.lower()}:\n{text}" for title, text in self.sections.items())
 
 
 def describe(function: Callable[..., Any]) -> Described:
-    """Return the description of a function; TypeError if one of its parameters has no description."""
+    """Return the help of a command's function; TypeError if one of its parameters has no description."""
     doc = inspect.cleandoc(function.__doc__ or "") + "\n"
     found = {title: text.rstrip("\n") for title, text in _SECTION.findall(doc)}
     descriptions = {
@@ -77,7 +86,7 @@ def describe(function: Callable[..., Any]) -> Described:
     parameters = [each for each in read if each is not None]
     if descriptions:
         raise TypeError(f"{function.__name__}: Args describes {', '.join(descriptions)}, which are no parameters")
-    # Indented by two spaces, as the other parts of a help text.
+    # Indent by two spaces, like the rest of a help text.
     sections = {
         title: re.sub(r"^ {4}", "  ", text, flags=re.MULTILINE)
         for title, text in found.items()
@@ -87,7 +96,7 @@ def describe(function: Callable[..., Any]) -> Described:
 
 
 def _parameter(given: inspect.Parameter, description: str) -> Parameter | None:
-    """Return a parameter; None for one that only Python can give."""
+    """Return the description of a parameter; None if only Python callers can give the parameter."""
     hint: Any = given.annotation
     word, choices, is_many = Word(), (), given.kind is given.VAR_POSITIONAL
     while True:
@@ -97,7 +106,7 @@ def _parameter(given: inspect.Parameter, description: str) -> Parameter | None:
             is_many, hint = True, str
             break
         elif get_origin(hint) in (UnionType, typing.Union):
-            # A shell gives the first type of a union; the others are for Python.
+            # The first type of a union is the one that a shell gives; the others are for Python.
             hint = next(it for it in get_args(hint) if it is not NoneType)
         elif word.read is None and get_origin(hint) in (Sequence, list, tuple):
             is_many, hint = True, get_args(hint)[0]

@@ -1,7 +1,7 @@
 """The entry point of `hpo`: runs a command, and turns errors into one line and an exit code.
 
-It imports no slow library: it imports the module of a command only for that command, and the command's function imports
-the libraries that train or search. So `--help` answers at once.
+So that `--help` answers at once, this module imports no slow library. It imports a command's module only to run that
+command, and the command's function imports the libraries that train or search.
 """
 
 import contextlib
@@ -76,12 +76,12 @@ GROUPS = {
 COMMANDS = {name: line for group in GROUPS.values() for name, (_, line) in group.items()}
 FUNCTIONS = {name: f"hpo.commands.{path}" for group in GROUPS.values() for name, (path, _) in group.items()}
 
-# The option that installs completion in a shell, and the option that the shell's script calls.
+# The option that installs completion in a shell, and the option that the installed script calls at each TAB.
 _COMPLETION = ("--install-completion", "--complete")
 
-# An error message shows the first characters of a word that is longer than any path, such as a typed value.
+# If a word of an error message is longer than any path could be, only its first characters are printed.
 _MAX_WORD_LENGTH, _NUM_CHARACTERS = 500, 100
-# The names of our commands in other programs.
+# Names from other programs, each with our command for it. An error about an unknown command suggests that command.
 _ELSEWHERE = {
     **dict.fromkeys(("run", "tune", "sweep", "optimize", "optimise", "start", "launch"), "search"),
     **dict.fromkeys(("continue", "restart"), "resume"),
@@ -103,7 +103,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("upload", "push"), "sync"),
 }
 
-# Files of these commands are readable by this user only; files of the others get the user's default permissions.
+# Only this user can read the files that these commands write.
+# Files of other commands get the user's default permissions.
 _PRIVATE = (
     *("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "scale", "sync", "import"),
     *("stop", "add", "retry", "ask", "tell", "note", "clean", "archive", "remove"),
@@ -125,9 +126,11 @@ exit codes: 0 success; 1 a negative result or a failure; 2 wrong input; 130 inte
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code; None = the arguments of this process, which is then `hpo` itself.
+    """Run a command line and return its exit code.
 
-    It never ends the process of another program: after a signal that gets a KeyboardInterrupt, usually an Interruption.
+    With `arguments` = None, read the arguments of this process, which is then the program `hpo` itself. Otherwise
+    another program is the caller. A signal then raises KeyboardInterrupt (usually its subclass Interruption) in the
+    caller, and never ends the process.
     """
     if arguments is None:
         take_over()
@@ -154,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, _end)
         code = _run(given)
         if out is not None:
-            # Inside of the try block, which handles a closed pipe.
+            # Flush inside the try block, because it handles a closed pipe.
             out.flush()
         return code
     except BrokenPipeError:
@@ -233,11 +236,11 @@ def _run(given: list[str]) -> int:
     except OSError as error:
         if debug or error.filename in (None, OUTPUT):
             raise
-        # Errors that no command handles, such as a folder in place of a file.
+        # No command handles this error. An example is a folder where a file is expected.
         place, is_input = error.filename2 or error.filename, isinstance(error, FileNotFoundError | NotADirectoryError)
         return _fault(f"{place}: {error.strerror}; check this path (--debug shows the traceback)", 2 if is_input else 1)
     except SystemExit as leaving:
-        # After `--help`.
+        # argparse exits after it has printed `--help`.
         return int(leaving.code or 0)
 
 

@@ -15,7 +15,7 @@ _RESULT: ContextVar[tuple[TextIO | None, contextlib.ExitStack] | None] = Context
 
 @contextlib.contextmanager
 def json_alone() -> Iterator[None]:
-    """Redirect standard output to standard error inside the block, except for `show_json`."""
+    """Redirect standard output to standard error inside the block; only `show_json` still prints to standard output."""
     out = sys.stdout
     with contextlib.ExitStack() as descriptor, contextlib.redirect_stdout(sys.stderr):
         if is_ours() and out is not None:
@@ -38,7 +38,10 @@ def is_for_programs() -> bool:
 
 
 def show_json(values: Mapping[str, Any]) -> None:
-    """With `--json`, print one JSON object on a line, in ASCII: NaN and infinities as null, paths as strings."""
+    """Print one JSON object on one line if `--json` was given; else print nothing.
+
+    The line is ASCII. NaN and infinities become null, and paths become strings.
+    """
     from hpo.config.documents import json_line
 
     out, descriptor = _RESULT.get() or (None, contextlib.ExitStack())

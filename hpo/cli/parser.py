@@ -1,4 +1,4 @@
-"""Makes the parser of a command from the description of its function."""
+"""Makes the argument parser of a command from the signature and docstring of its function."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from hpo.errors import ConfigError, nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports errors in one line, like all other parts of `hpo`."""
+    """An argparse parser that raises ConfigError, so that `hpo` prints the error in one line."""
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError with argparse's own message."""
@@ -18,7 +18,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(name: str, function: Callable[..., Any], words: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments that a command line gives to a function; ConfigError if it is wrong."""
+    """Return the arguments for a command's function, read from the words of a command line.
+
+    Raises:
+        ConfigError: the command line is wrong.
+    """
     command = describe(function)
     parser, words = parser_of(name, command), _joined(command, words)
     _refuse_unknown_options(parser, command, words)
@@ -69,14 +73,17 @@ def _add(parser: argparse.ArgumentParser, given: Parameter) -> None:
 def _value(given: Parameter, value: Any) -> Any:
     if not given.is_many:
         return value
-    # argparse gives an empty list for a missing argument, which may have another default.
+    # argparse gives an empty list for a missing argument; the parameter's own default may be different.
     if not value and not given.is_needed:
         return given.default
     return given.word.collect(value) if given.word.collect else value
 
 
 def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described, words: Sequence[str]) -> None:
-    """Refuse a mistyped option before argparse reports missing arguments; argparse resolves shortened options."""
+    """Raise ConfigError for a mistyped option, before argparse would report missing arguments instead.
+
+    Shortened options are allowed, because argparse resolves them.
+    """
     known = [
         *(each.typed for each in command.parameters if each.is_option),
         *(f"--{it}" for it in EVERYWHERE),
@@ -89,7 +96,7 @@ def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described,
 
 
 def _joined(command: Described, words: Sequence[str]) -> list[str]:
-    """Return the words with `--sort -score`, which argparse reads as two options, joined to one word."""
+    """Return the words with `--sort -score` joined to `--sort=-score`, because argparse would read two options."""
     dashed = [each.typed for each in command.parameters if each.word.is_dashed]
     joined: list[str] = []
     for word in words:

@@ -12,7 +12,7 @@ from hpo.workers.store.packing import in_words
 
 @dataclass(frozen=True)
 class Archived(Fields):
-    """An archive and its study. Usable as a path: that of the archive.
+    """An archive and its study. Can be used as a path: the path of the archive.
 
     Attributes:
         study: the study's name.

@@ -1,4 +1,4 @@
-"""Shared by the commands: arguments of a shell, results as JSON, and output files."""
+"""Helpers of all commands: arguments from a shell, results as JSON, and output files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,18 +12,18 @@ from hpo.files import write_atomically
 
 @dataclass(frozen=True)
 class Word:
-    """How a shell gives a parameter, where the parameter's type does not say it.
+    """How a shell gives a parameter, as far as the parameter's type does not say it.
 
     Attributes:
         metavar: the placeholder in `--help`; empty = the parameter's name.
         description: the help text, if the docstring of the command has none.
         read: converts one word, or raises ConfigError.
         collect: converts all words of a parameter that takes several.
-        option: the name of its option, such as `--as`; needed if it differs from the parameter's name, or if the
+        option: the option's name, such as `--as`; needed if it differs from the parameter's name, or if the
             parameter is positional in Python.
-        is_dashed: whether its value may begin with a dash, as in `--sort -score`.
-        is_hidden: whether only Python can give it.
-        is_shell_only: whether only a shell can give it, so that no method of `Study` has it.
+        is_dashed: whether the value may begin with a dash, as in `--sort -score`.
+        is_hidden: whether only Python can give the parameter.
+        is_shell_only: whether only a shell can give the parameter; methods of `Study` then do not have it.
         default: the default in a shell; None = the same as in Python.
     """
 
@@ -58,7 +58,7 @@ def _plain(value: Any) -> Any:
 
 
 def data_places(texts: Sequence[str]) -> dict[str, str]:
-    """Return the paths of data by key, from words such as `data.path=x.csv`; ConfigError for other words."""
+    """Return the paths of data files by key, from words such as `data.path=x.csv`; ConfigError for other words."""
     from hpo.config.study_config import DATA_SOURCES
 
     paths = {}
@@ -71,19 +71,19 @@ def data_places(texts: Sequence[str]) -> dict[str, str]:
 
 
 def point_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a point by dotted key."""
+    """Return the values of a point by dotted key, from words KEY=VALUE."""
     from hpo.config.composing.overrides import read_values
 
     return read_values(list(texts))
 
 
 def list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    """Return a function that reads a word of several values, separated by commas."""
+    """Return a function that splits a word at its commas and converts each part with `read`."""
     return lambda text: [read(part.strip()) for part in text.split(",") if part.strip()]
 
 
 def tag_values(texts: Sequence[str]) -> dict[str, str]:
-    """Return the values of tags by name; the value of a tag without one is `true`."""
+    """Return the values of tags by name, from words NAME=VALUE; a word without =VALUE gets the value `true`."""
     pairs = (text.partition("=") for text in texts)
     return {key: value if equals else "true" for key, equals, value in pairs}
 
@@ -117,7 +117,7 @@ EVERYWHERE = {
 
 
 def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if any of these options is given; `why` says when they have no effect: `without --page`."""
+    """Raise ConfigError if any of these options is given. The message says that it has no effect, and `why`."""
     if given := [name for name, value in options.items() if value not in (None, (), []) and value is not False]:
         has, it = ("has", "it") if len(given) == 1 else ("have", "them")
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
@@ -127,7 +127,10 @@ PICTURES = (".png", ".html")
 
 
 def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path | None:
-    """Return the path of an output file; DataError if it cannot be written. Call it before the computation."""
+    """Return the path of an output file; DataError if it cannot be written.
+
+    Call this before the computation, so that the error comes early.
+    """
     if output is None:
         return None
     path = Path(output)
@@ -136,7 +139,7 @@ def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path 
     if path.is_dir():
         raise DataError(f"output: '{path}' is a folder; give a file")
     if path.exists() and not path.is_file():
-        # An atomic write would replace it by a regular file.
+        # An atomic write would replace the device or pipe by a regular file.
         raise DataError(f"output: '{path}' is a device or a pipe; give a file, or leave it out")
     if not path.parent.is_dir():
         raise DataError(f"output: folder '{path.parent}' does not exist; create it, or give another file")
@@ -151,7 +154,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise DataError for an OSError inside the block."""
+    """Convert an OSError inside the block to DataError."""
     try:
         yield
     except OSError as error:

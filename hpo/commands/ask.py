@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class OpenTrials(Fields):
-    """The open trials: asked for, without a result yet.
+    """The open trials of a study: `ask` has returned them, and they have no result yet.
 
     Attributes:
         study: the study's name.
@@ -34,7 +34,7 @@ class OpenTrials(Fields):
 
 @dataclass(frozen=True)
 class Told(Fields):
-    """A trial after `tell`.
+    """The state of a trial after `tell`.
 
     Attributes:
         study: the study's name.
@@ -42,7 +42,7 @@ class Told(Fields):
         state: `complete`, `failed` or `stopped`; `running` after a point of the learning curve.
         score: the value of the (leading) metric; `null` = no score.
         error: the error of a failed trial; else `null`.
-        should_stop: whether the median rule ends the training at this point of the learning curve; `null` without one.
+        should_stop: after a point of the learning curve, whether the median rule ends the training there; else `null`.
     """
 
     study: str
@@ -82,7 +82,7 @@ def ask(study: StudyRef, *, open_: bool = False) -> "AskedTrial | OpenTrials":
 
 
 def result_of(words: Sequence[str]) -> Any:
-    """Return the result that a command line gives: one number, or numbers by name; `-` reads JSON from stdin."""
+    """Return a result from the words of a command line: one number, or numbers by name; `-` reads JSON from stdin."""
     if list(words) == ["-"]:
         try:
             return json.load(sys.stdin)

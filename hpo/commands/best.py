@@ -29,13 +29,13 @@ class Best:
         score: its value of the (leading) metric on the validation splits. With `study.finalists` it comes from the
             fresh seeds, which choose the winner.
         point: its values of the searched hyperparameters, by dotted key.
-        config: its complete configuration. Objects are in their JSON form, except tuples and numbers as keys: these
-            are as the function from Python got them.
+        config: its complete configuration. Python objects are in their JSON form; only tuples and numbers as keys
+            are the same as in the call of the function.
         amount: how far it was trained, under a strategy that trains partially; None = fully trained.
         scores: all metrics and limited numbers, by name, each the mean over folds and repeats.
         search_scores: the same numbers from the search, if fresh seeds chose the winner; else empty.
-        model_dir: the folder of its model, written by its training into `trial.checkpoint_dir`. None = it wrote none,
-            or there are several folds and no `run_test`.
+        model_dir: the folder of its model, written by its training into `trial.checkpoint_dir`. None = the training
+            wrote no model, or there are several folds and no `run_test`.
         expected: the score to expect of a new training: `value`, and `low` and `high`, the ends of its 95 %
             interval. None = no report yet, or the noise of the scores is not known.
     """
@@ -77,20 +77,20 @@ def winner_of(study: PreparedStudy, run: StudyRun) -> Trial:
 
 
 def front_table(study: PreparedStudy, run: StudyRun) -> "pd.DataFrame":
-    """Return one row per trial of the Pareto front, or with one metric only the winner; see `Study.front`."""
+    """Return one row per trial of the Pareto front; with one metric, only the row of the winner. See `Study.front`."""
     goal, keys, winner = study.goal, study.space.keys, run.winner
     trials, fresh = run.front, run.fresh
     if len(goal.metrics) == 1:
         trials = [] if winner is None else [winner]
     elif winner is not None and winner not in trials:
-        # Fresh seeds may choose a trial that another one dominates in the search.
+        # The winner may be missing: fresh seeds may choose a trial that another trial dominates in the search.
         trials = [*trials, winner]
     columns: dict[str, list[Any]] = {
         "number": [trial.number for trial in trials],
         "is_chosen": [winner is not None and trial.number == winner.number for trial in trials],
     }
     taken = {column_of(key) for key in keys}
-    # This table has no other column named score.
+    # A metric `score` needs no prefix here, because no other column of this table has the name.
     names = {name: name if name == "score" else metric_column(name, taken) for name in goal.names}
     for name, column in names.items():
         columns[_free(column, "metric", columns)] = [trial.mean(name) for trial in trials]
@@ -127,7 +127,7 @@ def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
 
 
 def _free(name: str, prefix: str, columns: Collection[str]) -> str:
-    """Return the name of a new column, with the prefix repeated until the name is free."""
+    """Return a name for a new column: `name`, with as many times `prefix.` in front as needed to be unique."""
     while name in columns:
         name = f"{prefix}.{name}"
     return name

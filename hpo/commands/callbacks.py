@@ -43,7 +43,7 @@ class EndedTrial:
 
     @classmethod
     def of(cls, trial: Trial, goal: Goal, config: Mapping[str, Any]) -> Self:
-        """Return the ended trial of a study with this goal."""
+        """Return an ended trial as callbacks receive it; `goal` has the names of the metrics."""
         return cls(
             number=trial.number,
             state=trial.state,
@@ -61,9 +61,9 @@ class EndedTrial:
 def given_callbacks(
     callbacks: Sequence[Callback], study_of: Callable[[Steering], Any]
 ) -> tuple[Callable[[Steering, Trial], None], ...]:
-    """Return the callbacks in the form that a search calls; ConfigError if they are not a list of functions.
+    """Convert callbacks `f(study, trial)` to the functions that a search calls.
 
-    `study_of` makes the study that a callback receives.
+    `study_of` makes the argument `study`. ConfigError if `callbacks` is not a list of functions.
     """
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
         raise ConfigError(f"callbacks: must be a list of functions f(study, trial), given {callbacks!r:.200}")

@@ -1,4 +1,4 @@
-"""`compare`, and from Python `hpo.compare_strategies` and `hpo.compare_studies`."""
+"""The command `compare`, and its Python functions `hpo.compare_strategies` and `hpo.compare_studies`."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +93,11 @@ class Comparison:
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "pd.DataFrame":
-    """Return the rows as a table. `intervals` has the key of each value's interval; its ends follow the value."""
+    """Return the rows as a table.
+
+    `intervals` maps the column of a value to the column of its interval. The table has the two ends of the interval in
+    columns after the value.
+    """
     import pandas as pd
 
     flat: list[dict[str, Any]] = []
@@ -107,7 +111,7 @@ def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "
                 flat[-1][name] = value
     table = pd.DataFrame(flat)
     ends = [f"{name}{end}" for name in intervals for end in ("", "_low", "_high")]
-    # So that a column of None alone is numeric, too.
+    # Make a column numeric even if it has only None.
     return table.astype({name: float for name in ends if name in table})
 
 
@@ -129,7 +133,7 @@ def _labels(given: str) -> dict[str, str]:
     for text in list_of(str)(given):
         label, _, name = text.partition("=")
         if ":" in label:
-            # A strategy of the user: package.module:Class.
+            # For a user's strategy, package.module:Class, the label is the name of the class.
             label, name = label.rpartition(":")[2], label
         if not label.replace("_", "").replace("-", "").isalnum():
             raise ConfigError(f"--strategies: a label must have letters, digits, '_' and '-' only, given '{label}'")
@@ -206,7 +210,7 @@ def compare(
 def _compose(
     given: Sequence[str], names: Mapping[str, str], set_: Sequence[str], config_dir: str | None, config: str | None
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
-    """Return the configuration of the searches, and by label the settings of each strategy."""
+    """Return the shared configuration of the searches, and the settings of each strategy by label."""
     for override in given:
         key = override.lstrip("+~").partition("=")[0]
         if key == "strategy" or key.startswith("strategy."):
@@ -229,13 +233,13 @@ def _compose(
                 f"--set: must be LABEL.KEY=VALUE with a label of --strategies ({', '.join(settings)}), given "
                 f"'{text}'{nearest(label, settings)}"
             )
-        # conf/ has no keys for a strategy of the user.
+        # The keys of a user's strategy are not in conf/, so they must be added.
         settings[label].append(f"{'' if names[label] in shipped else '++'}strategy.{setting}")
     # Not tracked: the searches of a comparison are no studies, only their scores and seconds are saved.
     untracked = [] if any(text.startswith("track") for text in given) else ["track.name=none"]
     overrides = [*untracked, *given]
     tree = compose_search(overrides, config_dir, config)
-    # A strategy's settings may refer to the other overrides; with --config those are not composed.
+    # A strategy's settings may refer to keys of the other overrides. With --config, these change the file instead.
     others = [] if config else overrides
     of_label = {label: compose_given("search", [*others, *own], config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in of_label.items()}
@@ -338,7 +342,7 @@ def compare_studies(
 
 
 def _finished(compared: "Compared", publish: bool, progress: How = False) -> Comparison:
-    """Return the comparison; publish it if `publish`, print it if progress is shown (in a script or a notebook)."""
+    """Publish the comparison if `publish` is set, print it unless `progress` is False, and return it."""
     from hpo.report.write import publish_comparison
 
     published = publish_comparison(compared.folder, compared.folder.name) if publish else []

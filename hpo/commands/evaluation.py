@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Mapping[str, float]):
-    """The winner's metrics on the test split, by name, with all scores of this test evaluation.
+    """A mapping of the winner's metrics on the test split, with all scores of this test evaluation.
 
     Attributes:
         study: the view of the study, with these metrics.

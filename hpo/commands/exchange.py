@@ -21,7 +21,7 @@ _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metri
 
 @dataclass(frozen=True)
 class Synced(Fields):
-    """The content of MLflow after a study was sent.
+    """What MLflow has of a study after `sync`.
 
     Attributes:
         study: the study's name.
@@ -81,7 +81,7 @@ class Exported(Fields):
 
 @dataclass(frozen=True)
 class ImportedTrials(Fields):
-    """Imported trials. Usable as a path: that of their table.
+    """Imported trials. Can be used as a path: the path of their table.
 
     Attributes:
         name: their name for `study.imports`.
@@ -268,7 +268,7 @@ def import_trials(
     if source == "optuna":
         from hpo.integrations.exchange.optuna_storage import read_optuna, refuse_record
 
-        # Before the check of the name: a study of this toolkit needs no import.
+        # Check this before the name, because a study of this toolkit needs no import under any name.
         refuse_record(place)
     path = import_folder(study_name(name, "name"))
     if source == "optuna":

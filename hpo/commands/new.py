@@ -84,7 +84,7 @@ class ClusterJob(Fields):
         kind: `slurm`, `kubernetes` or `local`.
         path: the file; `null` with `--output -`.
         text: the content of the file.
-        fill_in: the placeholders to replace before submitting.
+        fill_in: the placeholders in the file that the user must replace before submitting it.
         next: the command that submits the file; `null` without a file.
     """
 

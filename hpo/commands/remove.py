@@ -30,9 +30,9 @@ class Freed(Fields):
 
     Attributes:
         dry_run: whether nothing was deleted.
-        bytes: the bytes that were freed in total; with `--dry-run`, that would be freed.
-        freed: the same by kind: `states`, `models`, `data`, `logs`, `files`, `leftovers`.
-        leftovers: the bytes that killed processes had left next to the studies.
+        bytes: the freed bytes in total; with `--dry-run`, the bytes that would be freed.
+        freed: the freed bytes by kind: `states`, `models`, `data`, `logs`, `files`, `leftovers`.
+        leftovers: the freed bytes of files that killed processes had left next to the studies.
         studies: the fields below, for each study.
     """
 
@@ -44,7 +44,7 @@ class Freed(Fields):
 
     @property
     def kept(self) -> str | None:
-        """Why files stay that the end of a search would free; None = no such files."""
+        """Why files remain that the end of a search would delete; None = no such files remain."""
         return "; ".join(each.kept for each in self.studies if each.kept) or None
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ def clean(
     return Freed(dry_run, freed.total(), dict(freed), leftovers, cleaned)
 
 
-# The number of folders and files that a line about a study names.
+# The largest number of folders and files that the line about a study lists.
 _NUM_NAMED = 4
 
 
@@ -145,7 +145,7 @@ class Removed(Fields):
     """
 
     removed: Sequence[RemovedStudy]
-    _lines: Sequence[str] = ()  # what was removed and what stays; empty if a question printed it before
+    _lines: Sequence[str] = ()  # what was removed and what remains; empty if a question has printed it
 
     def __str__(self) -> str:
         return "\n".join([*self._lines, *map(str, self.removed)])
@@ -196,7 +196,7 @@ def remove(
 
 
 def removal_lines(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
-    """Yield lines about what `remove` deletes and what it leaves."""
+    """Yield lines that say what `remove` deletes and what remains."""
     if removal.is_link:
         yield f"{removal.folder}: a link to {removal.folder.path.readlink()}, which stays"
         return
@@ -233,7 +233,7 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
 
 
 def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -> RemovedStudy:
-    """Remove a study that is not running, its folder last: after an error the same command can continue.
+    """Remove a study that is not running. Remove its folder last, so that the same command can continue after an error.
 
     Args:
         removal: the study.

@@ -84,7 +84,7 @@ class Replayed:
         return 1 if self.differing else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the view of the study, with the comparison as `replay`."""
+        """Return the view of the replaying study, with the comparison under the key `replay`."""
         compared = {"of": self.of.path, "trials": self.trials, "tolerance": self.tolerance}
         return {**self.searched.to_dict(), "replay": {**compared, "differing": self.differing}}
 
@@ -139,13 +139,13 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     decisive = [f"study.trials={trials}"] if trials < study.trials else []
     if files.config.strategy.get("counts") == "configurations":
         num_configurations = inner(files.report, "counts").get("configurations", study.trials)
-        # An unfinished search is replayed up to its last finished trial.
+        # If the original search is unfinished, replay it up to its last finished trial.
         is_cut = trials < len(rows) or num_configurations < study.trials
         decisive = [f"study.trials={trials}", "strategy.counts=trials"] if is_cut else []
-    # The search must not stop early: failed trials should fail again.
+    # Do not stop early after failures, because trials that failed should fail again.
     here = [f"study.name={study.name}-replay", "study.stop_after_failures=null"]
     if folder.imports_path.exists():
-        # Quoted, because some characters have a meaning in Hydra.
+        # Quote the values, because some characters have a meaning in Hydra.
         here.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
     own = [text for text in overrides if _is_own(text)]
     others = [text for text in overrides if not _is_own(text)]
@@ -164,7 +164,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
 
 
 def prepare_replay(original: Replay) -> PreparedStudy:
-    """Return the study that replays another; its notes list the changes since then."""
+    """Return the prepared study of a replay; its notes list the changes since the original study."""
     config = config_from_dict(original.tree)
     study = original.study_of(prepare_study(config, original.files.folder.pickled_function(config), is_again=True))
     for line in changed_code(original.files.report, study):

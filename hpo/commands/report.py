@@ -59,9 +59,9 @@ _VALUES: Mapping[str, bool | None] = {"null": None, "true": True, "false": False
 
 
 def report_texts(words: Sequence[str]) -> dict[str, str | bool | None]:
-    """Return the values by key, from words `report.KEY=TEXT`.
+    """Return the values of the section `report` by key, from words `report.KEY=TEXT`.
 
-    A text is literal, but null removes the key's text. `report.figures` is true or false.
+    The text is used as written, except null, which removes the key's text. `report.figures` is true or false.
     """
     texts: dict[str, str | bool | None] = {}
     for text in words:
@@ -112,7 +112,7 @@ def report(
         return ReportSchema(report_schema())
     if study is None:
         raise ConfigError("STUDY: is missing; give its name under runs/, or its folder")
-    # They load pandas and plotly.
+    # Import them only here, because they load pandas and plotly.
     from hpo.report.write import publish as publish_study
     from hpo.report.write import write_checklist, write_latex, write_report
     from hpo.study.opening import opened_run

@@ -1,4 +1,4 @@
-"""`reproduce`: trains recorded trials again, also those that others published."""
+"""`reproduce`: trains recorded trials again, from your own studies or from published ones."""
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,11 +32,11 @@ class Reproduction(Fields):
         is_reproduced: whether all trainings, and the numbers of the report, agree with the record.
         tolerance: the largest allowed difference, as a share.
         folds: the trained folds; `null` = all.
-        trainings: for each training `trial`, `name`, `recorded`, `reproduced`, `error` and `holds`; and `is_mean`, true
-            for the mean of a further metric.
+        trainings: for each training `trial`, `name`, the metric as `recorded` and as `reproduced`, `error`, and `holds`
+            (whether both agree). An entry with `is_mean` true is the mean of a further metric, not a training.
         report_numbers: how many numbers of report.json were compared.
-        differing_numbers: numbers of report.json that differ: `trial`, `key`, `said` in the report, `recorded`, and
-            `given` by the trainings.
+        differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
+            (`said`), in the record (`recorded`) and from the trainings (`given`).
         not_compared: metrics that depend on the machine.
         not_checked: keys of report.json that do not follow from these trainings.
     """
@@ -62,7 +62,7 @@ class Reproduction(Fields):
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row per training: trial, name of the task, recorded and reproduced metric, error, and whether it holds.
+        """One row per training: trial, name of the task, recorded and reproduced metric, error, and whether both agree.
 
         With several metrics, or limits, also one row per further metric of a trial, with the means over all tasks. Also
         one row per differing number of report.json, named by its key (`report.json: winner.score`).
@@ -82,7 +82,10 @@ class Reproduction(Fields):
 
     @property
     def num_differing(self) -> int:
-        """The number of trainings that differ; a trial of which only a mean differs counts as one."""
+        """The number of trainings that differ from the record.
+
+        A trial counts as one training if only the mean of a further metric differs.
+        """
         trials = {one.trial for one in self._missed}
         by_trial = ([one for one in self._missed if one.trial == trial and not one.is_mean] for trial in trials)
         return sum(max(1, len(missed)) for missed in by_trial)
@@ -207,7 +210,7 @@ def reproduce(
 
 
 def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Callable[[Repetition], None]":
-    """Print the changes since then and the tolerance; return a function that prints each training."""
+    """Print what has changed since the record, and the tolerance; return a function that prints each training."""
     changes = recorded.files.changes
     if progress in ("none", False):
         return lambda _: None
@@ -250,9 +253,10 @@ def _save_result(result: Reproduction, folder: StudyFolder, changes: Sequence[st
 
 @contextmanager
 def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]:
-    """Yield a study's folder, and the trial, from the study's name, its folder, a report.json or an MLflow run.
+    """Yield the folder of a study and the trial to reproduce.
 
-    A report.json in a study's folder stands for that folder; `best` of a trial's run in MLflow is that trial.
+    `study` is a name, a folder, a report.json or an MLflow run. A report.json inside a study's folder means this
+    folder. If the MLflow run is the run of a trial, the trial `best` means this trial.
     """
     path = Path(study)
     is_run, is_file = study.startswith("runs:/"), path.suffix == ".json" and path.is_file()
@@ -275,7 +279,10 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
 
 
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":
-    """Return a study's record, and whether it was made on this machine; else ask before its code is imported."""
+    """Return a study's record, and whether it was made on this machine.
+
+    If it was made on another machine, ask the user before its code is imported.
+    """
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study
     from hpo.study.reproduce.recorded import read_files, read_recorded
@@ -290,7 +297,7 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
             f"the report"
         )
     earlier = [change.trial for change in files.allowed if change.trials]
-    # Before the question, because a yes marks the study as trusted here.
+    # Look this up before the question, because a yes marks the study as trusted on this machine.
     has_record = folder.database_path.exists() or config.study.storage is not None
     is_own = has_record and is_made_here(config, pickled)
     ask_for_trust(config, files.changes, is_trusted, pickled, earlier, elsewhere)

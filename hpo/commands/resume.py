@@ -89,7 +89,7 @@ def resume(
         hpo resume s3://bucket/digits --trust           the same, without a question about its code
         hpo resume digits --allow-changes               after changes of code, data or configuration
     """
-    # Before a copy is made.
+    # Check this before a mirror is copied.
     refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
     refuse_without_effect({"--trust": trust and not is_url}, "without a URL, because a study under runs/ is yours")
@@ -183,7 +183,7 @@ def extend(
     section = prepared.config.study
     if section.extends is None:
         scale = point_text((section.scales or [{}])[-1])
-        # An existing study continues; then only its record has the imported trials.
+        # If the new study exists already, this call continues it. The imported trials are then only in its record.
         known = f"{len(prepared.imports.trials)} trials are known, " if prepared.imports.trials else ""
         note = f"climbs from {section.imports}: {known}{section.trials} at {scale}"
     else:
@@ -195,7 +195,7 @@ def extend(
 
 
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
-    """Return the changes, as overrides or by dotted key; ConfigError if both are given."""
+    """Return the changes in the given form, overrides or values by dotted key; ConfigError if both forms are given."""
     if overrides and (changes or data):
         raise ConfigError(
             f"overrides: {overrides[0]} is given with {', '.join({**changes, **(data or {})})} by name; give all as "
@@ -205,14 +205,14 @@ def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mappin
 
 
 def _run(study: PreparedStudy, progress: Progress, *notes: str) -> "Searched":
-    """Run a study; these notes are printed before its own."""
+    """Run a study; print `notes` before the study's own notes."""
     from hpo.session.running import run_shown
 
     return run_shown(replace(study, own=replace(study.own, notes=(*notes, *study.own.notes))), progress)
 
 
 def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None = None) -> StudyConfig:
-    """Return a study's configuration with these changes, and with its data at these paths, by key."""
+    """Return a study's configuration with these changes; `data` has the new paths of moved data by key."""
     if isinstance(changes, Mapping):
         config = config_from_dict(with_settings(at_places(folder.config(), data or {}).to_dict(), changes))
     else:
@@ -221,7 +221,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 
         tree = compose_config("search", overrides_with_form(changes), config_file=str(folder.config_path))
         config = config_from_dict(tree)
-    # Limits equal to the search's are new limits, too: they choose the winner anew.
+    # If the user gives limits, they choose the winner anew, even if they are equal to the limits of the search.
     given = any(re.match(r"[+~]*study\.limits(?![\w])", change) for change in changes)
     return with_later_limits(folder.config(), config) if given else config
 
@@ -229,7 +229,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the configuration with these changes; with `climb`, on top of the changes of the largest scale."""
+    """Return the configuration with these changes; with `climb`, add them to the changes of the largest scale."""
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]
@@ -247,7 +247,7 @@ def _config_of_extension(
 
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:
-    """Ask before code of a copied study, which was not made on this machine, is imported or run."""
+    """Ask the user before the code of a study that was copied from another machine is imported or run."""
     config, now = folder.config(), reaches_of(changed)
     # Values that the user gives now, or has used before, need no question.
     foreign = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]

@@ -50,7 +50,7 @@ _POWERS = (-2, -1, 0, 1, 2, 3)
 
 @dataclass(frozen=True)
 class ScaleChecked:
-    """A coordinate check, and its picture."""
+    """A coordinate check, and the path of its picture."""
 
     check: CoordinateCheck
     output: Path
@@ -78,8 +78,9 @@ class ScalesTried:
 
     Attributes:
         table: the `key`, its `values`, the `scores` (by scale, the smallest first, and value; `null` = none) and the
-            `best` value of each scale. `moves` says how far the best values are apart: as a `factor`, or as `places` of
-            the list (`moves_is`). `cost` is the most that the best value of the smallest scale loses at another scale.
+            `best` value of each scale. `moves` is the distance between the best values. `moves_is` says whether that is
+            a `factor`, or a number of `places` in the list of values. `cost` is the largest loss at another scale if
+            the best value of the smallest scale is used there.
         verdict: the result as a sentence.
     """
 
@@ -252,7 +253,7 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return the space of one key: from the overrides, else six learning rates, else the configured space."""
+    """Return a space of one key: from the overrides, else six learning rates; without `rate`, the configured space."""
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]
     if named:

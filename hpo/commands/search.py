@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hpo.session.running import Searched
     from hpo.study.reproduce.replay import Replay
 
-# The number of changes that the line about a new study names.
+# The largest number of changes that the line about a new study lists.
 _NUM_NAMED = 3
 
 _STUDY_ARGUMENTS = (
@@ -75,9 +75,9 @@ _ARGUMENTS = {
     **{"dispatch.workers": "workers", "strategy.name": "strategy", "study.metrics": "metric"},
     "split.folds": "folds",
 }
-# Outside of backticks: they hold command lines.
+# Match keys only outside of backticks, because text in backticks is a command line.
 _KEY = re.compile(rf"`[^`]*`|(?<![\w.])({'|'.join(map(re.escape, _ARGUMENTS))})(?!\w|\.\w)([=:]?)")
-# A key below these is the name of a metric.
+# A key below `study.metrics` or `study.limits` is the name of a metric, so only the first part is replaced.
 _INNER = re.compile(r"(?<![\w.])study\.(metric|limit)s(?=\.\w)")
 
 
@@ -361,9 +361,9 @@ def given_study(
     settings: Mapping[str, Any],
     rows: GivenData | None = None,
 ) -> tuple[StudyConfig, GivenObjective | None]:
-    """Return the configuration of a search and its objective; None for a complete configuration.
+    """Return the configuration of a search, and its objective (None if a complete configuration was given).
 
-    `settings` are by dotted key, `rows` are the given data; the other arguments are those of `search`.
+    `settings` has values by dotted key, `rows` has the given data; the other arguments are those of `search`.
     """
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
@@ -381,7 +381,7 @@ def given_study(
     config = {} if config is None else config
     searched, constants = objects.space(written, config), objects.config(config)
     if default := getattr(function, "default_config", None):
-        # Integrations of trainers have default values.
+        # The objectives of `hpo.integrations` have default values.
         constants = {**objects.config(default(written)), **constants}
     given = GivenObjective.of(objective, searched, objects, rows)
     called = given.text.partition(":")[2].partition("(")[0] or "study"
@@ -403,8 +403,8 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
         directory: the parent of the study's folder.
         trust: whether the code of a study from another machine may run, without a question.
 
-    Raises: hpo.HpoError: the archive is damaged, or a study of that name exists. Or the study is from another
-        machine and
+    Raises:
+        hpo.HpoError: the archive is damaged, or a study of that name exists. Or the study is from another machine and
             not trusted: then its files are restored, but it cannot be used yet.
     """
     from hpo.commands.study import Study
@@ -428,16 +428,17 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
 
 
 def with_its_trials(config: StudyConfig) -> StudyConfig:
-    """Return the configuration with the budget of the existing study, if that is larger."""
+    """Return the configuration; if the study exists and its budget is larger, use that budget."""
     config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
     return _with_study(config, trials=trials)
 
 
 def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
-    """Return the configuration under the first name that no different study has: its own, or with a number.
+    """Return the configuration with a name that no different study has.
 
-    With `is_printed`, print how it differs from the most similar of the studies that have the name.
+    This is the name in the configuration, or that name with a number. With `is_printed`, print how the new study
+    differs from the most similar study of the same name.
     """
     others: list[list[str]] = []
     while True:
@@ -457,9 +458,9 @@ def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool
 
 
 def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> list[str]:
-    """Return how an existing study differs: its function, its data, and keys of the configuration."""
+    """Return what differs between an existing study and the new one: function, data, keys of the configuration."""
     frozen = folder.config().to_dict()
-    # Prepared as the frozen one was: the objective may complete the space.
+    # Prepare the new configuration like the frozen one, because the objective may complete the space.
     now = prepare_study(config, given.pickled).config.to_dict()
     pickled = folder.pickled_function(config)
     is_same = pickled.digest == given.pickled.digest if pickled and given.pickled else pickled is given.pickled

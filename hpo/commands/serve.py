@@ -45,7 +45,7 @@ class Server(Fields):
     login: str | None = None
     _wait: Callable[[], int] = field(default=lambda: 0, repr=False)
     _close: Callable[[], Any] = field(default=lambda: None, repr=False)
-    # The address with its secrets, which a shell opens in a browser; empty = it opens none.
+    # The address, with its secrets, that a shell opens in a browser; empty = do not open a browser.
     _opens: str = field(default="", repr=False)
 
     def wait(self) -> int:
@@ -122,7 +122,10 @@ def ui(
 
 
 def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna: bool) -> None:
-    """Raise TrackError if other machines could reach the server without --expose; with it, print what they can do."""
+    """Raise TrackError if other machines could reach the server and --expose is not given.
+
+    If --expose is given, print what other machines can do.
+    """
     from hpo.track.servers import LOOPBACK
 
     if host in LOOPBACK:
@@ -160,7 +163,7 @@ class _ServerAddress:
             raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
 
     def server(self, pages: "Sequence[Page]", at: str = "") -> Server:
-        """Return a server with these pages, the first as its address; `at` is the address of a running server."""
+        """Return a server whose address is the first page; `at` is the base address if the server runs already."""
         base = at or self.address
         redacted = hide_secrets(base, {})
         first, *further = pages
@@ -199,7 +202,7 @@ def _mlflow_server(
     if not password and not expose:
         say(_LOCAL_USERS_NOTE.format(port=place.port))
     say("starting MLflow ...")
-    # In this order, because reading the store sets environment variables of MLflow.
+    # Prepare the command first, because reading the store for `_pages` sets environment variables of MLflow.
     (command, environment), pages = servers.mlflow_server(at, place.host, place.port), _pages(at, tracked)
     with contextlib.ExitStack() as stack:
         login = None
@@ -229,7 +232,10 @@ def _record_server(name: str, place: _ServerAddress) -> Server:
 
 
 def until_interrupted(serve: Callable[[], int | None]) -> Callable[[], int]:
-    """Return a function that serves and returns the exit code: 0 after Ctrl-C, the normal end of a server."""
+    """Return a function that calls `serve` and returns the exit code.
+
+    The code is 0 after Ctrl-C, because this is how a server normally ends.
+    """
 
     def wait() -> int:
         try:
@@ -242,7 +248,7 @@ def until_interrupted(serve: Callable[[], int | None]) -> Callable[[], int]:
 
 
 def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[TrackedStudy]]":
-    """Return the store of these studies, and their identity in it."""
+    """Return the MLflow store of these studies, and the data that identify each study in the store."""
     from hpo.track.addresses import TrackedStudy
     from hpo.track.make import tracking_uri
     from hpo.track.store import refuse_unsent
@@ -263,7 +269,7 @@ def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[Tracke
 
 
 def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
-    """Return the pages of a store: of these studies, or without any of all studies."""
+    """Return the pages of a store for these studies, or for all studies if none are given."""
     from hpo.track.addresses import pages_of_all, pages_of_several, pages_of_study
 
     if not studies:
@@ -272,7 +278,7 @@ def _pages(uri: str, studies: "Sequence[TrackedStudy]") -> "list[Page]":
 
 
 def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
-    """Return a study's configuration, the URL of its record, its number there, and its notes."""
+    """Return a study's configuration, the URL of its record, and the study's number and notes in the record."""
     from hpo.study.files.folder import find_study
     from hpo.trials.record.storage import look_up
 

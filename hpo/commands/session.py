@@ -43,7 +43,7 @@ class AskedTrial:
         amount: how far to train, counted from the start, such as epochs, under a strategy that trains partially;
             None = fully.
         continues: the number of the earlier trial to continue, which has the same point; None = start anew.
-        trained: how far that trial was trained.
+        trained: how far the earlier trial was trained.
         metrics: the numbers to report: the metrics in their order, then limited and measured numbers.
     """
 
@@ -72,7 +72,8 @@ class AskedTrial:
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, and record it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
 
-        Each `epoch` (or `step`) must be larger than the one before. Without one, reports are counted from `trained`.
+        Each `epoch` (or `step`) must be larger than the one before. If neither is given, reports are counted from
+        `trained`.
 
         Raises:
             hpo.HpoError: the trial has a result already, its epoch or step is not larger, or a value is no number.
@@ -89,7 +90,7 @@ class AskedTrial:
         return self._outside.asking.stops(self.number)
 
     def number_in(self, outside: OutsideSession) -> int:
-        """Return its number; ConfigError if it belongs to another study."""
+        """Return the trial's number; ConfigError if the trial belongs to another study."""
         if self._outside.study_id != outside.study_id:
             raise ConfigError(
                 f"trial {self.number}: must be of study '{outside.study.reference}', given one of study "
@@ -104,7 +105,7 @@ class AskedTrial:
 
     @property
     def text(self) -> str:
-        """Its values, with the changes of its scale, how far to train it, and the command that reports its result."""
+        """The trial's values, the changes of its scale, how far to train, and the command that reports the result."""
         further = f" from {self.trained}, where trial {self.continues} ended" if self.trained else ""
         amount = "" if self.amount is None else f", train it to {self.amount}{further}"
         values = (f"  {key} = {value}" for key, value in {**self.point, **self.changes}.items())
@@ -180,7 +181,7 @@ class Session:
 
     @property
     def open_trials(self) -> list[AskedTrial]:
-        """The trials without a result, of this session and of earlier ones; each can still be told."""
+        """The trials without a result, of this session and of earlier ones; `tell` accepts a result for each."""
         return [self.open_trial(number) for number in sorted(self._outside.asking.open)]
 
     def open_trial(self, number: int) -> AskedTrial:
@@ -189,7 +190,7 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether no trial is open, and none can be asked for; it takes as long as `ask`."""
+        """Whether no trial is open and `ask` would return none. The answer takes as long as `ask`."""
         return self._outside.is_over
 
     @property

@@ -64,7 +64,7 @@ _KINDS = {name: kind for name, (kind, _) in FIELDS.items()}
 _COLUMNS = ("study", "state", "done", "best", "expected", "metric", "strategy", "data", "test", "size", "user", "date")
 # The columns that a narrow terminal drops, in this order.
 _OPTIONAL_COLUMNS = ("size", "expected", "data", "user", "strategy", "test", "date")
-# The number of printed characters of a log's last line.
+# The number of characters that are printed of a log's last line.
 _MAX_LINE_LENGTH = 100
 
 
@@ -165,7 +165,7 @@ class Logs(Fields):
 
     @property
     def text(self) -> str:
-        """The output of the trainings of the trial, one after another."""
+        """The texts of all logs, one after another."""
         return "".join(f"{log.text}\n" for log in self.logs if log.text)
 
     def __str__(self) -> str:

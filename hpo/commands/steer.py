@@ -1,7 +1,7 @@
 """`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, also while it is running.
 
-Each action except a note is written to the study's record, with its place on the clock, before it takes effect. So
-resume, replay and reproduce repeat it, and the report lists it.
+Before an action takes effect, it is written to the study's record with its time on the study's clock. So resume, replay
+and reproduce repeat the action, and the report lists it. Notes are the exception.
 """
 
 import os
@@ -21,7 +21,7 @@ from hpo.study.files.user_notes import UserNote, add_note, read_notes, tags
 from hpo.study.view.latest import latest_status
 from hpo.trials.record.user_actions import AddedPoint
 
-# The keys of `study` that a running search can change: another budget leaves its trials the same.
+# The keys of `study` that may change while the search runs, because its trials do not depend on the budget.
 BUDGET = ("trials", "minutes")
 
 
@@ -134,7 +134,7 @@ def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="-
 
 
 def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
-    """Return the command with which a stopped study tries the added points."""
+    """Return a clause with the command that trains the added points of a stopped study."""
     name, status = folder.reference, latest_status(folder)
     if status.state == "open":
         return f"`hpo ask {name}` returns it"
@@ -155,10 +155,10 @@ def _refuse_past_search(folder: StudyFolder, participle: str) -> None:
 
 
 def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:
-    """Raise the budget of a running search to that of a configuration, and return the answer.
+    """Raise the budget of a running search to the budget in a configuration, and return the search's answer.
 
-    Return None if no search is running, or if more than the budget differs. StudyError if the search has just
-    ended.
+    Return None if no search is running, or if the configuration differs from the study's in more than the budget.
+    StudyError if the search has just ended.
     """
     if folder.holder() is None:
         return None

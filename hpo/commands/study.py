@@ -154,7 +154,7 @@ class Study:
         """
         synced = sync(self.folder, uri, overrides)
         if synced.there is None:
-            # In Python no exit code reports it.
+            # Raise an error, because Python callers see no exit code.
             raise TrackError(f"study '{synced.study}': {synced}")
         return synced
 
@@ -264,10 +264,11 @@ class Study:
 
     @property
     def test_result(self) -> ScoresOnTest:
-        """The scores of `test`: `metrics`, those of the `default`, and the `difference`; StudyError before `test`.
+        """The result of `test`: the winner's `metrics`, the scores of the `default` configuration, their `difference`.
 
-        Each has for every metric a `value`, the ends `low` and `high` of its 95 % interval (None = no interval), `n`,
-        the number of test examples, and a `note` on the source of the interval, or on how to get one.
+        Each of the three has an entry per metric: the `value`; `low` and `high`, the ends of its 95 % interval (None =
+        no interval); `n`, the number of test examples; and a `note` on the source of the interval, or on how to get
+        one. StudyError if `test` has not been called.
         """
         result = self._folder.test_result()
         if result is None:
@@ -540,7 +541,10 @@ class Study:
 
     @property
     def best(self) -> Best:
-        """The winner, with several metrics the chosen trial; StudyError if no trial is complete within the limits."""
+        """The winner; with several metrics, the trial chosen from the Pareto front.
+
+        StudyError if no trial is complete and within the limits.
+        """
         with self._read() as (study, run):
             return best_of(study, run)
 
@@ -560,7 +564,7 @@ class Study:
             KEY: each searched value.
             amount, reached: how far the trial was to be trained, and was, under a strategy that trains partially.
 
-        A second column of the same name gets the prefix `metric.`, or `space.` for a searched value.
+        If two columns would have the same name, the second gets the prefix `metric.`, or `space.` for a searched value.
         """
         with self._read() as (study, run):
             return front_table(study, run)
@@ -630,7 +634,7 @@ class Study:
         Raises:
             StudyError: the figure does not exist, has nothing to show for this study, or the file cannot be written.
         """
-        # It loads plotly.
+        # Import it only here, because it loads plotly.
         from hpo.report.pages.picture import FILE_FORMATS, NotebookFigure, draw_for_paper
 
         path = None if file is None else Path(file).expanduser()
@@ -680,7 +684,7 @@ class Study:
 
 
 class SteeredStudy(Study):
-    """A study as callbacks receive it: their actions take effect at once, at this place on the clock."""
+    """A study as callbacks receive it: an action takes effect at once, at the current time of the study's clock."""
 
     def __init__(self, steering: Steering) -> None:
         super().__init__(steering.study.folder)
@@ -712,6 +716,6 @@ class SteeredStudy(Study):
 
 @interrupted_in_one_line()
 def run(study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Study:
-    """Run a prepared study to its budget, and return it; KeyboardInterrupt after a signal."""
+    """Run a prepared study until its budget is used up, and return the study; KeyboardInterrupt after a signal."""
     run_shown(study, progress)
     return Study(study.folder)

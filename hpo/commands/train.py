@@ -76,9 +76,11 @@ def train(
 ) -> dict[str, float]:
     """Train one configuration without a search, as `hpo train` does, and return its metrics.
 
-    Args: overrides: as in `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`. config_dir: as in
-        `compose`. config_file: start from this complete configuration, such as a study's best.yaml. progress: how
-        to print the learning curve: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
+    Args:
+        overrides: as in `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
+        config_dir: as in `compose`.
+        config_file: start from this complete configuration, such as a study's best.yaml.
+        progress: how to print the learning curve: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
             or `False` = not at all.
 
     Raises:
@@ -88,7 +90,10 @@ def train(
 
 
 def train_tree(tree: Mapping[str, Any], progress: How, pickled: Path | None = None) -> dict[str, float]:
-    """Train one configuration and return its metrics; `pickled` as in `train_once`, StudyError if it failed."""
+    """Train one configuration and return its metrics; StudyError if the training failed.
+
+    `pickled` is the objective's pickled function, as in `train_once`.
+    """
     trained = _train(tree, progress, pickled)
     if trained.error:
         raise StudyError(f"train: failed: {trained.error}")

@@ -16,7 +16,7 @@ from hpo.study.files.folder import find_study
 if TYPE_CHECKING:
     from hpo.workers.objective.objective import Objective
 
-# The objective of a checkpoint folder, which does not name it.
+# The objective to use for a checkpoint folder, because its files do not name the objective.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
 
 ModelRef = Annotated[str | Path, Word("MODEL", "a study, to use its winner; or a checkpoint folder")]
@@ -191,7 +191,7 @@ def _call_model(model: str, name: str, *arguments: Any) -> Any:
 
 
 def _find_model(name: str) -> "tuple[Objective, str]":
-    """Return the objective and the checkpoint folder of a study, of a folder of `hpo train`, or of a checkpoint."""
+    """Return the objective and the checkpoint folder; `name` is a study, a folder of `hpo train`, or a checkpoint."""
     from hpo.study.opening import opened_run
     from hpo.study.preparing.preparation import known_study
     from hpo.workers.objective.resolution import resolve
@@ -199,7 +199,7 @@ def _find_model(name: str) -> "tuple[Objective, str]":
     trained = Path(name) / "checkpoint"
     # `Path.is_dir` raises for some names that no file can have.
     if os.path.isdir(trained):  # noqa: PTH112
-        # A folder of `hpo train`; its configuration names the objective.
+        # This is a folder of `hpo train`, and its configuration names the objective.
         objective = read_yaml(Path(name) / "config.yaml", "model").get("objective")
         if not isinstance(objective, str):
             raise StudyError(f"model: {name}/config.yaml names no objective; restore the file of `hpo train`")
@@ -226,7 +226,7 @@ def _find_model(name: str) -> "tuple[Objective, str]":
 
 
 def _texts(text: str | None, source: str | Path | None) -> list[str]:
-    """Return the given text, or the lines of the file; DataError if the file cannot be read or is empty."""
+    """Return the given text, or the lines of the source file; DataError if the file cannot be read or is empty."""
     if (text is None) == (source is None):
         given = "neither" if text is None else "both"
         raise ConfigError(f"--text, --input: give one of them, the text or its file, given {given}")

@@ -35,17 +35,18 @@ def ask_for_trust(
     packages: Sequence[str] = (),
     commands: Sequence[str] = (),
 ) -> None:
-    """Return if a study was made on this machine, or runs only the toolkit's code; otherwise ask.
+    """Ask the user before a study from another machine runs code.
 
-    Also ask if a configuration for the toolkit's own objective contains code, or paths outside of the working
-    directory.
+    Return without a question if the study was made on this machine, or runs only the toolkit's code. Even with the
+    toolkit's own objective, ask if a configuration contains code, or paths outside of the working directory. Also ask
+    about the given addresses, packages and commands.
 
     Args:
         config: the study's configuration.
         changes: the changes since the study was recorded, printed with the question.
         is_given: whether the user trusts the study already (--trust).
         pickled: the study's pickled function.
-        earlier: other configurations of its objective, with which some of its trials were trained.
+        earlier: other configurations of the objective with which some of the study's trials were trained.
         own_keys: keys whose values this user has given.
         places: addresses that the study connects to.
         packages: packages that its workers install.
@@ -86,8 +87,8 @@ def ask_for_trust(
 def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the texts of these trees that are code, and the paths outside of the working directory."""
-    # In a space the key is longer: `command.line.choices.0`.
+    """Return the texts in these trees that are code, and the texts that are paths outside of the working directory."""
+    # A key in a space continues after the objective's key, as in `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
     texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))
     code = [(key, text) for key, text in texts if any(within(key, name) for name in code_keys)]
@@ -96,7 +97,7 @@ def _code_and_files(
 
 
 def _leads_out(text: str) -> bool:
-    """Return whether a text, as a path, is outside of the working directory, also through a link."""
+    """Return whether a text, read as a path, is outside of the working directory. Links are followed."""
     here = Path.cwd().resolve()
     try:
         return ".." in Path(text).parts or not Path(here, text).resolve().is_relative_to(here)

@@ -17,7 +17,7 @@ _DEFAULT_WAIT = 5.0
 
 
 class Watched:
-    """A study that is followed until its search ends: `show` for a terminal, `views` for programs."""
+    """Follows a study until its search ends: `show` prints to a terminal, `views` yields views for programs."""
 
     def __init__(self, study: str, wait: float = _DEFAULT_WAIT) -> None:
         self._study, self._wait = study, wait

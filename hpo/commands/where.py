@@ -27,7 +27,7 @@ _ALLOWED: Mapping[Kind, tuple[str, ...]] = {
     "number": ("=", "!=", "<", "<=", ">", ">="),
     "time": ("=", "!=", "<", "<=", ">", ">="),
 }
-# A shorter time matches the whole year, month or day.
+# A date without a day or a time of day matches the whole year, month or day.
 _TIME = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
 _SYNTAX = "write FIELD OPERATOR VALUE, joined by and, or, not and brackets: 'strategy=evolutionary and score>0.9'"
 
@@ -94,7 +94,7 @@ def _comparison(
             f"where: {field} is a {kind}, so the operator must be one of {', '.join(_ALLOWED[kind])}, given '{sign}'"
         )
     value = _value(field, kind, text)
-    # Compare a time only as far as the condition gives it.
+    # Compare times only to the precision of the condition, such as the month.
     prefix = slice(len(text)) if kind == "time" else None
 
     def fits(row: Row) -> bool:

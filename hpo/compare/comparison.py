@@ -1,4 +1,4 @@
-"""The plan of a comparison of strategies: the configuration that its searches share, its checks, its frozen file."""
+"""The plan of a comparison of strategies: checks it, and freezes the configuration that its searches share."""
 
 import contextlib
 import itertools
@@ -27,9 +27,9 @@ from hpo.trials.space.space import Space
 from hpo.trials.trial import Outcome, Trial
 from hpo.workers.objective.pickled_function import PickledFunction
 
-# All scores of this objective are in a table, so the optimum is known.
+# The objective that looks up scores in a table. With a table of all scores, the optimum is known.
 _TABLE = "hpo.objectives.table:run_fold"
-# The largest number of points to look up.
+# A table with more points than this is not looked up as a whole.
 _MAX_LOOKUPS = 200_000
 # A placeholder for the strategy in the shared configuration; it fits every space.
 ANY_STRATEGY: Mapping[str, Any] = {"name": "random", "round_size": 1}
@@ -39,7 +39,7 @@ _NO_EFFECT |= {"study.stop_after_failures": FAILURES}
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """Whole searches of several strategies over one study, repeated with paired seeds.
+    """A comparison of strategies: repeated searches of each strategy over one study, with paired seeds.
 
     Attributes:
         study: the shared study: space, objective, data and split; its folder is the folder of the comparison.
@@ -58,18 +58,18 @@ class ComparisonPlan:
 
     @property
     def searches(self) -> list[tuple[int, str]]:
-        """The repeat and label of every search, repeat by repeat."""
+        """The number of the repeat and the label of every search, sorted by repeat."""
         return list(itertools.product(range(self.repeats), self.strategies))
 
     def study_of(self, repeat: int, label: str) -> PreparedStudy:
-        """Return the study of one search."""
+        """Return the study of one search: the shared study with the strategy and the seed of the search."""
         config = self.study.config
         seed, settings = config.study.seed + repeat, dict(self.strategies[label])
         own = config.model_copy(update={"study": config.study.model_copy(update={"seed": seed}), "strategy": settings})
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
     def table(self) -> list[Trial] | None:
-        """Return a trial for each point in the table; None if the objective is no table, or the table is too large."""
+        """Return a trial for each point of the table; None if the objective has no table, or the table is too large."""
         study, space = self.study, self.study.space
         if study.config.objective != _TABLE or space.size is None or space.size > _MAX_LOOKUPS:
             return None
@@ -84,7 +84,7 @@ class ComparisonPlan:
         return trials
 
     def open(self) -> None:
-        """Freeze the configuration; StudyError if the folder has a study or another comparison."""
+        """Write the frozen configuration to the folder; StudyError if the folder has a study or another comparison."""
         folder = self.study.folder
         if folder.exists:
             raise StudyError(f"name: {self.path} is a study; choose another name for the comparison")
@@ -146,7 +146,7 @@ def prepare_comparison(
     name: str | None = None,
     pickled: PickledFunction | None = None,
 ) -> ComparisonPlan:
-    """Check a comparison without creating anything, and return its plan.
+    """Return the plan of a comparison. Check the arguments first, and create no files.
 
     Args:
         config: the configuration of a study; its strategy is not used.
@@ -192,7 +192,7 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
 
 
 def _fingerprints(study: PreparedStudy) -> dict[str, str]:
-    """Return fingerprints of the data: of the splits, or of the objective's files."""
+    """Return the fingerprints of the data splits, or, if there are none, of the objective's files."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
     return {file.path: file.sha256 for file in study.own.files}

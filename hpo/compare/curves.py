@@ -14,7 +14,7 @@ from hpo.report.comparison import Unit
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
-_MAX_POINTS = 300  # of a curve; a figure cannot show more
+_MAX_POINTS = 300  # the largest number of points of a curve; a figure cannot show more
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FinishedSearch:
         is_partial: bool,
         counts: Callable[[Trial], bool] = lambda trial: trial.state == "complete",
     ) -> Self:
-        """Return the search of these trials; a trial that does not count has infinite losses."""
+        """Return the search that consists of these trials; a trial for which `counts` is false has infinite losses."""
         none = (math.inf,) * len(goal.metrics)
         losses = [trial.losses if counts(trial) else none for trial in trials]
         leading, seconds = tuple(first for first, *_ in losses), tuple(trial.seconds for trial in trials)
@@ -73,7 +73,7 @@ class FinishedSearch:
 
     @property
     def losses_within_limits(self) -> npt.NDArray[np.float64]:
-        """All losses of the trials that keep the limits, of shape (trials within limits, metrics)."""
+        """The losses of the trials within the limits, of shape (number of these trials, number of metrics)."""
         columns = np.asarray(self.losses, dtype=np.float64)[:, np.newaxis]
         if self.other_losses:
             columns = np.concatenate((columns, np.asarray(self.other_losses, dtype=np.float64)), axis=1)
@@ -81,7 +81,7 @@ class FinishedSearch:
 
     @property
     def within_limits(self) -> Self:
-        """The search with infinite losses for trials beyond the limits."""
+        """A copy of the search in which trials beyond the limits have infinite losses."""
         if not any(self.excess):
             return self
         losses = (loss if keeps else math.inf for loss, keeps in zip(self.losses, self.keeps_limits, strict=True))
@@ -103,29 +103,29 @@ class FinishedSearch:
         return float(self.cost[-1]) if len(self.cost) else 0.0
 
     def best_at(self, budget: float, unit: Unit) -> float:
-        """Return the lowest loss within a budget; a shorter search counts with its best."""
+        """Return the lowest loss within a budget; if the search is shorter, its lowest loss."""
         done = self._done(budget, unit)
         return float(self.best[done - 1]) if done else self.nothing
 
     def over_at(self, budget: float, unit: Unit) -> float:
-        """Return the share of trials within a budget that are beyond the limits; 0 without trials."""
+        """Return which share of the trials within a budget violates the limits; 0 if there are no trials."""
         done = self._done(budget, unit)
         return sum(each > 0 for each in self.excess[:done]) / done if done else 0.0
 
     def _done(self, budget: float, unit: Unit) -> int:
-        """Return the number of trials within a budget."""
+        """Return the number of trials that are finished within a budget."""
         if unit == "trials":
             return min(int(budget), len(self.losses))
-        # A tolerance, because sums of seconds in another order differ in their last digits.
+        # The tolerance is needed because sums of seconds in another order differ in their last digits.
         return int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
 
     def seconds_at(self, budget: float, unit: Unit) -> float:
-        """Return the seconds of training within a budget."""
+        """Return how many seconds of training a budget contains."""
         return min(budget, self.total_seconds) if unit == "seconds" else math.fsum(self.seconds[: int(budget)])
 
 
 def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[FinishedSearch]:
-    """Return the searches of all strategies or studies."""
+    """Return the searches of all strategies or studies in one list."""
     return [search for of_label in by_label.values() for search in of_label]
 
 
@@ -138,7 +138,7 @@ def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed
     Args:
         searches: the repeats.
         unit: the unit of the budget, trials or seconds.
-        sign: the factor that turns a loss into a score.
+        sign: 1 or -1, the factor that turns a loss into a score.
         seed: the seed of the bootstrap.
 
     Returns:
@@ -159,7 +159,7 @@ def _places(searches: Sequence[FinishedSearch], unit: Unit) -> list[float]:
     if unit == "trials":
         last = max((len(search.losses) for search in searches), default=0)
         return sorted({round(place) for place in np.linspace(1, last, min(last, _MAX_POINTS))}) if last else []
-    # The cost up to the first complete trial; infinite if a search has none.
+    # The cost up to the first complete trial; infinite if a search has no complete trial.
     first = [min(search.cost[np.isfinite(search.best)], default=math.inf) for search in searches]
     start, end = max(first), min(search.total_seconds for search in searches)
     return np.linspace(start, end, _MAX_POINTS).tolist() if start < end else []

@@ -1,4 +1,4 @@
-"""Searches with several metrics as one number: the hypervolume regret of the Pareto front; and attainment curves."""
+"""Compares searches with several metrics, by the hypervolume regret of their Pareto fronts and by attainment curves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,20 +12,20 @@ from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
 NAME = "hypervolume regret"
-# The share of searches in percent: the median as a line, and the quartiles as a band.
+# The percentages of searches whose attainment is drawn: the median as a line, and the quartiles as a band.
 _LEVELS = (25, 50, 75)
-# Attainment is drawn for this number of metrics, for which it is a line.
+# The number of metrics for which attainment is drawn, because only with two metrics it is a line.
 _DRAWN = 2
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """The common scale and reference for the Pareto fronts of all compared searches.
+    """The common scale and the reference front by which all compared searches are measured.
 
     Attributes:
         goal: the metrics and limits.
         scale: the best and the worst loss of each metric, shape (2, metrics), among all trials within the limits.
-        whole: the hypervolume of the front of all these trials, in scaled losses; 0 without such trials.
+        whole: the hypervolume of the Pareto front of all these trials, in scaled losses; 0 if there are no such trials.
         is_table: whether these trials are a whole table, not only the trials of the searches.
     """
 
@@ -36,7 +36,7 @@ class Yardstick:
 
     @classmethod
     def of(cls, goal: Goal, searches: Iterable[FinishedSearch], table: Sequence[Trial] | None = None) -> "Yardstick":
-        """Return the yardstick of these searches, or of a whole table."""
+        """Return the yardstick from the trials of these searches, or from the trials of a whole table."""
         if table is None:
             losses = np.concatenate([search.losses_within_limits for search in searches])
         else:
@@ -46,17 +46,17 @@ class Yardstick:
         return cls(goal, scale, hypervolume(scaled(losses, scale)), table is not None)
 
     def measured(self, search: FinishedSearch) -> FinishedSearch:
-        """Return the search with the hypervolume regret after each trial as its losses.
+        """Return a copy of the search in which each loss is the hypervolume regret after the trial.
 
-        The regret is 1 - hypervolume of the trials within the limits so far / `whole`. It is 1 without such a trial, 0
-        for the best front, and never rises. For its sources see `hpo.trials.fronts`.
+        The regret is 1 - (hypervolume of the trials within the limits so far) / `whole`. It is 1 before the first such
+        trial, 0 for the reference front, and it never rises. For its sources see `hpo.trials.fronts`.
         """
         volumes = np.concatenate(([0.0], growing(scaled(search.losses_within_limits, self.scale))))
         regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))
         return replace(search, losses=tuple(regrets[search.keeps_limits.cumsum()].tolist()), nothing=1.0)
 
     def method(self) -> dict[str, str]:
-        """Return how each number is computed, in one sentence each."""
+        """Return one sentence for each number that says how the number is computed."""
         whose = "the whole table" if self.is_table else "all searches together"
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
@@ -74,7 +74,7 @@ class Yardstick:
         return {name: [best[name], worst[name]] for name in self.goal.metrics}
 
     def notes(self) -> list[str]:
-        """Return notes for readers of the regrets."""
+        """Return notes that explain the regrets."""
         notes = []
         if not self.whole:
             within = " within the limits" if self.goal.limits else ""
@@ -105,17 +105,18 @@ class Yardstick:
 
 
 def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list[list[float]]]:
-    """Return the values of two metrics that 25, 50 and 75 % of the searches attain; for one search its front as `50`.
+    """Return the values of two metrics that 25, 50 and 75 % of the searches attain, by percentage.
 
-    Each level has the corners of a staircase: pairs of values, the best of the first metric first. A search attains a
-    point if one of its trials within the limits is as good in both metrics.
+    Each percentage has the corners of a staircase as pairs of values, sorted from the best value of the first metric. A
+    search attains a pair of values if one of its trials within the limits is at least as good in both metrics. For a
+    single search, the result has only `50`, its Pareto front.
 
     Source: the empirical attainment function, by Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011, "On the computation
     of the empirical attainment function".
     """
     import moocore
 
-    # A search without a trial within the limits attains nothing: its only point is infinite.
+    # A search with no trial within the limits attains nothing, so it gets a single infinite point.
     beyond = np.full((1, len(goal.metrics)), np.inf)
     points = [losses if len(losses := search.losses_within_limits) else beyond for search in searches]
     sets = np.repeat(np.arange(len(points)), [len(of_search) for of_search in points])

@@ -36,8 +36,8 @@ _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 def write_comparison(folder: Path, result: ComparisonJson) -> list[Path]:
     """Write the four files into the folder, and return their paths, the page first.
 
-    comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in comparison.json. For
-    studies it has one row per pair and fold.
+    For strategies, comparison.csv has one row per budget and pair, with the fields of `pairs` in comparison.json. For
+    studies, it has one row per pair and fold.
     """
     texts = {
         "comparison.html": render_comparison_page(result),
@@ -88,7 +88,7 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
 
 
 def _fitted(console: Console, cells: CellTable) -> CellTable:
-    """Return the table; on a narrow terminal, a table of pairs has both labels in one cell, to fit the verdict."""
+    """Return the table. On a narrow terminal, put both labels of a pair in one cell, so that the verdict fits."""
     if console.width >= _NARROW or cells.head[1] != "A":
         return cells
     head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
@@ -96,7 +96,7 @@ def _fitted(console: Console, cells: CellTable) -> CellTable:
 
 
 def _print_by_budget(console: Console, cells: CellTable) -> None:
-    """Print one table per budget, the first column of the rows."""
+    """Print one table per budget; the first column of the rows has the budgets."""
     for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
         console.print(f"\nafter {budget}")
         console.print(_table(CellTable(cells.head[1:], [row[1:] for row in of_budget])))
@@ -105,7 +105,7 @@ def _print_by_budget(console: Console, cells: CellTable) -> None:
 def _table(cells: CellTable) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name, *column in zip(cells.head, *cells.rows, strict=True):
-        # So that cells wrap between words on a narrow terminal, and are never cut.
+        # This width lets cells wrap between words on a narrow terminal, and never cuts a word.
         table.add_column(name, min_width=max(len(word) for cell in (name, *column) for word in cell.split()))
     for row in cells.rows:
         table.add_row(*map(_printable, row))
@@ -113,5 +113,5 @@ def _table(cells: CellTable) -> Table:
 
 
 def _printable(text: str) -> str:
-    """Return a text without control characters except line breaks; parts of it may come from others."""
+    """Return a text without control characters except line breaks, because other users may have written parts of it."""
     return "\n".join(map(printable, text.split("\n")))

@@ -1,4 +1,4 @@
-"""The result of a comparison in the form of `comparison.json`; see `ComparisonJson`."""
+"""Makes the content of `comparison.json` from searches; see `ComparisonJson`."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ ONE_EACH = "One search each does not compare strategies: the next seed may rever
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
 
-# The seed of resampling, so that the same searches always give the same intervals.
+# The seed of resampling is fixed, so that the same searches always give the same intervals.
 _SEED = 0
 
 _METHOD = {
@@ -48,7 +48,7 @@ _METHOD = {
 
 
 class Budget(NamedTuple):
-    """The number of trials or seconds of each search that count."""
+    """How many trials, or seconds of training, of each search count."""
 
     amount: float
     unit: Unit
@@ -62,7 +62,7 @@ class Measure:
     """The number by which searches are compared.
 
     Attributes:
-        metric, direction: those of the studies; with several metrics, the hypervolume regret, which is minimized.
+        metric, direction: the metric of the studies; with several metrics, the hypervolume regret, which is minimized.
         optimum: the best possible score; None = not known, or several metrics.
         yardstick: with several metrics, the common scale of the Pareto fronts.
         limits: the limits of the study.
@@ -82,7 +82,7 @@ class Measure:
         table: Sequence[Trial] | None = None,
         optimum: float | None = None,
     ) -> "Measure":
-        """Return the measure of these searches; `table` has all trials of a table."""
+        """Return the measure for these searches; `table` has all trials of the objective's table (None = no table)."""
         if len(goal.metrics) > 1:
             return cls(NAME, "minimize", None, Yardstick.of(goal, searches, table), goal.limits)
         if optimum is None:
@@ -91,12 +91,12 @@ class Measure:
         return cls(goal.metric, goal.direction, optimum, None, goal.limits)
 
     def measured(self, search: FinishedSearch) -> FinishedSearch:
-        """Return the search with its losses by this measure."""
+        """Return a copy of the search whose losses are computed by this measure."""
         return search.within_limits if self.yardstick is None else self.yardstick.measured(search)
 
     @property
     def sign(self) -> float:
-        """The factor that turns a loss into a score, and a score into a loss."""
+        """1 or -1, the factor that turns a loss into a score and a score into a loss."""
         return loss_sign(self.direction)
 
 
@@ -107,7 +107,7 @@ def compare_strategies(
     budgets: Sequence[Budget],
     settings: Mapping[str, Mapping[str, Any]],
 ) -> ComparisonJson:
-    """Return the content of comparison.json for strategies, whose searches were repeated with paired seeds."""
+    """Return the content of comparison.json for strategies; their searches were repeated with paired seeds."""
     repeats = min(len(of_label) for of_label in searches.values())
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
     pairs = [pair for budget in budgets for pair in compare_pairs(measured, budget)]
@@ -128,7 +128,10 @@ def as_json(
     repeats: int = 1,
     pairs: Sequence[Pair] = (),
 ) -> ComparisonJson:
-    """Return the content of comparison.json for either kind; `measured` are the searches with losses of `measure`."""
+    """Return the content of comparison.json, for strategies or for studies.
+
+    `searches` are the searches as recorded; `measured` are the same searches with the losses by `measure`.
+    """
     content: ComparisonJson = {
         "format": FORMAT,
         "kind": kind,
@@ -170,7 +173,7 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return a pair without a verdict, and its test; if the test is None, the pair is not comparable."""
+    """Return the entry of a pair without its verdict, and the test of the pair (None = not comparable)."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []

@@ -1,4 +1,4 @@
-"""Runs the searches of a comparison with their progress, and writes the files."""
+"""Runs the searches of a comparison, shows the progress, and writes the files of the result."""
 
 import math
 import sys
@@ -34,7 +34,7 @@ from hpo.workers.dispatch.other_searches import announce_use, other_searches, to
 
 
 class Compared(NamedTuple):
-    """The folder, result and files of a comparison, and whether any trial has a result."""
+    """The folder, result and files of a comparison, and whether any trial has a score."""
 
     folder: Path
     result: ComparisonJson
@@ -49,14 +49,14 @@ def run_comparison(
     optimum: float | None,
     progress: How = "auto",
 ) -> Compared:
-    """Run the missing searches, compare all, and write the files.
+    """Run the searches that are not finished yet, compare all searches, and write the files.
 
     Args:
         comparison: the plan.
         at: numbers of trials to compare at, in addition to the full budget.
-        at_seconds: seconds of training to compare at; `shortest` is the length of the shortest search, which is added
-            if trials are trained by different amounts.
-        optimum: the best possible score; None = that of a table, if the objective is one.
+        at_seconds: seconds of training to compare at; `shortest` is the length of the shortest search. This length is
+            added if trials are trained by different amounts.
+        optimum: the best possible score; None = the best score of the table, if the objective has one.
         progress: how progress is shown.
 
     Raises:
@@ -67,7 +67,7 @@ def run_comparison(
     budgets = _budgets(at, study.trials)
     _refuse_optimum(optimum, goal)
     with ExitStack() as stack:
-        # Start the workers before the folder is created, so that an error of theirs leaves no folder.
+        # Start the workers before the folder is created, so that no folder remains if they cannot start.
         dispatcher = None if comparison.path.exists() else _start_dispatcher(comparison, stack)
         stack.enter_context(comparison.study.folder.lock())
         comparison.open()
@@ -90,7 +90,7 @@ def run_comparison(
         every = all_searches(by_label)
         is_partial = any(search.is_partial for search in every)
         costs = _costs(at_seconds, min(search.total_seconds for search in every), is_partial)
-        # Seconds come first if equal numbers of trials are not equal budgets.
+        # If equal numbers of trials are not equal budgets, the budgets in seconds come first.
         ordered = [*costs, *budgets] if is_partial else [*budgets, *costs]
         measure = Measure.of(goal, every, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
@@ -107,7 +107,7 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     folder = StudyFolder(RUNS / study_name(name, "name"))
     if folder.exists or (folder.path / "comparison.yaml").exists():
         raise StudyError(f"name: {folder} is a study or another comparison; choose another name")
-    # At the smallest budget, because a larger one would have an advantage.
+    # Compare at the budget of the smallest study, because a study with more trials would have an advantage.
     budgets = _budgets(at, min(len(study.search.losses) for study in studies))
     if any(study.search.is_partial for study in studies):
         shortest = min(study.search.total_seconds for study in studies)
@@ -119,7 +119,7 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
 
 
 def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
-    """Raise ConfigError for an optimum with several metrics."""
+    """Raise ConfigError if an optimum is given for several metrics."""
     if optimum is not None and len(goal.metrics) > 1:
         raise ConfigError(
             f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; leave it "
@@ -128,7 +128,10 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
 
 
 def _budgets(at: Sequence[int], full: int) -> list[Budget]:
-    """Return the numbers of trials to compare at, the full budget first; ConfigError for a number above it."""
+    """Return the numbers of trials to compare at, the full budget first.
+
+    ConfigError for a number below 1 or above the full budget.
+    """
     for amount in at:
         if not 1 <= amount <= full:
             raise ConfigError(f"at: must be 1 to {full}, the number of trials, given {amount}")
@@ -172,7 +175,7 @@ def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
 class ComparingProgress(Observer):
     """Shows the progress of a comparison: bars for the searches and for the trials of the running search.
 
-    Without a terminal it prints one line per search. `num_done` of `total` searches are finished at the start.
+    Without a terminal it prints one line per search. At the start, `num_done` of `total` searches are already finished.
     """
 
     def __init__(self, study: PreparedStudy, total: int, num_done: int, progress: How) -> None:

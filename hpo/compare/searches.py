@@ -21,16 +21,18 @@ from hpo.trials.trial import loss_sign
 from hpo.workers.dispatch.dispatcher import Dispatcher
 
 _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
-_MORE_COLUMNS = ["other_scores", "excess"]  # with several metrics, or limits
+_MORE_COLUMNS = ["other_scores", "excess"]  # these columns exist with several metrics, or with limits
 
 
 class Searches:
     """The file `searches.csv`: one row per finished search, in the order of finishing.
 
-    `best` is a score, `scores` and `seconds` are JSON lists with one item per trial; the score of an incomplete trial
-    is null. With several metrics, or limits, these are scores of the leading metric, and `best` is within the limits.
-    `other_scores` then has a list for each other metric, and `excess` a list of how far each trial is beyond the
-    limits. An incomplete last line of a killed driver is cut off, and its search runs again.
+    `best` is the best score. `scores` and `seconds` are JSON lists with one item per trial; the score of an incomplete
+    trial is null. With several metrics, or with limits, all these scores are of the leading metric, and `best` is the
+    best score within the limits. Then `other_scores` has a list of scores for each other metric, and `excess` has a
+    list that says how far each trial is beyond the limits.
+
+    A killed driver may leave an incomplete last line. This line is removed, and its search runs again.
     """
 
     def __init__(self, path: Path, goal: Goal) -> None:
@@ -43,7 +45,7 @@ class Searches:
         return search_of in self.finished
 
     def of(self, comparison: ComparisonPlan) -> dict[str, list[FinishedSearch]]:
-        """Return the finished searches of a comparison by label, in the order of repeats."""
+        """Return the finished searches of a comparison by label, sorted by repeat."""
         repeats = range(comparison.repeats)
         return {label: [self.finished[repeat, label] for repeat in repeats] for label in comparison.strategies}
 
@@ -69,7 +71,7 @@ class Searches:
         if len(whole) < len(written):
             os.truncate(self._path, len(whole))
         reader = csv.DictReader(io.StringIO(whole.decode()))
-        # csv's limit per field is too small for a long list of scores.
+        # The csv module's default limit per field is too small for a long list of scores.
         csv.field_size_limit(max(csv.field_size_limit(), len(whole)))
         for line, row in enumerate(reader, start=2):
             try:
@@ -106,10 +108,10 @@ class Searches:
 def run_search(
     comparison: ComparisonPlan, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
 ) -> FinishedSearch:
-    """Run one search to its budget, and return its scores, seconds and excesses over the limits; save nothing else."""
+    """Run one search until its budget is used up. Return its scores, seconds and excesses; nothing else is saved."""
     study = comparison.study_of(repeat, label)
     config = study.config.study
-    # Each search has its own training states, or it would resume trainings of another search.
+    # Give each search its own training states, so that it does not resume trainings of another search.
     states = study.folder.states_dir / f"{label}_{repeat}"
     shutil.rmtree(states, ignore_errors=True)
     builder = replace(study.task_builder(), checkpoints_dir=None, files_dir=None)

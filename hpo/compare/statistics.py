@@ -17,25 +17,26 @@ LEVEL = 0.05
 # Efron & Tibshirani 1993, section 13.3: the ends of an interval need at least 1,000.
 RESAMPLES = 9_999
 FLIPS = 99_999
-_EXACT_PAIRS = 16  # the test uses all of up to 65,536 sign patterns
-_BLOCK = 8  # a random byte draws the set of this many numbers
+_EXACT_PAIRS = 16  # for up to 16 pairs, the test uses all of the at most 65,536 sign patterns
+_BLOCK = 8  # one random byte says which of 8 numbers are in a set
 
 
 def mean_bands(values: npt.NDArray[np.float64], seed: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the lower and upper ends of 95 % bootstrap intervals of each column's mean; `values` is (repeats, places).
+    """Return the lower and upper ends of the 95 % bootstrap interval of the mean of each column.
 
-    The method is the percentile bootstrap. A resample draws whole rows, so that a band of a curve comes from curves.
+    `values` has one row per repeat, and one column per position of a curve. The method is the percentile bootstrap. A
+    resample draws whole rows, because a row is a whole curve.
     """
     repeats = len(values)
     rng = np.random.default_rng(seed)
-    # The share of each row in each resample: one matrix product gives the means of all resamples.
+    # With the share of each row in each resample, one matrix product gives the means of all resamples.
     shares = rng.multinomial(repeats, np.full(repeats, 1 / repeats), size=RESAMPLES) / repeats
     low, high = np.quantile(shares @ values, (LEVEL / 2, 1 - LEVEL / 2), axis=0)
     return low, high
 
 
 def win_share(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the share of pairs in which the loss in `a` is below the loss in `b`; a tie is half a win."""
+    """Return the share of pairs in which the loss of A is below the loss of B; a tie counts as half a win."""
     return statistics.fmean((one < other) + 0.5 * (one == other) for one, other in zip(a, b, strict=True))
 
 
@@ -43,22 +44,24 @@ def win_interval(share: float, pairs: int) -> Interval:
     """Return the 95 % interval of the probability that A beats B, from the share of wins.
 
     Source: the probability is from Bouthillier et al. 2021 (arXiv 2103.03098), section 4. The interval is the score
-    interval of Wilson 1927; their bootstrap gives [1, 1] for six wins of six. With ties the interval is too wide.
+    interval of Wilson 1927, because the bootstrap of Bouthillier et al. gives [1, 1] for six wins of six. With ties the
+    interval is too wide.
     """
     return wilson_interval(share, pairs)
 
 
 @dataclass(frozen=True)
 class SignFlips:
-    """The sign-flip test of numbers, such as paired differences, and its interval of their mean.
+    """The sign-flip test of numbers, such as paired differences, and the confidence interval of their mean.
 
-    The hypothesis is that the numbers are symmetric around a shift d. Flipping the signs of a set of `values - d`
-    lowers their sum by twice the sum of the set. So a flipped sum is at least the observed one exactly if the set has a
-    mean of at most d. The test therefore needs only the sorted means of all sets, for every shift.
+    The hypothesis is that the numbers are symmetric around a shift d. The test flips the signs of a set of the numbers
+    `values - d`. This lowers the total by twice the sum over the set. So the flipped total is at least the observed
+    total exactly if the `values` in the set have a mean of at most d. For every d, the test therefore needs only the
+    sorted means of all sets.
 
     Attributes:
         means: the means of all non-empty sets of up to 16 numbers, or of 99,999 random sets of more; ascending.
-        total: the number of sets, including empty ones; the observed signs are an empty set.
+        total: the number of sets, including the empty ones. The empty set leaves the signs as observed.
 
     Source: the test is from Fisher 1935, "The Design of Experiments", section 21. Random sets include the observed
     signs, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero". The interval is from Hartigan 1969,
@@ -70,12 +73,12 @@ class SignFlips:
 
     @classmethod
     def of(cls, values: Sequence[float], seed: int) -> "SignFlips":
-        """Return the flips of these numbers; `seed` is the seed of random sets."""
+        """Return the test of these numbers; `seed` is the seed of the random sets."""
         if len(values) <= _EXACT_PAIRS:
             sums, sizes = _set_sums(values), _set_sums(np.ones(len(values)))
         else:
             rng = np.random.default_rng(seed)
-            sums, sizes = np.zeros(FLIPS + 1), np.zeros(FLIPS + 1)  # The first set stays empty.
+            sums, sizes = np.zeros(FLIPS + 1), np.zeros(FLIPS + 1)  # The first set is the empty one.
             for start in range(0, len(values), _BLOCK):
                 block = values[start : start + _BLOCK]
                 sets = rng.integers(2 ** len(block), size=FLIPS, dtype=np.uint8)
@@ -84,7 +87,7 @@ class SignFlips:
         is_set = sizes > 0
         means = sums[is_set] / sizes[is_set]
         if len(means):
-            # Undo rounding errors: a mean is within the values, and 0 for a set that cancels out.
+            # Undo rounding errors: a mean lies between the extreme values, and is exactly 0 if the values cancel out.
             means = np.clip(means, min(values), max(values))
             means[np.abs(means) < 1e-9 * np.abs(values).max()] = 0.0
         return cls(np.sort(means), len(sums))
@@ -97,16 +100,16 @@ class SignFlips:
         return min(1.0, 2 * (empty + min(below, len(self.means) - above)) / self.total)
 
     def interval(self, tests: int = 1) -> Interval | None:
-        """Return the interval of the shifts that the test does not reject at the level 0.05 / `tests`.
+        """Return the interval of all shifts that the test does not reject at the level 0.05 / `tests`.
 
-        It excludes 0 exactly if p is below that level. None = the numbers are too few to reject any shift.
+        The interval excludes 0 exactly if p is below this level. None = there are too few numbers to reject any shift.
         """
         rank = math.ceil(LEVEL / 2 * self.total / tests) - (self.total - len(self.means))
         return (float(self.means[rank - 1]), float(self.means[-rank])) if rank > 0 else None
 
 
 def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the sums of all 2^n sets of the values, that of the empty set first."""
+    """Return the sums of all 2^n sets of the values; the first sum is the one of the empty set."""
     sums = np.zeros(1)
     for value in np.asarray(values, dtype=np.float64):
         sums = np.concatenate((sums, sums + value))
@@ -116,11 +119,11 @@ def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
     """Return each p-value corrected for multiple tests, and the divisor of 0.05 for its test, in the given order.
 
-    The procedure compares the smallest of m p-values with 0.05 / m, the next with 0.05 / (m - 1), and so on, up to the
-    first that is not below. The tests end there, and all later p-values get the same divisor: they are not smaller, so
-    they are not below this level, either. So an interval at 0.05 / divisor excludes 0 exactly if the corrected p-value
-    is below 0.05. Each interval is at least as wide as that of a single test. Together the intervals promise no more
-    than the verdicts; they are not simultaneous (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding to
+    The procedure compares the smallest of m p-values with 0.05 / m, the next with 0.05 / (m - 1), and so on. It stops
+    at the first p-value that is not below its level. All larger p-values get the same divisor, because they are not
+    below this level, either. So an interval at the level 0.05 / divisor excludes 0 exactly if the corrected p-value is
+    below 0.05. Each interval is at least as wide as the interval of a single test. The intervals are not simultaneous:
+    they guarantee no more than the verdicts of the tests (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding to
     Holm's Step-Down Procedure and Other Closed-Testing Procedures").
 
     Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".

@@ -1,4 +1,4 @@
-"""Comparison of existing studies, one search each: a sentence per pair, and their curves or Pareto fronts."""
+"""Compares existing studies: writes a sentence per pair, and draws their curves or Pareto fronts."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ from hpo.trials.goal import Goal
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial
 
-# With more studies, each is compared only with the best, to limit the number of sentences.
+# If there are more studies than this, each is compared only with the best study, to limit the number of sentences.
 _MAX_FOR_ALL_PAIRS = 4
 _REPEAT = "To compare strategies, repeat whole searches: hpo compare --strategies A,B --repeats 30."
 _TOO_NARROW = "An interval over folds is too narrow, because folds share training examples."
@@ -38,7 +38,7 @@ class FinishedStudy:
     Attributes:
         run: the study with its record.
         search: the losses and seconds of its trials.
-        data: identifiers of the `examples` and the `split`, equal for studies with the same ones.
+        data: identifiers of the `examples` and of the `split`. Two studies with equal identifiers used the same data.
         units: the units of its metrics.
     """
 
@@ -64,13 +64,16 @@ class FinishedStudy:
 
     @cached_property
     def folds(self) -> dict[str, float]:
-        """The winner's (leading) score on each fold in the search, by the fold's name; empty without a winner."""
+        """The winner's score on each fold in the search, by the fold's name; empty if the study has no winner.
+
+        With several metrics, it is the score of the leading metric.
+        """
         outcomes = self.run.winner.outcomes if self.run.winner else {}
         return {self.run.layout.name(index): each.metrics[self.goal.metric] for index, each in sorted(outcomes.items())}
 
     @property
     def score(self) -> float:
-        """The winner's mean score; only for a study with a winner."""
+        """The winner's mean score over the folds; the study must have a winner."""
         return statistics.fmean(self.folds.values())
 
     @cached_property
@@ -81,7 +84,7 @@ class FinishedStudy:
 
     @property
     def budget(self) -> int:
-        """The number of tried configurations; each counts once, for any amount of training."""
+        """The number of tried configurations; a configuration counts once, however long it was trained."""
         trials = self.run.trials
         is_by_amount = any(trial.amount is not None for trial in trials)
         return len({trial.key for trial in trials}) if is_by_amount else len(trials)
@@ -93,7 +96,7 @@ class FinishedStudy:
 
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
-    """Return the studies of these names under runs/, or folders; StudyError if they cannot be compared."""
+    """Read studies, given as names under runs/ or as folders; StudyError if they cannot be compared."""
     if len(references) < 2:
         given = ", ".join(references) or "none"
         raise StudyError(f"studies: must be two or more, given {given}; or give --strategies to compare strategies")
@@ -149,7 +152,7 @@ def _comparable_metrics(metrics: Sequence[str]) -> str:
 def _read(folder: StudyFolder) -> FinishedStudy:
     run, report = StudyRun.read(folder), folder.report()
     config, goal = run.config, run.goal
-    # Full trainings after the search come last.
+    # Trials that were trained fully only after the search come last.
     later = {str(number) for number in inner(report, "counts").get("further_trained") or ()}
     later |= {str(trial.number) for trial in run.further}
     trials = sorted(run.trials, key=lambda trial: str(trial.number) in later)
@@ -165,7 +168,10 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
-    """Return the fingerprints of the splits; without a split, the objective's settings and files of its data."""
+    """Return the fingerprints of the data splits.
+
+    If the report has no splits, return the settings of the section `data` instead, with hashes of its files.
+    """
     described = inner(report, "data")
     split = inner(described, "split")
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
@@ -174,7 +180,7 @@ def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
         return {"examples": parts, "split": folds}
     data, files = config.objective_config.get("data"), described.get("files")
     if isinstance(data, Mapping) and "path" in data and isinstance(files, list):
-        # By hash, because a moved file has the same data, and a rewritten one does not.
+        # Replace the path by hashes, because a moved file has the same data, and a changed file does not.
         data = {**data, "path": [file["sha256"] for file in files]}
     return {"examples": data, "split": config.split.model_dump()}
 
@@ -183,12 +189,12 @@ def compare_studies(
     name: str, studies: Sequence[FinishedStudy], budgets: Sequence[Budget], optimum: float | None
 ) -> ComparisonJson:
     """Return the content of comparison.json for existing studies."""
-    # If the limits differ, each trial keeps the limits of its own study, and the result names none.
+    # If the limits differ, each trial must keep the limits of its own study, and the result names no limits.
     goal, have_same = studies[0].goal, all(study.goal.limits == studies[0].goal.limits for study in studies)
     goal = goal if have_same else replace(goal, limits=())
     groups = _comparable(studies)
     apart = {study.label for group in groups[1:] for study in group}
-    # Standings and curves have only studies with the same data as the first.
+    # Standings and curves contain only the studies that have the same data as the first study.
     searches = {study.label: [study.search] for study in studies if study.label not in apart}
     measure = Measure.of(goal, all_searches(searches), None, optimum)
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
@@ -233,7 +239,11 @@ def _winner(study: FinishedStudy) -> WinnerOf:
 
 
 def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a note for each study whose winner was chosen on fresh seeds: its score there, and the compared score."""
+    """Yield a note for each study whose winner was chosen on fresh seeds.
+
+    The note has the winner's score on fresh seeds. If the comparison uses the score in the search, it has this score
+    too.
+    """
     are_expected = all(study.worth for study in studies)
     for study in studies:
         if (fresh := study.run.fresh_winner) is not None:
@@ -246,7 +256,7 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
-    """Return groups of studies whose winners were scored on the same folds of the same data."""
+    """Group the studies: the winners of a group were scored on the same folds of the same data."""
     groups: list[list[FinishedStudy]] = []
     for study in (study for study in studies if study.folds):
         same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
@@ -259,7 +269,7 @@ def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
 def _pairs(
     group: Sequence[FinishedStudy], loss: Callable[[FinishedStudy], float], are_all: bool
 ) -> Iterable[tuple[FinishedStudy, FinishedStudy]]:
-    """Return all pairs, or the pairs of each study with the best one."""
+    """Return all pairs of studies if `are_all`; else pair each study with the best study."""
     if are_all:
         return itertools.combinations(group, 2)
     best = min(group, key=loss)
@@ -267,7 +277,7 @@ def _pairs(
 
 
 def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool) -> Iterator[FoldPair]:
-    """Yield the differences of the winners of each pair of a group: on each fold, and of the expected scores."""
+    """Yield for each pair of a group how the winners differ: on each fold, and in their expected scores."""
     for one, other in _pairs(group, lambda study: measure.sign * study.score, are_all):
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
         mean, ends = statistics.fmean(by_fold.values()), None
@@ -277,7 +287,7 @@ def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool)
 
 
 def _front_pairs(group: Sequence[FinishedStudy], goal: Goal, budget: Budget, are_all: bool) -> Iterator[FoldPair]:
-    """Yield the differences of the fronts of each pair of a group, in hypervolume regret at a budget."""
+    """Yield for each pair of a group how the hypervolume regrets of the Pareto fronts differ at a budget."""
     measure = Measure.of(goal, [study.search for study in group])
     regrets = {study.label: measure.measured(study.search).best_at(*budget) for study in group}
     for one, other in _pairs(group, lambda study: regrets[study.label], are_all):
@@ -286,7 +296,7 @@ def _front_pairs(group: Sequence[FinishedStudy], goal: Goal, budget: Budget, are
 
 
 def _better(pair: FoldPair, written: Callable[[float], str]) -> tuple[str, str, str]:
-    """Return the better of two studies, the other one, and a clause that says so."""
+    """Return the label of the better study, the label of the other, and a clause that says by how much it is better."""
     gain = pair["mean_difference"]
     better, other = (pair["b"], pair["a"]) if gain >= 0 else (pair["a"], pair["b"])
     by_how_much = f"{written(abs(gain))} better than" if gain else "as good as"
@@ -294,7 +304,7 @@ def _better(pair: FoldPair, written: Callable[[float], str]) -> tuple[str, str, 
 
 
 def _front_sentence(pair: FoldPair, written: Callable[[float], str], budget: Budget) -> str:
-    """Return a sentence on which of two fronts is better, and by how much."""
+    """Return a sentence that says which of two Pareto fronts is better, and by how much."""
     when = f"after {budget}; " if pair["mean_difference"] else ""
     return f"{_better(pair, written)[2]} in {NAME} ({when}one search each, no interval)"
 
@@ -305,7 +315,10 @@ def _sentence(
     budget: Budget,
     written: Callable[[float], str],
 ) -> str:
-    """Return a sentence on whose winner is better, and by how much; for unequal budgets, also at the shorter one."""
+    """Return a sentence that says which study's winner is better, and by how much.
+
+    If the studies have different numbers of trials, the sentence also compares them at `budget`.
+    """
     gain, ends = pair["mean_difference"], pair["interval"]
     better, other, clause = _better(pair, written)
     detail, chance = "one score each, no interval", ""
@@ -341,7 +354,7 @@ def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[Fi
 
 
 def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a note for each study with scales, on the scores that count."""
+    """Yield for each study with scales a note that says which scores count."""
     for study in studies:
         if (scales := study.config.study.scales) is not None:
             done, total = study.search.keeps_limits.sum(), len(study.search.losses)
@@ -352,7 +365,7 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield the differences of studies that make the comparison unfair."""
+    """Yield a sentence for each difference between studies that makes the comparison unfair."""
     first = studies[0]
     for study in studies[1:]:
         both = f"{first.label} and {study.label}"
@@ -370,7 +383,10 @@ def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _other_space(one: FinishedStudy, other: FinishedStudy) -> str | None:
-    """Return the hyperparameters with different values in two studies, and those that only one of them searches."""
+    """Return a text that names the hyperparameters with different values, and those that only one study searches.
+
+    Return None if the spaces are equal.
+    """
     shared = one.space.keys() & other.space.keys()
     changed = [key for key in one.space if key in shared and one.space[key] != other.space[key]]
     clauses = [f"{join_names(changed)} {'has' if len(changed) == 1 else 'have'} other values"] if changed else []

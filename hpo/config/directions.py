@@ -7,7 +7,7 @@ from typing import Any
 from hpo.config.goals import Direction
 from hpo.errors import ConfigError, nearest
 
-# The metrics of the bundled trainer (`DIRECTIONS` in model/tasks/directions.py), `score` and `error`.
+# The metrics of the toolkit's trainer (`DIRECTIONS` in model/tasks/directions.py), and `score` and `error`.
 _KNOWN: dict[str, Direction] = {
     **dict.fromkeys(
         ("score", "accuracy", "macro_f1", "exact_match", "bleu", "chrf", "examples_per_second"), "maximize"
@@ -30,7 +30,7 @@ def known_direction(metric: str) -> Direction | None:
 
 
 def refuse_missing_direction(study: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the section `study` has one metric without a direction."""
+    """Raise ConfigError if the section `study` names a single metric and gives no direction."""
     metric = study.get("metric")
     if isinstance(metric, str) and study.get("direction") is None and study.get("metrics") is None:
         raise ConfigError(

@@ -15,7 +15,7 @@ from hpo.errors import ConfigError, DocumentError
 _SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 60  # the deepest shipped configuration has five levels
 _MAX_BYTES = 32 * 2**20
-# YAML's tags for plain values. Every other tag names a type of some program.
+# YAML's tags for plain values. Any other tag names a type of a programming language, or of an application.
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
 
 
@@ -44,16 +44,19 @@ def read_yaml(path: Path, where: str = "") -> dict[str, Any]:
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Return the value of a YAML text, dates as strings; DocumentError, with line and column, as `read_yaml`."""
+    """Return the value of a YAML text, with dates as strings.
+
+    DocumentError, with line and column, in the same cases as `read_yaml`.
+    """
     try:
         _refuse_what_explodes(text, place)
-        return yaml.load(text, Loader=_Loader)  # A SafeLoader with more restrictions.
+        return yaml.load(text, Loader=_Loader)  # The loader is a SafeLoader with more restrictions.
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise DocumentError(f"{place}{at}: is not valid YAML: {error.problem or error.context}; correct it") from error
     except (yaml.YAMLError, ValueError, LookupError, OverflowError) as error:
-        # A value that does not fit its tag, or a number that Python cannot convert.
+        # The text has a value that does not fit its tag, or a number that Python cannot convert.
         raise DocumentError(f"{place}: is not valid YAML: {' '.join(str(error).split())}; correct it") from error
 
 
@@ -72,7 +75,7 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
 
 
 def json_line(values: Mapping[str, Any]) -> str:
-    """Return a JSON object on one line, in ASCII: NaN and infinities as null, paths as strings."""
+    """Return a mapping as one line of ASCII JSON; NaN and infinities become null, and paths become strings."""
     return json.dumps(_as_json(values), allow_nan=False)
 
 
@@ -116,7 +119,10 @@ def _text(path: Path, place: str) -> str:
 
 
 def _refuse_what_explodes(text: str, place: str) -> None:
-    """Raise DocumentError for deep nesting, aliases (which can multiply the content) and type tags, before loading."""
+    """Raise DocumentError for deep nesting, aliases and type tags, before the text is loaded.
+
+    Aliases are refused, because a short text with aliases can expand to a huge value.
+    """
     depth = 0
     # The parser yields events without recursion, so deep nesting cannot overflow the stack.
     event: Any
@@ -150,7 +156,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 class _Loader(_SAFE):  # type: ignore[misc]  # One of two classes.
-    """PyYAML's safe loader with unique keys and without dates: it makes strings, numbers, lists and mappings only."""
+    """PyYAML's safe loader, but duplicate keys are errors and dates stay strings."""
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]

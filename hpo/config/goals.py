@@ -103,28 +103,28 @@ def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def refuse_beside_metrics(given: Collection[str]) -> None:
-    """Raise ConfigError if one of these keys has no effect with `study.metrics`."""
+    """Raise ConfigError if `study.metric` or `study.direction` is given, which have no effect with `study.metrics`."""
     for key in ("study.metric", "study.direction"):
         if key in given:
             raise ConfigError(f"{key}: has no effect with study.metrics, which has the directions; leave it out")
 
 
 def one_name(given: Any) -> Any:
-    """Return the given name of a metric; ValueError for several."""
+    """Return the given name of a metric; ValueError if several names are given."""
     if isinstance(given, Mapping | list):
         raise ValueError("must be one name; use study.metrics for several metrics with their directions")
     return given
 
 
 def bounds_of(given: float | Mapping[str, float], direction: Direction | None) -> list[tuple[float, bool]]:
-    """Return the bounds of a limit, each with whether it is a minimum (else a maximum)."""
+    """Return the bounds of a limit as pairs: the bound, and whether it is a minimum (else it is a maximum)."""
     if isinstance(given, Mapping):
         return [(bound, side == "min") for side, bound in given.items()]
     return [(given, direction == "maximize")]
 
 
 def _check_choice(given: Any) -> Any:
-    """Check the form of a choice; `StudySection` checks that its metrics are those of the study."""
+    """Check the form of a choice; `StudySection` checks that the named metrics are metrics of the study."""
     if given in _CHOICES:
         return given
     if not isinstance(given, dict):
@@ -150,7 +150,7 @@ Choice = Annotated[str | dict[str, Any], BeforeValidator(_check_choice)]
 
 
 def share_of(given: Any) -> float:
-    """Return the share, 0 or more, of `5 %`, `5%` or 0.05; ValueError for other values."""
+    """Convert `5 %`, `5%` or 0.05 to the share 0.05; ValueError for a negative share or another form."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", given) if isinstance(given, str) else None
     if match is not None:
         return float(match[1]) / 100
@@ -186,7 +186,7 @@ Scales = Annotated[list[dict[str, Any]], AfterValidator(_check_scales)]
 
 
 def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """Return the values of a point by key, with the changes of its scale in place of the scale's number."""
+    """Return the values of a point by key; if the point has a scale, its changes replace the number of the scale."""
     if SCALE not in point or scales is None:
         return point
     own = {key: value for key, value in point.items() if key != SCALE}

@@ -6,10 +6,10 @@ from typing import Any
 
 from hpo.errors import ConfigError, nearest
 
-# The sections of the search, never sent to a worker; all other keys are the objective's own tree.
+# The sections of the search, which are never sent to workers. All other keys belong to the objective's own tree.
 SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
 
-# The key of the objective's own tree in a plain tree, if one of its names is also the name of a section.
+# In a plain tree, the objective's own tree is below this key if one of its names is also the name of a section.
 OWN = "objective_config"
 
 # The groups of conf/ for the toolkit's own trainer.
@@ -29,7 +29,10 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the tree with these values by dotted key: replaced as a whole, or added in nested mappings."""
+    """Return a copy of the tree with these values set by dotted key.
+
+    An existing value is replaced as a whole; a new key is added in nested mappings.
+    """
     copy: dict[str, Any] = copy_plain(tree)
     for key, value in changes.items():
         *path, last = path_of(copy, key) or key.split(".")
@@ -63,7 +66,7 @@ def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:
 
 
 def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
-    """Return the names on the path to a dotted key, or None if it does not exist; a name may contain dots."""
+    """Return the names on the path to a dotted key, or None if the key does not exist. A name may contain dots."""
     if key in tree:
         return (key,)
     for name, branch in tree.items():
@@ -75,12 +78,12 @@ def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
 
 
 def at_path(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return the leaf or branch at a path of `path_of`."""
+    """Return the leaf or branch at a path that `path_of` has returned."""
     return functools.reduce(lambda branch, name: branch[name], path, tree)
 
 
 def refuse_inside_of_list(tree: Mapping[str, Any], key: str) -> None:
-    """Raise ConfigError for a searched key that is not in the tree and points inside of one of its lists."""
+    """Raise ConfigError if a searched key, which is not in the tree, leads into a list of the tree."""
     names = key.split(".")
     for place, name in enumerate(names):
         path = path_of(tree, ".".join(names[:place])) if name.isdigit() else None
@@ -95,7 +98,7 @@ def within(key: str, other: str) -> bool:
 
 
 def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: str) -> None:
-    """Raise ConfigError for a dotted key that is not in the tree; `what` is the name of the argument."""
+    """Raise ConfigError if a dotted key in `changes` is not in the tree; `what` names the argument in the message."""
     if not isinstance(changes, Mapping):
         raise ConfigError(f"{what}: must be a dict of values by dotted key, given {changes!r}")
     known = list(flatten(tree))
@@ -124,22 +127,28 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 
 
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the objective's own tree for a plain tree: at the top level, or as a whole below `objective_config`."""
+    """Return the objective's own tree in the form of a plain configuration.
+
+    Its keys are at the top level; if one of them is also a name of a section, all are below `objective_config`.
+    """
     is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
     return {OWN: dict(own)} if is_taken else dict(own)
 
 
 def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
-    """Return the objective's own tree from a plain tree with these sections; the inverse of `plain_own`."""
+    """Return the objective's own tree from a plain configuration with these sections; the inverse of `plain_own`."""
     own = {name: branch for name, branch in tree.items() if name not in sections}
     return dict(own[OWN]) if list(own) == [OWN] and isinstance(own[OWN], Mapping) else own
 
 
 def own_key(key: str) -> str:
-    """Return the key in the objective's own tree for a key of the plain tree; see `plain_own`."""
+    """Convert a key of the plain configuration to the key in the objective's own tree; see `plain_own`."""
     return key.removeprefix(f"{OWN}.")
 
 
 def typed_key(key: str) -> str:
-    """Return the key with which a command line adds a key of the objective's own tree, without conflict with groups."""
+    """Return the key to type on a command line to add this key to the objective's own tree.
+
+    The key to type is below `objective_config` if the key is also the name of a group or a section.
+    """
     return f"{OWN}.{key}" if key in GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key

@@ -33,6 +33,9 @@ OnTrial = Annotated[str, AfterValidator(_check_command)]
 
 
 def filled(command: str, values: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command with these values. A value is never split, and no shell interprets it."""
+    """Fill the placeholders of a command with values, and return its words.
+
+    A value is never split into several words, and no shell interprets the words.
+    """
     words = [string.Formatter().parse(word) for word in shlex.split(command)]
     return ["".join(text + ("" if name is None else str(values[name])) for text, name, _, _ in word) for word in words]

@@ -1,13 +1,13 @@
 """Secrets: a study stores the names of secret values, not the values themselves.
 
 A configuration is frozen, reported, sent to MLflow and published, so it must not contain passwords or values of the
-environment. Reading a configuration *redacts* such a value: its name, `${oc.env:NAME}`, replaces it in memory, in the
-record, in every file, and in error messages. The value is *revealed* where it is used: when the objective is called
-(`hpo.workers.training`), and when a connection to an address is made.
+environment. When a configuration is read, such a value is *redacted*: the reference `${oc.env:NAME}` replaces it in
+memory, in the record, in every file, and in error messages. The value is *revealed* only where it is needed: when the
+objective is called (`hpo.workers.training`), and when a connection to an address is made.
 
-- A value that the user writes as `${oc.env:NAME}` stays as written.
-- A value under a key that looks like a secret (`my.api_key=...`), or a password in an address, gets a name of ours
-  (`HPO_MY_API_KEY`). Only this process has the value.
+- A reference `${oc.env:NAME}` that the user has written stays as it is.
+- For a value under a key that looks like a secret (`my.api_key=...`), and for a password in an address, the toolkit
+  makes a name (`HPO_MY_API_KEY`). Only this process knows the value.
 - Resume, test and reproduce read the value from the environment again. They cannot check that it is unchanged, because
   a stored hash of a password could be guessed.
 """
@@ -27,16 +27,17 @@ Secrets = Mapping[str, str]
 
 _REFERENCE = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
-# user:password@ in an address, with any characters in the password; but not a port before a path or query with an @.
+# Matches user:password@ in an address. The password may have any characters. A port is no password, even if an @
+# follows in the path or query.
 _PASSWORD = re.compile(
     r"(?<=://)(?!\[)((?:\$\{oc\.env:\w+\}|[^/\s:$]){0,200}:)(?!\d+[/?#])(\$\{oc\.env:\w+\}|(?:(?!://)\S){1,300})(?=@)"
 )
-# name=value in the query of an address.
+# Matches name=value in the query of an address.
 _QUERY = re.compile(r"([?&]([\w.-]{1,100})=)([^&\s#]{1,2000})")
 
-# Words of a key: `api_key`, `apiKey` and `api-key` have two. These words mark a secret anywhere in a key. The words of
-# _HARMLESS mark one only as the last word (`key_width` is no secret), and not after one of the listed words, which say
-# that the key belongs to a text or a table.
+# A key is split into words: `api_key`, `apiKey` and `api-key` have two. The words of _SECRET_ANYWHERE mark a secret at
+# any position in a key. The words of _HARMLESS mark a secret only as the last word (`key_width` is no secret), and not
+# after one of the words listed for them (`pad_token` and `primary_key` are no secrets).
 _SECRET_ANYWHERE = frozenset(
     (
         *("apikey", "authorization", "bearer", "credential", "credentials", "passphrase", "passwd", "password", "pwd"),
@@ -54,14 +55,14 @@ _HARMLESS = {
     ),
     "auth": re.compile("no"),
 }
-_MIN_LENGTH = 4  # a shorter value cannot be distinguished from other text
-_MIN_LINE_LENGTH = 8  # for one line of a multi-line value, such as a key in PEM
-# A shorter number is no secret, even under such a key: it may be the width of a key.
+_MIN_LENGTH = 4  # a shorter value could occur in any text by chance
+_MIN_LINE_LENGTH = 8  # the shortest line to hide of a multi-line value, such as a key in PEM
+# A shorter number is no secret, even under a key that looks like one: `key` may be the width of a key.
 _MIN_NUMBER_LENGTH = 6
 
 
 def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the tree with names in place of secret values, and these values by name."""
+    """Return the tree with names in place of secret values, and the secret values by name."""
     secrets: dict[str, str] = {}
 
     def redacted(value: Any, key: str, is_secret: bool) -> Any:
@@ -90,7 +91,7 @@ def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], d
         return add_secret(value, _variable(f"{key}.password"))
 
     def add_secret(value: str, variable: str) -> str:
-        # Keys that differ only in punctuation, and several secrets of one key, share a variable.
+        # The variable may be taken: by a key that differs only in punctuation, or by another secret of the same key.
         number, name = 1, variable
         while secrets.get(name, value) != value:
             number, name = number + 1, f"{variable}_{number + 1}"
@@ -148,7 +149,7 @@ def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def reveal_secrets(tree: Any, values: Secrets) -> Any:
-    """Return the tree, or the text, with values in place of names; a name without a value stays."""
+    """Return the tree, or the text, with values in place of names; a name stays if `values` does not have it."""
 
     def revealed(leaf: Any) -> Any:
         if not isinstance(leaf, str) or "${oc." not in leaf:
@@ -162,21 +163,23 @@ def reveal_secrets(tree: Any, values: Secrets) -> Any:
 
 
 def hide_secrets(text: str, values: Secrets) -> str:
-    """Return the text with names in place of these values, and of environment variables that are named like a secret.
+    """Return the text with names in place of secret values.
 
-    It finds a value, and each long line of a value, but not an escaped, encoded or split value.
+    Secret values are the given ones, those of environment variables that are named like a secret, and passwords in
+    addresses. A value of several lines is also found line by line. A value that is escaped, encoded or split is not
+    found.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}
     forms = {form: name for name, value in named.items() for form in _forms(value)}
-    # The longest first, because a value may contain another.
+    # Replace the longest values first, because a value may contain another.
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, f"${{oc.env:{forms[form]}}}")
     return _in_addresses(text, lambda secret: secret if _REFERENCE.fullmatch(secret) else "***")
 
 
 def _forms(value: str) -> list[str]:
-    """Return a value and its lines, as far as they are long enough to be distinguished from other text."""
+    """Return the texts to search for: the value and each of its lines, except those too short to be recognizable."""
     lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE_LENGTH]
     return [value.strip(), *lines] if len(value.strip()) >= _MIN_LENGTH else lines
 
@@ -191,9 +194,10 @@ def excerpt(text: str, values: Secrets, most: int | None = None, has_lines: bool
 
 
 def make_writable(text: str, most: int | None = None, has_lines: bool = False) -> str:
-    """Return a text from user code in a form that files can store, shortened as in `excerpt`, with its secrets.
+    """Return a text from user code in a form that files can store, shortened as in `excerpt`.
 
-    Use it alone for names, such as that of a metric: with a hidden part, the name could not be found again.
+    Secrets are not hidden. Use this instead of `excerpt` for names, such as the name of a metric, because a name with a
+    hidden part could not be found again.
     """
     if not has_lines:
         text = " ".join(text.split())
@@ -205,7 +209,7 @@ def make_writable(text: str, most: int | None = None, has_lines: bool = False) -
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
-    """Return the text with every secret of an address replaced: passwords, and query values named like a secret."""
+    """Return the text with the secrets in its addresses replaced: passwords, and query values named like a secret."""
 
     def in_query(match: re.Match[str]) -> str:
         is_secret = looks_secret(match[2]) or match[2].lower() in ("sig", "signature")
@@ -216,7 +220,7 @@ def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
 
 
 def hide_secrets_in(tree: Any, values: Secrets) -> Any:
-    """Return the tree with `hide_secrets` applied to every string, except keys."""
+    """Return the tree with `hide_secrets` applied to every string value; keys stay unchanged."""
     if isinstance(tree, Mapping):
         return {name: hide_secrets_in(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list | tuple):
@@ -225,7 +229,7 @@ def hide_secrets_in(tree: Any, values: Secrets) -> Any:
 
 
 def hide_in_argument(argument: str) -> str:
-    """Return an argument of the command line without its secret: `my.api_key=***`."""
+    """Return an argument of the command line with its secret replaced: `my.api_key=***`."""
     key, equals, value = argument.partition("=")
     if equals and value and looks_secret(key.lstrip("+~-")) and not _REFERENCE.fullmatch(value):
         return f"{key}=***"

@@ -36,11 +36,11 @@ def _check_study_name(name: str) -> str:
 
 
 def conflict(text: str, *keys: str) -> PydanticCustomError:
-    """Return the error of a rule between keys; `explain` puts the keys before the text."""
+    """Return the error of a rule that concerns several keys; `explain` puts the keys before the text."""
     return PydanticCustomError("cross_field", "{text}", {"text": text, "keys": list(keys)})
 
 
-# The largest count. Larger values are mistakes, and would fill the memory.
+# The largest allowed count. A larger value is a mistake, and would fill the memory.
 MOST = 100_000_000
 # More than any machine has; numeric libraries crash at some higher number.
 _MOST_THREADS = 4096
@@ -85,9 +85,13 @@ class Section(BaseModel):
 
 
 class ExtendedTrial(Section):
-    """A trial of another study to train further, from its state if it `continues`, else anew.
+    """A trial of another study to train further.
 
-    `amount`: how far the other study trained it; None = fully.
+    Attributes:
+        number: the trial's number in the other study.
+        score: the trial's score in the other study.
+        amount: how far the other study trained the trial; None = fully.
+        continues: whether the training continues from the trial's state; else it starts anew.
     """
 
     number: int
@@ -97,9 +101,9 @@ class ExtendedTrial(Section):
 
 
 class Extension(Section):
-    """The origin of a study made by `hpo extend`: a study by name or folder, and its trials to train first, in order.
+    """The origin of a study made by `hpo extend`: the other study, and its trials to train first, in this order.
 
-    `changes` has the other study's values of the changed keys.
+    `study` is a name or a folder. `changes` has the values that the changed keys had in the other study.
     """
 
     study: str
@@ -126,7 +130,7 @@ class StudySection(Section):
     minutes: float | None = Field(gt=0, le=MOST)
     trial_minutes: float | None = Field(gt=0, le=MOST)
     stop_without_gain: int | None = Field(ge=1, le=MOST)
-    # They change no trial, so a configuration may leave them out.
+    # These keys change no trial, so a configuration may leave them out.
     on_trial: OnTrial | None = None
     trial_files_bytes: int = Field(default=FILES_BYTES, ge=0, le=MOST_FILES_BYTES)
     target: TargetScores | None = None
@@ -142,12 +146,12 @@ class StudySection(Section):
     limits: Limits | None
     choose: Choice
     scales: Scales | None
-    # Only new studies have them, so a configuration may leave them out.
+    # Older studies do not have these keys, so a configuration may leave them out.
     measured: Measured | None = None
     imports_fill: Annotated[dict[str, Any] | None, BeforeValidator(_check_imports_fill)] = None
-    # Written by `hpo resume`: limits given after the search, {} = none; None = the limits of the search.
+    # Written by `hpo resume`: limits given after the search ({} = no limits). None = the limits of the search hold.
     limits_after: Bounds | None = None
-    # Written by the toolkit: references of the objective's own keys to searched keys, as texts; see `references`.
+    # Written by the toolkit: references from the objective's own keys to searched keys, as texts by key.
     references: dict[str, str] | None = None
 
     @property
@@ -164,7 +168,7 @@ class StudySection(Section):
             return given
         first = leading(metrics)
         if not first:
-            # Valid values, so that the only error is that of `metrics`.
+            # Set valid values, so that validation reports only the error of `metrics`.
             return {**given, "metric": "score", "direction": "maximize"}
         return {**given, **first, "metrics": dict(metrics) if len(metrics) > 1 else None}
 
@@ -246,13 +250,13 @@ DispatcherName = Literal["local", "ray", "simulated"]
 
 @dataclass(frozen=True, kw_only=True)
 class DispatcherType:
-    """The description of a dispatcher; its class is imported on use.
+    """The properties of a dispatcher. Its class is imported only when it is used.
 
     Attributes:
         path: `package.module:Class`.
-        is_one_at_a_time: whether it runs one task at a time, for any `dispatch.workers`.
+        is_one_at_a_time: whether it always runs one task at a time, whatever `dispatch.workers` is.
         has_own_processes: whether it runs tasks in other processes, on any machine, with shares of GPUs.
-        has_own_time: whether its seconds are simulated.
+        has_own_time: whether the dispatcher simulates the training time.
     """
 
     path: str
@@ -267,7 +271,8 @@ DISPATCHERS: Mapping[DispatcherName, DispatcherType] = {
     "simulated": DispatcherType(path="hpo.workers.dispatch.simulated:SimulatedDispatcher", has_own_time=True),
 }
 
-# The fields of Ray's runtime environments that a study may set; the toolkit sends the code itself.
+# The fields of a Ray runtime environment that a study may set. Fields for code are not among them, because the toolkit
+# sends the code.
 _OF_RUNTIME_ENVIRONMENTS = ("pip", "uv", "conda", "env_vars")
 
 
@@ -299,7 +304,7 @@ class DispatchSection(Section):
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether trainings use this machine: not a cluster at an address, and no simulation."""
+        """Whether trainings run on this machine, and not on a cluster or in a simulation."""
         return self.address is None and not self.type.has_own_time
 
     @model_validator(mode="after")
@@ -348,7 +353,7 @@ class TrackSection(Section):
 
 
 class ReportSection(Section):
-    """Facts that only a person knows, and what the page contains. No trial depends on them. See conf/report."""
+    """Facts that only a person knows, and settings of the report page. No trial depends on them. See conf/report."""
 
     title: str | None
     intent: Literal["exploratory", "confirmatory"]

@@ -21,9 +21,9 @@ _OR_DEFAULT = re.compile(r"\$\{oc\.env:(\w+),(.*)\}")
 
 
 def shipped_dir() -> Path:
-    """Return the folder: `hpo/conf` of an installed hpo, `conf` next to hpo in the repository.
+    """Return the folder of the configuration files: `hpo/conf` of an installed hpo, or `conf` in the repository.
 
-    It is found by path, because a package called `conf` could be a user's.
+    Find it by path, not by import, because a user may have a package called `conf`.
     """
     installed = PACKAGE / "conf"
     return installed if installed.is_dir() else ROOT / "conf"
@@ -35,7 +35,7 @@ def names_of(group: str) -> list[str]:
 
 
 def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted key, the value and the comment of each line with a value; `group` is the group of the file."""
+    """Yield the dotted key, the value and the comment of each line that has a value; `group` is the file's group."""
     text = path.read_text(encoding="utf-8")
     parents: list[tuple[int, str]] = [] if not group or WHOLE in text else [(-1, Path(group).name)]
     for line in text.splitlines():
@@ -50,7 +50,7 @@ def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str
 
 
 def shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the configuration of this name in a group; values that refer to other groups are None."""
+    """Return the shipped configuration `name` of a group; values that refer to other groups are None."""
     values = read_yaml(shipped_dir() / group / f"{name}.yaml")
     return {key: _without_reference(value) for key, value in values.items()}
 
@@ -66,9 +66,10 @@ def _without_reference(value: Any) -> Any:
 
 
 def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section `track` with the values of MLflow's own variables, except an address with a password.
+    """Return the section `track` with the values of MLflow's environment variables in place of references to them.
 
-    So a study stays in the MLflow in which it began, even if the variables change later.
+    So the study stays in the MLflow where it began, even if the variables change later. The reference to an address
+    with a password stays.
     """
     values = dict(track)
     for key, name in MLFLOWS_OWN.items():
@@ -79,14 +80,14 @@ def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_from(name: str, value: str) -> bool:
-    """Return whether a value is the value of this environment variable, or a reference to it."""
+    """Return whether `value` is the value of the environment variable `name`, or a reference to the variable."""
     return name in os.environ and value in (os.environ[name], f"${{oc.env:{name}}}")
 
 
 def strategy_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a strategy: the defaults of its name in conf/strategy with the given differences.
+    """Return the settings of a strategy: the given ones, and defaults from conf/strategy for all others.
 
-    A strategy of the user has its defaults in its class.
+    For a user's strategy return only the given settings, because its class has the defaults.
     """
     name = given.get("name")
     if name not in names_of("strategy"):

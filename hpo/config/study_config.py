@@ -1,4 +1,4 @@
-"""The complete configuration of a study, frozen; its errors name the key."""
+"""The frozen, complete configuration of a study. Errors name the key that is wrong."""
 
 import math
 import re
@@ -30,15 +30,15 @@ from hpo.errors import ConfigError, nearest
 # others decide the study, so their values are written to files.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
-# The smallest integer that every reader refuses.
+# Integers of this size or larger are refused, because readers cannot parse them.
 TOO_LARGE = 10**300
-_NUM_CHARACTERS = 40  # of a value in a message
+_NUM_CHARACTERS = 40  # the number of characters of a value that a message shows
 
-# The keys with paths of data files.
+# The keys whose values are paths of data files.
 DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
 
 # Keys that may change when a study is resumed, because no trial depends on them. The numbers of threads and processes
-# are not among them: they change the order of additions, and so the last digits of a score.
+# may not change: they change the order of additions, and so the last digits of a score.
 FREE_KEYS = (
     *("study.trials", "study.minutes", "study.stop_without_gain", "study.target", "study.stop_after_failures"),
     *("study.winner", "study.limits_after", "study.on_trial", "study.trial_files_bytes"),
@@ -53,8 +53,9 @@ FREE_KEYS = (
 class StudyConfig(Section):
     """The complete configuration of a study.
 
-    `objective_config` has all keys outside of the sections: the objective's own tree, which gets the values of a
-    trial's point. `secrets` has the secret values of the source, by name; no file stores them (`hpo.config.secrets`).
+    `objective_config` is the objective's own tree: all keys outside of the sections. A trial sets the values of its
+    point in it. `secrets` has the secret values of the configuration by name; no file stores them (see
+    `hpo.config.secrets`).
     """
 
     study: StudySection
@@ -69,7 +70,7 @@ class StudyConfig(Section):
     secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plain tree that `config_from_dict` reads; for the objective's own keys see `plain_own`."""
+        """Return the plain tree that `config_from_dict` reads; `plain_own` says where the objective's own keys are."""
         tree = self.model_dump(mode="json")
         return {**plain_own(tree.pop(OWN)), **tree}
 
@@ -90,16 +91,16 @@ class StudyConfig(Section):
 
     @property
     def artifacts(self) -> str | None:
-        """The URL of this study's states and models; None = they are in its folder."""
+        """The URL where the study's states and models are stored; None = in the study's folder."""
         return None if self.study.artifacts is None else f"{self.study.artifacts.rstrip('/')}/{self.study.name}"
 
     @property
     def has_own_strategy(self) -> bool:
-        """Whether its strategy is a class named by its module, not one of the toolkit or of an installed package."""
+        """Whether the strategy is a user's class, named as module:Class, and not one of the toolkit or a package."""
         return ":" in str(self.strategy.get("name"))
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's own tree with the point's values, and with references to them resolved."""
+        """Return the objective's own tree with the values of a point, and with references to these values resolved."""
         dumped = self.model_dump(mode="json", exclude={OWN}) if self.study.references else {}
         sections = {name: section for name, section in dumped.items() if name not in self.objective_config}
         values = at_scale(point, self.study.scales)
@@ -113,7 +114,7 @@ class StudyConfig(Section):
 
 
 def is_free(key: str) -> bool:
-    """Return whether a key may change when a study is resumed: one of `FREE_KEYS`, or below it."""
+    """Return whether a key may change when a study is resumed: the key is one of `FREE_KEYS`, or below one of them."""
     return any(within(key, free) for free in FREE_KEYS)
 
 
@@ -174,7 +175,7 @@ def study_name(given: str, option: str) -> str:
 
 
 def explain(error: ValidationError, prefix: str = "") -> str:
-    """Return one line about the first error of a validation: the full key, what is allowed, what was given."""
+    """Describe the first error of a validation in one line: the full key, what is allowed, and what was given."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "cross_field":
         return f"{', '.join(first['ctx']['keys'])}: {first['msg']}"
@@ -194,7 +195,7 @@ def explain(error: ValidationError, prefix: str = "") -> str:
 
 
 def keys_at_fault(error: BaseException) -> tuple[str, ...]:
-    """Return the keys that a rule between keys names; empty for other errors."""
+    """Return the keys of an error made by `conflict`; return none for other errors."""
     if not isinstance(error, ValidationError):
         return ()
     return tuple(key for fault in error.errors() for key in fault.get("ctx", {}).get("keys", ()))

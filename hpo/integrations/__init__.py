@@ -1,4 +1,4 @@
-"""Our strategies in other libraries, trainers of other libraries in our searches, and jobs on clusters.
+"""Connects other libraries: our strategies in their searches, their trainers in our searches, and jobs on clusters.
 
 Importing this package loads none of these libraries.
 """

@@ -17,19 +17,19 @@ _WORKERS = "    workerGroupSpecs:\n"
 
 @dataclass(frozen=True)
 class Job:
-    """A search as a job of a cluster. A value of None becomes a placeholder for the user to fill in.
+    """A search as a job of a cluster. If a value is None, the file has a placeholder that the user must fill in.
 
     Attributes:
         name: the name of the study.
         arguments: the arguments of `hpo search`.
-        mirror: the URL of the study's copy; None = it has none.
+        mirror: the URL of the study's mirror; None = the study has no mirror.
         nodes: the number of machines.
         cpus, gpus, memory: the resources of each machine; memory such as `64G`.
         time: the time limit of the job.
         partition: the partition of the job.
         image: the container image of the pods.
         hosts: the other machines, which ssh reaches.
-        activate: the script that activates the virtual environment; None = there is none.
+        activate: the script that activates the virtual environment; None = there is no virtual environment.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Job:
     activate: str | None = None
 
     def commands(self, address: str, separator: str = "\n") -> str:
-        """Return the shell commands that search the study or resume it.
+        """Return the shell commands that start the search, or resume it if the study exists.
 
-        If the study has no folder here, as on a new machine, its mirror is copied first.
+        If the study has a mirror, and no folder on this machine, the commands first resume it from the mirror.
         """
         joined = f'"dispatch.address={address}"'
         search = f"exec hpo search {shlex.join(self.arguments)} {joined}"
@@ -56,7 +56,7 @@ class Job:
             return search
         copy = f"hpo resume {shlex.quote(self.mirror)} {joined}"
         folder = shlex.quote(f"runs/{self.name}")
-        # Exit code 2 means that there is no copy yet.
+        # Exit code 2 means that the mirror has no copy of the study yet.
         copying = f'if [ ! -e {folder} ]; then code=0; {copy} || code=$?; [ "$code" -eq 2 ] || exit "$code"; fi'
         return separator.join([copying, search])
 
@@ -65,8 +65,8 @@ def write_job(kind: str, job: Job, file: str) -> str:
     """Return the content of a job file.
 
     Args:
-        kind: `slurm` or `local`, a script that starts a Ray cluster on its machines; or `kubernetes`, a RayJob: a
-            cluster of pods that lives as long as the search.
+        kind: `slurm` or `local` = a script that starts a Ray cluster on the job's machines; `kubernetes` = a RayJob,
+            whose pods live as long as the search.
         job: the search and its resources.
         file: the name of the job file.
     """

@@ -1,4 +1,4 @@
-"""A strategy in one call, with the settings of conf/strategy by default, and its points for other libraries."""
+"""Makes a strategy with the default settings of conf/strategy, and gives its points to other libraries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from hpo.trials.trial import Direction, Proposal, Trial, loss_of
 def default_strategy(
     name: str, space: Mapping[str, Any], seed: int = 0, settings: Mapping[str, Any] | None = None
 ) -> Strategy:
-    """Return a strategy over a space, which is written as in the configuration.
+    """Return a strategy for a space; the space has the form of the configuration.
 
     Args:
         name: a strategy of conf/strategy or of an installed package, or `package.module:Class`.
@@ -28,7 +28,7 @@ def default_strategy(
         settings: values that replace those of conf/strategy/<name>.yaml.
 
     Raises:
-        HpoError: naming the setting or the dimension at fault.
+        HpoError: a setting or a dimension is wrong; the message names it.
     """
     settings = strategy_settings({**(settings or {}), "name": name})
     if settings["name"] in BY_AMOUNT or settings["name"] == "ladder":
@@ -41,7 +41,10 @@ def default_strategy(
 
 
 def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-    """Return the strategy's next points; raise ConfigError for amounts, which only our own search supports."""
+    """Return the strategy's next points.
+
+    ConfigError if the strategy trains by amounts, because only our own search supports this.
+    """
     points: list[Point] = []
     for proposed in strategy.propose(known, pending):
         if isinstance(proposed, Proposal):
@@ -56,12 +59,12 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
 
 
 def with_score(trial: Trial, score: Any, direction: Direction) -> Trial:
-    """Return the trial with its score; it has failed if the score is no finite number of Python or NumPy."""
+    """Return the trial with its score; the trial has failed if the score is not a finite number of Python or NumPy."""
     return with_scores(trial, [score], [direction])
 
 
 def with_scores(trial: Trial, scores: Sequence[Any] | None, directions: Sequence[Direction]) -> Trial:
-    """Return the trial with the scores of several metrics; it has failed if one is missing or no finite number."""
+    """Return the trial with its scores; the trial has failed if a score is missing or is not a finite number."""
     checked = [None if isinstance(score, bool) else number(score) for score in scores or ()]
     given = [float(score) for score in checked if score is not None]
     if len(given) < len(directions):

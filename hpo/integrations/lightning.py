@@ -22,11 +22,11 @@ _CURVE = "curve.json"
 
 
 def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
-    """Return a trainer for this trial, and seed all random generators. Create the model afterwards.
+    """Seed all random generators, and return a trainer for this trial. Create the model after this call.
 
     Args:
-        trial: the trial, which has the seed.
-        values: arguments of Lightning's Trainer. By default it shows, logs and saves nothing by itself.
+        trial: the trial; its seed is used.
+        values: arguments of Lightning's Trainer. By default the trainer prints, logs and saves nothing by itself.
     """
     _seed(trial, 0)
     given = values.get("callbacks") or []
@@ -38,14 +38,14 @@ def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
 def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data: Any) -> dict[str, float]:
     """Fit the model, report each epoch, and return the metrics of the last epoch.
 
-    If a ModelCheckpoint monitors a metric, the metrics of its best epoch are returned; of several ModelCheckpoints the
-    first counts. A ModelCheckpoint without a `dirpath` saves next to the trial's state, from which another machine can
-    continue too. Without states it saves to a folder that is deleted at the end.
+    If a ModelCheckpoint monitors a metric, return the metrics of its best epoch; if there are several, the first one
+    counts. A ModelCheckpoint without a `dirpath` saves next to the trial's state, so that another machine can continue
+    the training. If the study stores no states, it saves to a folder that is deleted at the end.
 
     If the study stores states, each epoch's state is saved before its report, and a training continues from the last
-    state. If the study stores a model, it is saved as `model.ckpt`. A training without a validation split, as of the
-    final model, trains all epochs. Each epoch has its own seed, so that a continued training does not differ from an
-    uninterrupted one.
+    state. If the study stores a model, it is saved as `model.ckpt`. A training without a validation split, such
+    as the training of the final model, trains all epochs. Each epoch has its own seed, so that a continued training
+    gives the same result as an uninterrupted one.
 
     Args:
         trainer: the trainer; a callback is added to it.
@@ -65,7 +65,7 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
         callback = TrialCallback(trial, folder)
         state = callback.continue_from()
         if callback.is_far_enough:
-            # The last epoch was saved, but not reported. No epoch is left to train.
+            # All epochs are trained and saved, but the last one was not reported.
             trainer.fit_loop.max_epochs = len(callback.curve)
         trainer.callbacks.insert(0, callback)
         trainer.fit(model, **data, ckpt_path=state)
@@ -81,7 +81,10 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
 
 
 def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
-    """Raise ValueError if the trainer ends before the largest amount: its trainings would look like full ones."""
+    """Raise ValueError if the trainer would end before the strategy's largest amount.
+
+    A training that ends early would look like a full one.
+    """
     for name in ("max_epochs", "max_steps"):
         # Every epoch has at least one step; -1 = no limit.
         if trial.max_amount is not None and 0 < (getattr(trainer, name) or 0) < trial.max_amount:
@@ -106,12 +109,13 @@ def _save_model(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) ->
 
 
 class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lightning's types
-    """Reports epochs to the search, and ends the training at its amount.
+    """Reports epochs to the search, and ends the training when it has reached its amount.
 
-    It is a Checkpoint, so that at the end of an epoch it runs after the other Checkpoints, whose state it saves too.
+    The class is a Checkpoint, so that it runs after the other Checkpoints at the end of an epoch, and saves their state
+    too.
 
     Attributes:
-        curve: the metrics after each epoch so far.
+        curve: the metrics of each epoch so far.
     """
 
     def __init__(self, trial: RunningTrial, folder: Path) -> None:
@@ -126,7 +130,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         return self._trial.amount is not None and len(self.curve) >= self._trial.amount
 
     def continue_from(self) -> Path | None:
-        """Report the saved epochs that the search does not know yet; return the last saved state, or None."""
+        """Report the saved epochs that are not reported yet; return the path of the last saved state, or None."""
         states = list(self._trial.resume_dir.glob("epoch-*.ckpt")) if self._trial.resume_dir is not None else []
         if not states:
             return None
@@ -137,14 +141,14 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         return last
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Set the folder of the user's ModelCheckpoints before their own setup; move to the end of the callbacks."""
+        """Set the folder of the user's ModelCheckpoints before their setup, and move this callback to the end."""
         for saver in trainer.checkpoint_callbacks:
             if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:
                 saver.dirpath = str(self._folder / "checkpoints")
         trainer.callbacks = [*(callback for callback in trainer.callbacks if callback is not self), self]
 
     def on_load_checkpoint(self, trainer: Trainer, _: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Update the paths of the user's ModelCheckpoints, because the state may have been moved."""
+        """Update the paths in the state of the user's ModelCheckpoints, because the folder may have moved."""
         for saver in trainer.checkpoint_callbacks:
             state = checkpoint["callbacks"].get(saver.state_key, {})
             before, now = state.get("dirpath"), getattr(saver, "dirpath", None)
@@ -155,7 +159,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
                 state["dirpath"] = now
 
     def on_train_epoch_end(self, trainer: Trainer, _: LightningModule) -> None:
-        """Save the state, then report."""
+        """Save the training's state, then report the epoch."""
         self.curve.append({name: float(value) for name, value in trainer.callback_metrics.items()})
         _seed(self._trial, len(self.curve))
         trainer.should_stop = trainer.should_stop or self.is_far_enough
@@ -165,7 +169,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         self.report(more=not is_last)
 
     def _save(self, trainer: Trainer, folder: Path) -> None:
-        """Save the curve, then the state, each atomically. Only the first process writes the files."""
+        """Save the curve, then the state, each atomically. Only the first of several processes writes files."""
         aside = folder / "new"
         before = list(folder.glob("epoch-*.ckpt"))
         if trainer.is_global_zero:
@@ -179,7 +183,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
                 state.unlink()
 
     def report(self, more: bool = True) -> None:
-        """Report the epochs that the search does not know yet; `more` = whether the training continues afterwards."""
+        """Report the epochs that are not reported yet; `more` says whether the training continues afterwards."""
         for number in range(self._num_reported + 1, len(self.curve) + 1):
             self._num_reported = number
             self._trial.report(self.curve[number - 1], epoch=number, more=more or number < len(self.curve))

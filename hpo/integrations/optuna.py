@@ -40,14 +40,15 @@ class StrategySampler(BaseSampler):
     """Assigns a strategy's points to trials, in the order of the trials' numbers.
 
     With one trial at a time, `optimize` or ask-and-tell gets exactly the trials of `hpo search` with the same strategy
-    and one lane. With several at once (`n_jobs`), the strategy knows the finished trials, and the others as pending.
+    and one lane. With several trials at once (`n_jobs`), the strategy knows the results of the finished trials,
+    and gets the running trials as pending.
 
     Optuna cannot make a trial wait. If a strategy would wait, for example for the end of a generation, the trial gets a
-    substitute. That is a point that the strategy would propose without pending trials, or a random point. The strategy
+    substitute: a point that the strategy would propose if no trials were pending, or a random point. The strategy
     learns from substitutes, but they are not part of a generation, and no generation waits for them.
 
-    Proposals are stored as user attributes of the Optuna study. If it is loaded again, even in another process, it
-    continues with the same points, in whatever order an objective suggests its parameters.
+    Proposals are stored as user attributes of the Optuna study. If the study is loaded again, even in another process,
+    it continues with the same points. The order in which the objective suggests its parameters does not matter.
 
     The objective must suggest every hyperparameter with the range of the space; any other range is an error. A list of
     values needs `suggest_categorical`, or `suggest_int` with the same values. If the study has several objectives, the
@@ -66,7 +67,7 @@ class StrategySampler(BaseSampler):
         self._strategy = strategy
         self._space = strategy.space
         self._lock = threading.Lock()
-        # By the name of the Optuna study.
+        # The known contents by the name of the Optuna study.
         self._known: defaultdict[str, Known] = defaultdict(Known)
 
     def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
@@ -80,7 +81,7 @@ class StrategySampler(BaseSampler):
         return {}
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Decide the trial's point. If all proposed points are assigned, get new ones from the strategy."""
+        """Make sure that the trial has a point. If all proposed points are assigned, get new ones from the strategy."""
         reason, count = getattr(self._strategy, "refuses_several", None), len(study.directions)
         if count > 1 and reason is not None:
             raise ConfigError(
@@ -90,7 +91,7 @@ class StrategySampler(BaseSampler):
         with self._lock:
             known = self._known[study.study_name]
             while known.round_of(study, trial.number) is None:
-                # A trial with a lower number may have started in another thread without a point. It comes first.
+                # A trial with a lower number may have started in another thread. If it has no point yet, it is first.
                 trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
                 started = [t.number for t in trials if known.end <= t.number < trial.number]
                 self._propose(study, min(started, default=trial.number), known)
@@ -98,7 +99,10 @@ class StrategySampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return a value of the trial's point, a list or mapping as JSON; raise SpaceError for another range."""
+        """Return the value of a parameter in the trial's point; a list or mapping becomes JSON text.
+
+        SpaceError if the objective suggests another range than the space has.
+        """
         keys = self._space.keys
         if param_name not in keys:
             raise SpaceError(
@@ -119,7 +123,7 @@ class StrategySampler(BaseSampler):
         return to_stored(point[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Raise SpaceError if the objective did not suggest everything; stop `optimize` if the strategy is finished."""
+        """Stop `optimize` if the strategy is finished; SpaceError if a complete trial did not suggest everything."""
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:
@@ -129,7 +133,7 @@ class StrategySampler(BaseSampler):
                     study.stop()
 
     def _propose(self, study: Study, number: int, known: Known) -> None:
-        """Store points for this trial and the following ones, at least one."""
+        """Store a proposal: a point for this trial, and perhaps points for the following trials."""
         upcoming_round, known.upcoming = known.upcoming, None
         if upcoming_round is not None and upcoming_round[0] == number and upcoming_round[1]:
             known.write(study, number, upcoming_round[1], is_substitute=False)
@@ -147,7 +151,7 @@ class StrategySampler(BaseSampler):
             return
         upcoming = next_points(self._strategy, known.history, ()) if running else []
         others_left = [point for point in upcoming if point_key(point) not in keys]
-        # If the strategy is finished, `optimize` must stop even if other trials are running.
+        # If the strategy has no more points, `optimize` must stop even while other trials are running.
         known.is_over = bool(running) and not (upcoming if is_in_rounds else others_left)
         points: Sequence[Point] = others_left[:1] if is_in_rounds else []
         if not points:
@@ -156,7 +160,7 @@ class StrategySampler(BaseSampler):
         known.write(study, number, points, is_substitute=True)
 
     def _is_over(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
-        """Return whether this trial is the last one running and the strategy has no more points."""
+        """Return whether no other trial is running and the strategy has no more points."""
         known, trials = self._known[study.study_name], study.get_trials(deepcopy=False)
         others = [t for t in trials if t.number != trial.number]
         if any(not t.state.is_finished() for t in others) or len(trials) < known.end:
@@ -200,7 +204,7 @@ def _listed(distribution: BaseDistribution) -> Sequence[Value]:
 
 
 def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
-    """Return the values as a set that distinguishes True from 1."""
+    """Return a set of the values in which True and 1 are different."""
     return {(isinstance(value, bool), value) for value in values}
 
 

@@ -1,4 +1,4 @@
-"""The contents of an Optuna study: the proposals for its trials, and the finished trials."""
+"""Reads an Optuna study: the proposals for its trials, and its finished trials."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Direction, Trial
 
-# Prefix of an Optuna study's attributes, one per round; the number of the round's first trial follows.
+# Each round is an attribute of the Optuna study. Its name is this prefix and the number of the round's first trial.
 _ROUND = "hpo:round:"
 
 
 @dataclass(frozen=True)
 class Round:
-    """Points that a strategy has proposed together. They belong to consecutive trials, the first to trial `first`.
+    """Points that a strategy has proposed together, for consecutive trials that begin with number `first`.
 
-    A substitute is the point of a trial that would have had to wait. It does not count as a round of the strategy, and
-    the strategy does not wait for it.
+    A substitute is the point of a trial for which the strategy had no point yet. It does not count as a round of the
+    strategy, and the strategy does not wait for its result.
     """
 
     number: int
@@ -32,11 +32,11 @@ class Round:
 
 
 class Known:
-    """The contents of an Optuna study that were read so far. Each part is read once, however long the study is.
+    """What is known of an Optuna study. Each round and each finished trial is read only once.
 
     Attributes:
         history: the finished trials.
-        upcoming: the number of the trial for the next proposal's first point, and its points, if it is already made.
+        upcoming: the next proposal, if it is made but not stored yet: the number of its first trial, and its points.
         is_over: whether the strategy has no more points, whatever the results of the running trials.
     """
 
@@ -50,8 +50,8 @@ class Known:
         self._last: Round | None = None
 
     def round_of(self, study: Study, number: int) -> Round | None:
-        """Return the proposal that has a point for this trial; None = it is not made yet."""
-        # Another process, or an earlier one, may have stored proposals. If the number is the next one, none is missing.
+        """Return the round that has a point for this trial; None = the point is not proposed yet."""
+        # Another process may have stored proposals, so read them, unless this is the number after all known proposals.
         if number not in self._round_of and number != self.end:
             for key, stored in study.user_attrs.items():
                 first = key.removeprefix(_ROUND)
@@ -61,7 +61,7 @@ class Known:
         return self._round_of.get(number)
 
     def write(self, study: Study, first: int, points: Sequence[Point], is_substitute: bool) -> None:
-        """Store a proposal with the study."""
+        """Store proposed points in the Optuna study as a new round."""
         number = -1 if self._last is None else self._last.number
         new = Round(number if is_substitute else number + 1, first, points, is_substitute)
         stored = {"number": new.number, "points": [dict(point) for point in points], "substitute": is_substitute}
@@ -86,7 +86,7 @@ class Known:
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def trial_of(self, number: int) -> Trial | None:
-        """Return a trial with its proposed point; None = it has none."""
+        """Return a trial with its proposed point; None = no point is proposed for it."""
         own = self._round_of.get(number)
         return None if own is None else Trial(number, own.number, own.points[number - own.first])
 
@@ -101,9 +101,9 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial with its suggested point, completed from the proposal if it failed early.
+        """Return a trial with the values that its objective has suggested; None = they are not in the space.
 
-        None = the point is not in the space.
+        If the trial failed before it suggested everything, the proposed point has the other values.
         """
         opened = self.trial_of(frozen.number)
         proposed = {} if opened is None else opened.point

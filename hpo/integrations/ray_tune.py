@@ -28,11 +28,11 @@ def as_searcher(
 
     Args:
         strategy: the strategy.
-        metric: name of the score in a trial's last result; None = the TuneConfig's, which Ray passes on only if the
-            Tuner has a `param_space`.
-        mode: `min` or `max`; None = the TuneConfig's, under the same condition.
-        max_concurrent: maximum number of trials at once; None = no limit. (Ray applies the TuneConfig's
-            `max_concurrent_trials` only to its own kind of searcher.)
+        metric: the name of the score in a trial's last result. None = the metric of the TuneConfig, which Ray passes on
+            only if the Tuner has a `param_space`.
+        mode: `min` or `max`. None = the mode of the TuneConfig, also only with a `param_space`.
+        max_concurrent: the maximum number of trials at once; None = no limit. Give it here, because Ray ignores the
+            TuneConfig's `max_concurrent_trials` for this searcher.
 
     Raises:
         ConfigError: the mode is neither `min` nor `max`, or there are several metrics.
@@ -49,10 +49,10 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """A searcher within Ray's own generator of trials. Tune refuses population based training with a bare searcher.
+    """A searcher inside Ray's own generator of trials; without it, Tune refuses population based training.
 
     Attributes:
-        searcher: the `ray.tune.search.Searcher`, to wrap it in another way.
+        searcher: the bare `ray.tune.search.Searcher`, for users who wrap it in another way.
     """
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
@@ -65,16 +65,16 @@ class StrategySearch(SearchAlgorithm):
 
 
 class StrategySearcher(Searcher):
-    """Suggests a strategy's points. The strategy knows the finished trials, and the others as pending.
+    """Suggests a strategy's points. The strategy learns from the finished trials, and gets the others as pending.
 
     A trial's `config` is the point with its dotted keys nested, on top of the constants of the Tuner's `param_space`.
     If the strategy waits, for example for the end of a generation, Tune continues its running trials and starts no
     other. With one trial at a time, the points are those of `hpo search` with the same strategy and one lane. With
-    several, they depend on the order of finishing, as in the free order.
+    several trials at once, the points depend on the order in which the trials finish, as with `study.order=free`.
 
-    A trial's score is the metric of its last result; with ASHA, the result when it was stopped. A trial that failed, or
-    reported no finite number, counts as worst. With population based training, a trial's result belongs to its first
-    point, even if its `config` has changed.
+    A trial's score is the metric of its last result; with ASHA, this is the result at which it was stopped. A
+    trial that failed, or reported no finite number, counts as worst. With population based training, a trial's
+    result belongs to its first point, even if its `config` has changed.
 
     `Tuner.restore` continues with the same points; the state is JSON.
     """
@@ -93,7 +93,7 @@ class StrategySearcher(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
     ) -> bool:
-        """Take the Tuner's metric, mode and constants.
+        """Use the Tuner's metric, mode and constants.
 
         Raises:
             ConfigError: the metric or the mode differs from the searcher's.
@@ -127,7 +127,7 @@ class StrategySearcher(Searcher):
         return replaced({}, point)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Note a running trial's last score, because a scheduler may end a paused trial without its result."""
+        """Remember a running trial's last score, because a scheduler may end a paused trial without its result."""
         self._reported[trial_id] = flatten_dict(dict(result)).get(self.metric)
 
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:

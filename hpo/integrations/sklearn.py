@@ -28,7 +28,7 @@ from hpo.trials.trial import Trial
 # lacks these private names, the search ends there as scikit-learn's own searches do.
 _CHECK_FAILURES = "_warn_or_raise_about_fit_failures"
 _FILL_SCORES = "_insert_error_scores"
-# The dimension that chooses one of several grids. The names of all others begin with the number of their grid.
+# The dimension that chooses one of several grids. The names of all other dimensions begin with the number of a grid.
 _GRID = "grid"
 
 
@@ -124,7 +124,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             getattr(_validation, _CHECK_FAILURES)(fits, self.error_score)
 
     def _is_fitted(self, fits: Sequence[Mapping[str, Any]], number: int) -> bool:
-        """Return whether any fit of this candidate succeeded; True if it is unknown."""
+        """Return whether any fit of this candidate succeeded; return True if that is unknown."""
         own = fits[number * self.n_splits_ : (number + 1) * self.n_splits_]
         return not own or any(fit["fit_error"] is None for fit in own)
 
@@ -140,7 +140,10 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
 
 @dataclass(frozen=True)
 class _Grids:
-    """A space from one grid, or from several grids. A point belongs to one grid; names replace objects in the space."""
+    """The space of one grid, or the joint space of several grids.
+
+    With several grids, every point belongs to one of them. In the space, names stand for objects.
+    """
 
     space: Mapping[str, Any]
     objects: Mapping[str, Mapping[Any, Any]]
@@ -167,7 +170,7 @@ class _Grids:
         return cls(space, objects, True)
 
     def parameters(self, point: Point) -> dict[str, Any]:
-        """Return a point as parameters of the estimator, with the objects themselves."""
+        """Convert a point to parameters of the estimator, with objects in place of their names."""
         own = {key: self.objects.get(key, {}).get(value, value) for key, value in point.items()}
         if not self.are_several:
             return own
@@ -175,7 +178,7 @@ class _Grids:
 
 
 def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
-    """Return a dimension in the form of conf/space; add its objects to `objects` by name."""
+    """Convert a dimension to the form of conf/space; add its objects to `objects` by name."""
     given = given.tolist() if hasattr(given, "tolist") else given
     if isinstance(given, Mapping):
         fields = {name: _name_objects(v, objects) if name in ("values", "choices") else v for name, v in given.items()}
@@ -197,13 +200,13 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 
 
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
-    """Return a copy of scikit-learn's function that does not raise if all of its fits have failed.
+    """Return a copy of `evaluate_candidates` that does not raise an error if all fits of one call have failed.
 
     Args:
         evaluate_candidates: scikit-learn's function.
-        fits: gets the results of all fits.
-        fills: whether to set the scores of failed fits here. That is necessary for a callable `scoring` that returns
-            several scores, because only a successful fit has their names.
+        fits: a list to which the results of all fits are added.
+        fills: whether to set the scores of failed fits here. This is necessary if `scoring` is a function that returns
+            several scores, because only successful fits have the names of the scores.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

@@ -13,25 +13,26 @@ from transformers.trainer_callback import DefaultFlowCallback, PrinterCallback, 
 
 from hpo.errors import nearest
 
-# Callbacks that Trainer adds itself.
+# Types of callbacks that Trainer adds itself.
 _ADDED = (DefaultFlowCallback, PrinterCallback, ProgressCallback)
-# Parameters of Trainer that are not copied: each trial has its own, or Trainer refuses them together with `model_init`.
+# Parameters of Trainer that are not copied, because each trial has its own value, or because Trainer refuses them
+# together with `model_init`.
 _NOT_COPIED = ("self", "model", "model_init", "args", "optimizers")
 # Attributes that Trainer reads from the model, and that subclasses may set afterwards.
 _MODEL_ATTRIBUTES = ("label_names", "can_return_loss", "model_accepts_loss_kwargs")
-# Arguments that differ between trials.
+# TrainingArguments that differ between trials.
 _TRIAL_ARGUMENTS = ("output_dir", "logging_dir", "run_name", "report_to", "seed")
 
 
 class SearchedValues(UserDict[str, Any]):
-    """The argument of `model_init(trial)`: a trial's values, as a dict like Ray's or as a trial like Optuna's.
+    """The argument of `model_init(trial)`: the values of a trial, as a dict like Ray's and as a trial like Optuna's.
 
     Example:
         >>> trial["layers"], trial.params["layers"], trial.suggest_int("layers", 1, 8)
         (3, 3, 3)
 
     Attributes:
-        read: the names that were read; all names after an iteration.
+        read: the names whose values were read; iterating reads all of them.
     """
 
     def __init__(self, *values: Any, **more: Any) -> None:
@@ -62,7 +63,7 @@ class SearchedValues(UserDict[str, Any]):
 
 
 def parts_of(trainer: Trainer) -> dict[str, Any]:
-    """Return the trainer's parts, except its model and arguments, by the names of Trainer's parameters."""
+    """Return the values of Trainer's parameters in a trainer, by name, without the model and the arguments."""
     parameters = inspect.signature(Trainer.__init__).parameters
     names = [name for name in parameters if name not in (*_NOT_COPIED, "callbacks")]
     callbacks = [callback for callback in trainer.callback_handler.callbacks if not isinstance(callback, _ADDED)]
@@ -72,8 +73,8 @@ def parts_of(trainer: Trainer) -> dict[str, Any]:
 def own_state(trainer: Trainer) -> dict[str, Any]:
     """Return the attributes that the trainer's class or its user has added, such as class weights.
 
-    Attributes of every Trainer are those that its source assigns to `self` anywhere, because a training adds more
-    attributes than the constructor.
+    An attribute is Trainer's own if any method in Trainer's source assigns it to `self`. The constructor alone does not
+    assign all of them.
     """
     tree = ast.parse(inspect.getsource(Trainer))
     stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
@@ -88,9 +89,9 @@ def make_again(
     parts: Mapping[str, Any],
     own: Mapping[str, Any],
 ) -> Trainer:
-    """Return a trainer of this class with copies of these parts and this state, so that trials share none of them.
+    """Return a new trainer of this class, with copies of these parts and attributes, so that trials do not share them.
 
-    The class's own constructor is not called, because its arguments are unknown.
+    Trainer's constructor is called instead of the class's own, because the arguments of the latter are unknown.
 
     Args:
         kind: the class of the trainer.
@@ -102,16 +103,16 @@ def make_again(
     data = (parts["train_dataset"], parts["eval_dataset"])
     parts, own = copy.deepcopy((dict(parts), dict(own)), {id(part): part for part in data})
     made: Trainer = object.__new__(kind)
-    # The constructor may call methods of the class, which need this state.
+    # Trainer's constructor may call methods of the class that need these attributes.
     vars(made).update(own)
     Trainer.__init__(made, args=args, model_init=model_init, **parts)
-    # The constructor may overwrite some of it.
+    # Trainer's constructor may have overwritten some of these attributes.
     vars(made).update(own)
     return made
 
 
 def own_arguments(args: TrainingArguments) -> dict[str, Any]:
-    """Return the arguments that differ from the defaults, as JSON values, except those that differ between trials."""
+    """Return the arguments that differ from their defaults, as JSON values; leave out those that each trial sets."""
     default = type(args)(output_dir=args.output_dir).to_dict()
     changed = {name: value for name, value in args.to_dict().items() if value != default[name]}
     return {name: value for name, value in changed.items() if name not in _TRIAL_ARGUMENTS and _is_json(value)}

@@ -35,12 +35,12 @@ _PREFIX = "eval_"
 
 
 def training_arguments(trial: RunningTrial, **values: Any) -> TrainingArguments:
-    """Return the arguments of this trial's training, and seed all random generators. Create the model afterwards.
+    """Seed all random generators, and return the arguments of this trial's training. Create the model after this call.
 
     Args:
-        trial: the trial, which has the seed.
+        trial: the trial; its seed is used.
         values: arguments of TrainingArguments, for example from the configuration. By default there is one evaluation
-            per epoch, and nothing is shown, or reported to other tools.
+            per epoch, and nothing is printed or reported to other tools.
     """
     seed = trial.seed % 2**32
     set_seed(seed)
@@ -54,12 +54,12 @@ def train(
 ) -> dict[str, float]:
     """Train, report each evaluation, and return the metrics of the last one.
 
-    With `load_best_model_at_end`, the metrics of the best evaluation are returned. Evaluations are the points of the
-    learning curve, counted from 1; with the usual `eval_strategy="epoch"` they are epochs. The point has the metrics
-    that `evaluate` returns. With several evaluation sets, all metrics are one point, with the names of their sets, such
-    as `a_f1`. If the study stores states, each one is saved before its report, and a training continues from the last
-    one. If the study stores a model, it is saved as a folder for `from_pretrained`. A training without a validation
-    split, as of the final model, trains all epochs.
+    With `load_best_model_at_end`, return the metrics of the best evaluation. Each evaluation is a point of the learning
+    curve, counted from 1; with the usual `eval_strategy="epoch"`, it is an epoch. The point has the metrics that
+    `evaluate` returns. With several evaluation sets, a point has the metrics of all sets, with the set's name in front,
+    such as `a_f1`. If the study stores states, a state is saved before each report, and a training continues from the
+    last state. If the study stores a model, it is saved as a folder for `from_pretrained`. A training without a
+    validation split, such as the training of the final model, trains all epochs.
 
     Args:
         trainer: the trainer with its model and data; its output folder is set here.
@@ -84,7 +84,7 @@ def train(
         _refuse_short(trainer.args, trial)
         last, state = _last_checkpoint(folder)
         if trial.amount is not None and state is not None and len(_evaluations(state)) >= trial.amount:
-            # The last evaluation was saved, but not reported. No step is left to train.
+            # All steps are trained and saved, but the last evaluation was not reported.
             trainer.args.max_steps = state.global_step
         callback = TrialCallback(trial, last)
         trainer.add_callback(callback)
@@ -106,8 +106,8 @@ def _report_evaluations(
 ) -> Iterator[None]:
     """Pass the metrics of `evaluate` to the callback while the trainer trains.
 
-    With several evaluation sets `evaluate` calls itself, and only the outer call counts. `add_scores` adds the values
-    of the study's metrics.
+    With several evaluation sets, `evaluate` calls itself for each set; only the outer call is passed on. `add_scores`
+    adds the values of the study's metrics.
     """
     evaluate, depth = trainer.evaluate, 0
 
@@ -158,7 +158,7 @@ def _make_scorer(
 
 
 class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
-    """Reports evaluations to the search, and ends the training at its amount. `train` adds it as the last callback."""
+    """Reports evaluations to the search, and ends a training at its amount. `train` adds it as the last callback."""
 
     def __init__(self, trial: RunningTrial, checkpoint: str | None = None) -> None:
         self._trial, self._checkpoint = trial, checkpoint
@@ -172,7 +172,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self._report(state, control)
 
     def add_evaluation(self, state: TrainerState, control: TrainerControl, metrics: Mapping[str, float]) -> None:
-        """Add the metrics of `evaluate`: report them, or request a save of the state first."""
+        """Add the metrics of an evaluation. Report them now; if states are stored, request to save the state first."""
         state.log_history.append({"step": state.global_step, **metrics})
         control.should_save = control.should_save or self._trial.resume_dir is not None
         if not control.should_save:
@@ -183,7 +183,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self._report(state, control)
 
     def on_epoch_end(self, args: TrainingArguments, _: TrainerState, control: TrainerControl, **__: Any) -> None:
-        """Save the state of a training without evaluations."""
+        """Request to save the state if the training has no evaluations."""
         if args.eval_strategy == "no":
             control.should_save = self._trial.resume_dir is not None
 
@@ -271,17 +271,20 @@ def _reload(model: Any, checkpoint: str) -> None:
 
 
 def _last_checkpoint(folder: Path) -> tuple[str | None, TrainerState | None]:
-    """Return the last complete checkpoint in the folder, and its state, or None. Transformers writes the state last."""
+    """Return the last complete checkpoint in the folder and its state, or None for both.
+
+    A checkpoint with a state is complete, because transformers writes the state last.
+    """
     for checkpoint in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True):
         try:
             return str(checkpoint), TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         except (OSError, ValueError):
-            pass  # A crash interrupted its writing; try the one before.
+            pass  # A crash interrupted the writing of this checkpoint; try the one before.
     return None, None
 
 
 def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
-    """Return the step and the metrics of each evaluation so far; of one step the last log counts."""
+    """Return the step and the metrics of each evaluation so far; if a step was logged twice, the last values count."""
     evaluations = dict[int, dict[str, float]]()
     for entry in state.log_history:
         metrics = {name.removeprefix(_PREFIX): value for name, value in entry.items() if name.startswith(_PREFIX)}
@@ -291,7 +294,7 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return the largest number of evaluations in a training; infinite if it depends on the data."""
+    """Return the largest possible number of evaluations in a training; infinite if the number depends on the data."""
     length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has at least one step.
@@ -303,7 +306,10 @@ def _length(args: TrainingArguments) -> float:
 
 
 def _refuse_short(args: TrainingArguments, trial: RunningTrial) -> None:
-    """Raise ValueError if the training ends before the largest amount: it would look like a full one."""
+    """Raise ValueError if the training would end before the strategy's largest amount.
+
+    A training that ends early would look like a full one.
+    """
     if trial.max_amount is not None and (length := _length(args)) < trial.max_amount:
         ends = f"max_steps={args.max_steps}" if args.max_steps > 0 else f"num_train_epochs={args.num_train_epochs:g}"
         raise ValueError(

@@ -16,14 +16,14 @@ from hpo.errors import ConfigError
 
 _ALLOWED = "numbers, strings, bools, None, dates, paths, enums, and lists, tuples, sets, dicts, dataclasses of these"
 _AS_TEXT = (PurePath, decimal.Decimal, fractions.Fraction, uuid.UUID, complex, datetime.timedelta)
-# The types of keys of a dict; all become strings.
+# The allowed types of a dict's keys; all keys become strings.
 _KEYS = (str, int, float, bool, type(None), enum.Enum)
-# The largest size of an array, because people read configurations.
+# The largest size of an array. People read configurations, so these should not contain large arrays.
 _MAX_ARRAY_SIZE = 1000
 
 
 def to_json(value: Any, where: str) -> tuple[Any, bool]:
-    """Return the JSON value of a value, and whether a function can use it in the value's place.
+    """Convert a value to JSON. Return the result, and whether a function can use it instead of the original value.
 
     Raises:
         ConfigError: the value has no JSON value; `where` is its key.
@@ -58,7 +58,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Return an array of NumPy, torch, ... as lists; an array without dimensions as its number."""
+    """Convert an array of NumPy, torch, ... to nested lists; convert an array without dimensions to a number."""
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:
@@ -81,5 +81,5 @@ def _of_mapping(value: Mapping[Any, Any], where: str) -> tuple[dict[str, Any], b
 
 
 def json_text(value: Any) -> str:
-    """Return the JSON text of a value with sorted keys, which identifies it."""
+    """Return a value as JSON text with sorted keys, so that equal values have equal texts."""
     return json.dumps(value, sort_keys=True)

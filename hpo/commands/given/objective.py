@@ -26,7 +26,7 @@ from hpo.workers.objective.resolution import (
     with_form,
 )
 
-# Inside these nodes a call may happen any number of times.
+# Inside these nodes a call may run several times, or not at all.
 _BRANCHES = (
     *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match, ast.IfExp, ast.BoolOp),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
@@ -40,7 +40,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class GivenObjective:
-    """The text of an objective for the configuration; with the pickled function, if no worker could import it."""
+    """The objective as a text for the configuration, and the pickled function if workers cannot import it."""
 
     text: str
     pickled: PickledFunction | None = None
@@ -53,10 +53,16 @@ class GivenObjective:
         objects: Objects,
         rows: GivenData | None = None,
     ) -> "GivenObjective":
-        """Return the objective of a function, or of its path; `searched` are the names at the top of the space.
+        """Return the objective for a function or the path of a function.
 
-        A function that gets objects in place of JSON, or `rows`, is pickled into its study. ConfigError if it cannot be
-        called with a configuration, or cannot be sent to workers.
+        Args:
+            objective: the function, or its path.
+            searched: the top-level names of the space.
+            objects: the values without a JSON type. A function that receives them is pickled into its study.
+            rows: the data given with the function. A function that receives them is pickled into its study.
+
+        Raises:
+            ConfigError: the function cannot be called with a configuration, or cannot be sent to workers.
         """
         if isinstance(objective, str):
             objects.refuse_all()
@@ -92,7 +98,11 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError if the function would not get the given data, uses them as a global, or has data of its own."""
+    """Raise ConfigError if a function cannot be used with the given data.
+
+    The function must have a parameter through which it gets the data, must not use the same data as a global
+    variable, and must not define data itself.
+    """
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):
@@ -118,7 +128,9 @@ def _is_importable(objective: Callable[..., Any], module: str) -> bool:
 
 
 def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
-    """Return the space that a function suggests, in the form of conf/space, read from the function's code.
+    """Return the space that the `trial.suggest_...` calls of a function define, in the form of conf/space.
+
+    The calls are read from the source code; the function is not run.
 
     Raises:
         ConfigError: the code does not show the whole space.
@@ -144,9 +156,10 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
 
 
 def space_of(given: Any) -> Any:
-    """Return the space that a function of a trial suggests, such as Hugging Face's `hp_space`; other values unchanged.
+    """Return the space that a function such as Hugging Face's `hp_space(trial)` suggests.
 
-    ConfigError if the function returns other names than it suggests.
+    A value that is no function is returned unchanged. ConfigError if the names in the returned dict are not the
+    suggested names.
     """
     if not inspect.isroutine(given):
         return given
@@ -165,7 +178,7 @@ def space_of(given: Any) -> Any:
 
 
 class _Answers:
-    """A trial that answers every suggestion with one of its values."""
+    """A stand-in for a trial: `suggest_...(name)` returns the value given for this name."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -189,7 +202,7 @@ def _body_of(function: Any, called: str) -> list[ast.AST]:
 
 
 def _calls(nodes: list[ast.AST], is_sure: bool) -> Iterator[tuple[ast.Call, bool]]:
-    """Yield each call `trial.suggest_...`, and whether it happens exactly once."""
+    """Yield each call `trial.suggest_...`, and whether it certainly runs exactly once."""
     for node in nodes:
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Attribute) and _is_trial(called.value) and called.attr.startswith("suggest_"):
@@ -221,7 +234,7 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
 
 
 def _known(function: Any) -> Mapping[str, Any]:
-    """Return the values of names outside of the function; its own variables are `...`."""
+    """Return the values of a function's global and closure variables by name; a local variable has the value `...`."""
     closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}} | dict.fromkeys(
         function.__code__.co_varnames, ...
@@ -229,7 +242,7 @@ def _known(function: Any) -> Mapping[str, Any]:
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    """Return the number, string or list of these that the code stands for; LookupError or ValueError otherwise."""
+    """Evaluate a syntax node to a number, a string or a list of these; LookupError or ValueError for anything else."""
     if isinstance(node, ast.Name):
         value = known[node.id]
     elif isinstance(node, ast.List | ast.Tuple):

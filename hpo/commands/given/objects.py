@@ -1,4 +1,4 @@
-"""Values without a JSON type: the configuration has a JSON value for each, and the function gets the original."""
+"""Python values without a JSON type: the configuration has a JSON value instead, and the function gets the original."""
 
 import contextlib
 import copy
@@ -23,12 +23,17 @@ _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
 
 Known = Mapping[str, Mapping[str, Any]]
-"""By dotted key: the original values by their JSON text."""
+"""For each dotted key, the original values by their JSON text."""
 
 
 @dataclass
 class Objects:
-    """Original values without a JSON type: `choices` of searched hyperparameters, and `constants`, one per key."""
+    """The original values without a JSON type, by dotted key and JSON text.
+
+    Attributes:
+        choices: values of searched hyperparameters.
+        constants: values of other keys, one per key.
+    """
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     constants: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -59,9 +64,9 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return the function, with its optional functions, so that they get the original values.
+        """Return a function that calls the given one with the original values; the same for its optional functions.
 
-        `is_pickled`: whether to pickle the function into its study even if it could be imported.
+        `is_pickled`: whether to pickle the function into its study even if workers could import it.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -83,7 +88,7 @@ class Objects:
         return given
 
     def refuse_all(self) -> None:
-        """Raise ConfigError if there are original values other than tuples; lists replace tuples."""
+        """Raise ConfigError if any original value is not a tuple; a list can replace a tuple, but not other values."""
         known = {f"space.{key}": values for key, values in self.choices.items()}
         known |= {f"config.{key}": values for key, values in self.constants.items()}
         for where, values in known.items():
@@ -126,7 +131,7 @@ class Objects:
         return plains
 
     def _point(self, given: Any, key: str) -> Any:
-        """Return points, rules or conditions as JSON values."""
+        """Convert points, rules or conditions to JSON values."""
         if isinstance(given, Mapping):
             return {name: self._point(value, f"{key}.{name}".removeprefix(".")) for name, value in given.items()}
         if isinstance(given, list | tuple) and key not in self.choices:
@@ -144,7 +149,7 @@ class Objects:
         return plain
 
     def _stand_in(self, value: Any, key: str, where: str) -> Any:
-        """Return the JSON value of a value: the name of a named choice, else its own."""
+        """Return the JSON value that stands for a value: the name of a named choice, else the converted value."""
         name = next((text for text, known in self.choices.get(key, {}).items() if known is value), None)
         return to_json(value, f"{where}.{key}")[0] if name is None else json.loads(name)
 
@@ -152,10 +157,12 @@ class Objects:
 def call_with(
     function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
 ) -> Any:
-    """Call a function with the original values in the configuration.
+    """Call a function with a configuration in which original values replace their JSON values.
 
-    Pickled functions refer to this function by name, so do not move it. A searched value that is not among the
-    choices stays a JSON value; ConfigError for a constant with another value than the given one.
+    A searched value that is not among the choices stays a JSON value. If the JSON value of a constant has changed,
+    rebuild the constant; ConfigError if that is impossible (see `_rebuilt`).
+
+    Do not move this function, because pickled functions refer to it by name.
     """
     found = {}
     for key, known in (*choices.items(), *constants.items()):
@@ -165,8 +172,8 @@ def call_with(
         value = at_path(config, path)
         if (text := json_text(value)) in known:
             found[key] = known[text]
-            with contextlib.suppress(TypeError):  # A module has no copy.
-                # A training may change it in place.
+            with contextlib.suppress(TypeError):  # A module cannot be copied.
+                # Copy the value, because a training may change it in place.
                 found[key] = copy.deepcopy(known[text])
         elif key in constants:
             ((before, given),) = known.items()
@@ -175,7 +182,10 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration, or a point, with the original tuples and number keys of a pickled function, no others."""
+    """Return a configuration or a point with the tuples and number keys that a pickled function gets.
+
+    All other original values stay in their JSON form.
+    """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
         return {**tree}
@@ -188,7 +198,7 @@ def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str,
 
 
 def _is_written_so(value: Any, text: str) -> bool:
-    """Return whether `json.dumps` writes a value as this text."""
+    """Return whether `json.dumps` converts the value to the same JSON value as this text."""
     try:
         return bool(json.loads(json.dumps(value)) == json.loads(text))
     except TypeError:
@@ -196,13 +206,17 @@ def _is_written_so(value: Any, text: str) -> bool:
 
 
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
-    """Check a configuration, with the original values; without a `check`, only these values. Do not move it, either."""
+    """Call `check` with a configuration in which original values replace their JSON values.
+
+    Without a `check`, only replace the values, which fails for a changed constant. Do not move this function, because
+    pickled functions refer to it by name.
+    """
     call_with(check or (lambda _: None), choices, constants, config)
 
 
 @contextlib.contextmanager
 def _ending(where: str) -> Iterator[None]:
-    """Raise ConfigError if the block recurses without end, because a value contains itself."""
+    """Convert a RecursionError inside the block to a ConfigError, which says that the value contains itself."""
     try:
         yield
     except RecursionError:
@@ -210,7 +224,7 @@ def _ending(where: str) -> Iterator[None]:
 
 
 def _named(where: str, given: Any) -> Mapping[str, Any]:
-    """Return the value if it is a mapping with strings as keys; else ConfigError."""
+    """Return `given` if it is a mapping with strings as keys; else raise ConfigError."""
     if not isinstance(given, Mapping):
         hint = "; use vars(...)" if hasattr(given, "__dict__") else ""
         hint = "; use dataclasses.asdict(...)" if dataclasses.is_dataclass(given) else hint
@@ -221,7 +235,10 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 
 
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
-    """Return a dataclass with the changed JSON values; ConfigError for a changed value of any other type."""
+    """Return a constant with a changed JSON value.
+
+    A dataclass gets new values in its changed fields, and a plain value is replaced. ConfigError for any other type.
+    """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:
         if to_json(given, key)[1]:

@@ -1,4 +1,4 @@
-"""The complete configuration of a search from Python."""
+"""Builds the complete configuration of a search from Python arguments."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", 
 
 @dataclass(frozen=True)
 class Composed:
-    """A complete configuration, composed and checked; it is printed with the names of its secrets."""
+    """A complete configuration, composed and checked. Printing it shows the names of its secrets, not the values."""
 
     tree: Mapping[str, Any]
 
@@ -37,10 +37,10 @@ class Composed:
 
 
 def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree that a plain function is called with, before a point is written into it.
+    """Return the configuration that a plain function is called with, before a trial sets the values of its point.
 
-    `config` has constants, and default values of what is searched. A searched name with dots stays one name, unless
-    `config` has a dict for what is before its first dot.
+    `config` has constants, and may have default values of searched keys. A searched name `a.b` stays one name, unless
+    `config` has a dict `a`.
     """
     tree = dict(config)
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
@@ -64,7 +64,7 @@ def _leaf_keys(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> dict[str, Any]:
-    """Return the tree with None at the end of these names."""
+    """Return the tree with None at this path; `before` is the dotted key of the tree, for the error message."""
     name, *rest = path
     head, _, tail = name.partition(".")
     if tail and isinstance(tree.get(head), Mapping):
@@ -78,22 +78,22 @@ def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> d
 
 
 def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the space in the form of conf/space, from a form with `hpo.log`, tuples and lists of texts.
+    """Convert a space from Python, with `hpo.log`, tuples and lists of strings, to the form of conf/space.
 
-    Where `config` has a value for each dimension, that point is tried first.
+    If `config` has a value for every dimension, these values are the first point.
     """
     branches, rules = parted(space)
     written = {name: write_out(branches[name], f"space.{name}") if name in branches else rules[name] for name in space}
     for name in ("require", "first"):
         if name in branches and isinstance(written[name], list):
-            # A plain list would be read as rules or points.
+            # This is a hyperparameter called `require` or `first`; a plain list would be read as rules or points.
             written[name] = {"values": written[name]}
     plain = as_meant(written, config)
     return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config or {})
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the space with the default configuration as first point, if `config` has a value for every key."""
+    """Return the space with the default configuration as first point, if `config` has a value for every dimension."""
     branches, rules = parted(space)
     keys = [".".join(path) for path, _ in leaves(branches)]
     is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
@@ -103,7 +103,7 @@ def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
 def search_tree(
     objective: str, space: Mapping[str, Any], own: Mapping[str, Any], strategy: str | Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a complete configuration: the defaults of conf/ with the given parts."""
+    """Return a complete configuration: the given sections, and the defaults of conf/ for all others."""
     if not isinstance(strategy, str | Mapping):
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
@@ -114,7 +114,7 @@ def search_tree(
 
 
 def _shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the configuration of this name in a group; `track` with the values of MLflow's variables."""
+    """Return the shipped configuration of a group; `track` gets the values of MLflow's environment variables."""
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
@@ -125,9 +125,9 @@ def settings_of(
     folds: int | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Return the settings and the given arguments by dotted key, as JSON values.
+    """Merge the settings and the other arguments of a call, as JSON values by dotted key.
 
-    ConfigError if a setting and an argument give different values to a key.
+    ConfigError if `settings` and another argument give different values to the same key.
     """
     values = {f"study.{name}": value for name, value in arguments.items()} | {"dispatch.workers": workers}
     values |= {"split.folds": folds}
@@ -150,7 +150,7 @@ def made_config(
     strategy: str | Mapping[str, Any] | None,
     settings: Mapping[str, Any],
 ) -> StudyConfig:
-    """Return the configuration of a search from Python; its space and constants are JSON values."""
+    """Return the configuration of a search from Python; the space `searched` and `constants` have JSON values only."""
     if "study.direction" not in settings and settings.get("study.metrics") is None:
         raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
     searched = plain_space(searched, constants)
@@ -164,14 +164,14 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return the result of `compose_config` for a user's configuration, with the form of the objective's call."""
+    """Compose a user's configuration. If the objective is written as `m:f`, add the form of its call: `m:f(config)`."""
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
 
 
 def overrides_with_form(overrides: Sequence[str]) -> list[str]:
-    """Return a user's overrides, with the form of the objective's call: `objective=m:f(config)`."""
+    """Return a user's overrides, with the form of the call added to the objective: `objective=m:f(config)`."""
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
     searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
@@ -184,7 +184,7 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
 
 
 def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a user's configuration, with the form of the objective's call: `m:f(config)`."""
+    """Return a user's configuration, with the form of the call added to the objective: `m:f(config)`."""
     objective, space = tree.get("objective"), tree.get("space")
     if not isinstance(objective, str):
         return dict(tree)
@@ -194,10 +194,11 @@ def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
 def compose_search(
     overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return what `compose_given` does for `search`, its space explicit; that of a whole file keeps its meaning.
+    """Compose a user's configuration for `search`, with its space in the explicit form.
 
-    As from Python, an objective of Optuna's shape brings the space where none is given, and the default
-    configuration is tried first, unless `first` says otherwise or is removed.
+    A complete configuration in `config_file` is not changed. As in `hpo.search`, an objective for Optuna, `f(trial)`,
+    defines the space if none is given. The default configuration is the first point, unless the space has another
+    `first` or an override removes it (`~space.first`).
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:
@@ -210,7 +211,7 @@ def compose_search(
 
 
 def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with the space that its objective of Optuna's shape suggests, and keys for what it has."""
+    """Return a configuration with the space that its objective `f(trial)` suggests, and a key for each dimension."""
     space = suggested_space(given_function(tree["objective"]))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     return {**plain_own(own_tree(space, own)), **sections, "space": space}
@@ -219,7 +220,7 @@ def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with these values, by dotted key such as `study.lanes`.
 
-    `dispatch` and `track`, alone, choose one of conf/dispatch and conf/track.
+    A setting `dispatch` or `track` is the name of a file in conf/dispatch or conf/track.
     """
     tree = dict(tree)
     if missing := [name for name in _SETTABLE if name not in tree]:
@@ -234,7 +235,7 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
                 raise ConfigError(f"settings: {group} must be one of {allowed}, given {given!r}{nearest(given, known)}")
             tree[group] = _shipped(group, settings[group])
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
-    # Mappings of names are replaced as a whole.
+    # A setting replaces each of these mappings as a whole; None hides the keys inside.
     settable: dict[str, Any] = {**tree, "study": {**tree["study"], **dict.fromkeys(("metrics", "limits", "choose"))}}
     refuse_unknown(values, {name: settable[name] for name in _SETTABLE}, "settings")
     tree = replaced(tree, values)

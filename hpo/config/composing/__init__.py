@@ -1,1 +1,1 @@
-"""From overrides to a whole configuration. Hydra and omegaconf are imported only here."""
+"""Composes overrides to a complete configuration. Only this package imports Hydra and omegaconf."""

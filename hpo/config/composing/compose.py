@@ -35,11 +35,11 @@ from hpo.errors import ConfigError, nearest
 
 
 class StrictFiles(ConfigSource):
-    """Hydra's source of files; it refuses objects, duplicate keys and aliases."""
+    """A source of files for Hydra. It refuses YAML with objects, duplicate keys or aliases."""
 
     @staticmethod
     def scheme() -> str:
-        """Return the scheme of its paths in Hydra's search path, before ://."""
+        """Return the URL scheme that selects this source in Hydra's search path."""
         return "strict"
 
     def load_config(self, config_path: str) -> ConfigResult:
@@ -83,22 +83,25 @@ def searchpath(folder: Path) -> str:
     return f"hydra.searchpath=[{path}]"
 
 
-# Groups of `hpo search` that may be chosen anew with a complete configuration, because they do not affect trials; and
-# their keys that keep the file's values: threads and processes change last digits, and a study stays in its MLflow.
+# Groups that `hpo search` may choose anew with a complete configuration, because they do not affect trials. The listed
+# keys keep the file's values: numbers of threads and processes change the last digits of scores, and a study should
+# stay in the MLflow where it began.
 _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
     "dispatch": ("threads", "processes_per_task"),
     "track": ("uri", "experiment"),
     "report": (),
 }
 
-# Hydra raises other exceptions than its own for some values of the wrong type.
+# For some values of a wrong type, Hydra raises Python's exceptions instead of its own.
 _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
 
 
 def compose_config(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return the resolved configuration as a plain tree; ConfigError names a wrong override and the nearest name.
+    """Compose a configuration, resolve its references, and return it as a plain tree.
+
+    ConfigError if an override is wrong; the message names the override and the nearest valid name.
 
     Args:
         name: the primary configuration, `search` or `train`.
@@ -126,7 +129,7 @@ def compose_config(
 
 
 def _is_of_user(override: Override) -> bool:
-    """Return whether the user chooses the keys that an override sets: those of `USERS_OWN`, or the whole space."""
+    """Return whether an override sets keys whose names the user chooses: below `USERS_OWN`, or the whole space."""
     is_space = override.key_or_group == "space" and isinstance(override.value(), Mapping)
     return not override.is_delete() and (is_space or override.key_or_group.startswith(USERS_OWN))
 
@@ -134,14 +137,14 @@ def _is_of_user(override: Override) -> bool:
 def _composed(
     name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
 ) -> dict[str, Any]:
-    """Return the resolved tree of a primary configuration; `of_user` are the overrides that are set after composing."""
+    """Return the resolved tree of a primary configuration; the overrides `of_user` are applied after composing."""
     config = _compose(name, [*function_alone(name, others), *others], config_dir)
     for override in of_user:
         key, value = override.key_or_group, plain_value(override.value())
         OmegaConf.update(config, key, value, merge=key == "space", force_add=True)
     tree = resolve(config)
     if name == "train" and tree.get("space") == {}:
-        # `hpo train` has this group only because configurations of data override it.
+        # `hpo train` has the group `space` only because configurations of data override this group.
         del tree["space"]
     if name == "search" and (references := own_references(references_of(OmegaConf.to_container(config)), tree)):
         tree["study"]["references"] = references
@@ -183,7 +186,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
 def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
     """Return whether an override may have set a key that did not exist before.
 
-    Hydra accepts a key inside a list, and a key below a value, which then becomes a mapping of only such keys.
+    Hydra accepts a key inside a list. It also accepts a key below a plain value, and replaces the value by a mapping.
     """
     leaves = flatten(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
     keys = [o.key_or_group for o in overrides if not (o.is_delete() or o.is_add() or o.is_force_add())]
@@ -202,7 +205,10 @@ def _refuse_bad_choice(override: Override, command: str) -> None:
 
 
 def _explained(error: BaseException, command: str) -> ConfigError:
-    """Return the message of an error of Hydra for users; raise a KeyboardInterrupt that caused the error."""
+    """Return a ConfigError that explains an error of Hydra to users.
+
+    If a KeyboardInterrupt caused the error, raise that instead.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, KeyboardInterrupt):
@@ -233,15 +239,16 @@ def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[s
 
 
 def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return the configuration of a file with the overrides; only its `references` are resolved.
+    """Return the configuration of a file with the overrides applied.
 
-    `hpo search` may choose some groups anew.
+    References to searched keys (`study.references`) are resolved anew; nothing else is composed. `hpo search` may
+    choose the groups of `_CHOSEN_ANEW` anew.
     """
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
     _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, tree)
     choices = [o for o in overrides if _is_choice(o, tree)]
-    # Groups first, as in Hydra.
+    # Apply choices of groups first, as Hydra does.
     for override in choices:
         tree |= _chosen(override, tree, anew)
     for override in overrides:
@@ -259,7 +266,7 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the section of the chosen group; raise ConfigError for a group that a whole configuration fixes."""
+    """Return the section of a newly chosen group; ConfigError if a complete configuration does not allow the choice."""
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]
@@ -272,7 +279,7 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Return the name of the metric in one column, or in several: their common prefix."""
+    """Return the name of a metric from the name of its column; for several columns, from their common prefix."""
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

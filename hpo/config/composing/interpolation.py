@@ -1,4 +1,4 @@
-"""Resolves `${...}` in a composed configuration, except references to the environment, which stay."""
+"""Resolves `${...}` in a composed configuration; references to environment variables stay unresolved."""
 
 import os
 import re
@@ -13,11 +13,12 @@ from omegaconf.resolvers import oc
 from hpo.config.keys import map_leaves
 from hpo.errors import ConfigError
 
-# References that are not followed: `oc.select` with a quoted key, other resolvers of a key, and a key with a reference.
+# References whose target is not determined: `oc.select` with a quoted key, other resolvers that take a key, and keys
+# that contain a reference.
 _UNFOLLOWED = re.compile(r"\$\{\s*(?:oc\.(?:select|deprecated|dict\.\w+)\s*:|[^:{}]*\})")
 _ENVIRONMENT = re.compile(r"(\$\{oc\.decode:\s*)?\$\{oc\.env:([A-Za-z_]\w*)\}(?(1)\s*\})")
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
-# Placeholders of names during resolution, because OmegaConf would resolve `${oc.env:NAME}` again.
+# Placeholders for names of variables. Without them, OmegaConf would resolve `${oc.env:NAME}` in a result again.
 _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
 _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 
@@ -49,12 +50,12 @@ def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_names(text: str) -> str:
-    """Return the text of a reference with placeholders for `${oc.env:NAME}`, also if the variable is not set."""
+    """Return the text of a reference with placeholders for `${oc.env:NAME}`, whether the variable is set or not."""
 
     def placeholder(match: re.Match[str]) -> str:
         before = text[: match.start()]
         if before.count("{") > before.count("}"):
-            # OmegaConf resolves the arguments of another resolver.
+            # This is an argument of another resolver, which needs the value.
             return match[0]
         return (_DECODED if match[1] else _NAME).format(match[2])
 
@@ -62,7 +63,10 @@ def keep_names(text: str) -> str:
 
 
 def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the paths to which the text at a path refers; `()`, the root, for a reference that cannot be followed."""
+    """Return the paths to which the text at a path refers.
+
+    A reference whose target cannot be determined counts as a reference to the root, `()`.
+    """
     found = [_target(reference, path) for reference in _REFERENCE.findall(text)]
     return [*found, *([()] if _UNFOLLOWED.search(_REFERENCE.sub("", text)) else [])]
 
@@ -72,7 +76,8 @@ def move_reference(
 ) -> str | None:
     """Return the text of a reference after a subtree of `root` was moved to `place` in another tree.
 
-    References into the subtree get their new keys; references to other keys of `root` are replaced by their values.
+    A reference into the subtree gets the new key of its target. A reference to another key of `root` is replaced by the
+    value of that key.
 
     Args:
         text: the reference.
@@ -82,11 +87,12 @@ def move_reference(
         root: the tree from which the subtree was taken.
 
     Returns:
-        The text; None if it does not refer into the subtree, or cannot be followed.
+        The new text; None if the text does not refer into the subtree, or if a target cannot be determined.
     """
     found = targets(text, (*prefix, *path))
     is_inside = [target[: len(prefix)] == prefix for target in found]
-    # `()` is a reference that cannot be followed, and `oc.select` may have a default after its key.
+    # `()` means that a target cannot be determined. An `oc.select` is not replaced by a value, because a default may
+    # follow its key.
     if not any(is_inside) or () in found or ("oc.select" in text and not all(is_inside)):
         return None
 
@@ -102,7 +108,7 @@ def move_reference(
 
 
 def _with_names(text: str) -> str:
-    """Return a text with `${oc.env:NAME}` in place of the placeholders."""
+    """Replace placeholders in a text by `${oc.env:NAME}`."""
 
     def name(marked: re.Match[str]) -> str:
         return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
@@ -112,7 +118,7 @@ def _with_names(text: str) -> str:
 
 @contextmanager
 def _environment_by_name() -> Iterator[None]:
-    """Let `oc.env` and `oc.decode` return names instead of values inside the block."""
+    """Inside the block, let `oc.env` and `oc.decode` return placeholders for names of variables, not the values."""
     nothing = object()
 
     def env(name: str, default: Any = nothing) -> Any:
@@ -139,13 +145,16 @@ def _environment_by_name() -> Iterator[None]:
 
 
 def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path of a reference; one leading dot means a sibling, two one level further up."""
+    """Return the path to which a reference at `path` refers.
+
+    One leading dot means a sibling of the reference; each further dot means one level higher.
+    """
     dots = len(reference) - len(reference.lstrip("."))
     return names_of(reference) if dots == 0 else (*path[: len(path) - dots], *names_of(reference))
 
 
 def names_of(key: str) -> tuple[str, ...]:
-    """Return the names in a key of OmegaConf: runs, 0 and lr for `runs[0].lr`."""
+    """Split a key of OmegaConf into its names: `runs[0].lr` into runs, 0 and lr."""
     return tuple(part for part in re.split(r"[.\[\]]+", key) if part)
 
 

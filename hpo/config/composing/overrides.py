@@ -15,10 +15,10 @@ from hpo.errors import ConfigError
 # The number of characters of an override in a message.
 _NUM_CHARACTERS = 200
 
-# A quoted key in a mapping, which Hydra cannot read.
+# Matches a quoted key in a mapping; Hydra cannot read such keys.
 _QUOTED_KEY = re.compile(r"[{,]\s*(\"[^\"]*\"|'[^']*')\s*:")
 
-# Mappings whose keys the user chooses. They are set after composing, and need no `+`.
+# Mappings whose keys the user chooses. Their overrides are applied after composing, and new keys need no `+`.
 _OF_METRICS = ("study.metrics", "study.limits", "study.choose")
 USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_METRICS)
 
@@ -26,7 +26,7 @@ USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_
 def parse_override(text: str) -> Override:
     """Return an override, parsed by Hydra; ConfigError if it cannot be read, or has several values.
 
-    Hydra's `choice`, `range` and `interval` define a dimension of the space, as in its sweepers.
+    `choice`, `range` and `interval` of Hydra define a dimension of the space, as they do for Hydra's sweepers.
     """
     excerpt = hide_in_argument(text)[:_NUM_CHARACTERS]
     try:
@@ -61,7 +61,7 @@ def _refuse_bad_sweep(key: str, sweep: Sweep, text: str) -> None:
 
 
 def _dimension_of(sweep: Sweep) -> dict[str, Any]:
-    """Return a sweep of Hydra as a dimension in the form of conf/space."""
+    """Convert a sweep of Hydra to a dimension in the form of conf/space."""
     if isinstance(sweep, ChoiceSweep):
         return {"choices": plain_value(sweep.list)}
     if isinstance(sweep, IntervalSweep):
@@ -75,14 +75,14 @@ def _dimension_of(sweep: Sweep) -> dict[str, Any]:
 
 
 def _num_steps(sweep: RangeSweep) -> int:
-    """Return the number of steps from the first to the last value of a range (stop excluded); below 0 = no values."""
+    """Return the number of steps between the first and the last value of a range; below 0 = the range has no values."""
     assert sweep.start is not None
     assert sweep.stop is not None
     return math.ceil((sweep.stop - sweep.start) / sweep.step - 1e-9) - 1 if sweep.step else -1
 
 
 def read_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the values of words `key=value`, by key; ConfigError for other words."""
+    """Return values by key from words `key=value`; ConfigError for other words."""
     values = {}
     for text in texts:
         override = parse_override(text)
@@ -96,7 +96,11 @@ def read_values(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def written_out(text: str) -> str:
-    """Return an override in Hydra's syntax: `command` and `outside` as groups, a command line and a call in quotes."""
+    """Rewrite an override in Hydra's syntax.
+
+    `objective=command` and `objective=outside` become choices of the group `data`. A command line, and an objective
+    with a call, get quotes.
+    """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
         return text.replace("objective", "data")
@@ -110,9 +114,10 @@ def written_out(text: str) -> str:
 
 
 def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
-    """Return overrides that remove the keys of the toolkit's trainer for a function (`objective=spam:train(config)`).
+    """Return overrides that remove the keys of the toolkit's trainer if the objective is a user's function.
 
-    None if the command line chooses the data, too. Other choices of the command line remain.
+    Return an empty list for any other objective, or if the command line also chooses `data`. No returned override sets
+    a key that the command line sets.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
     call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))
@@ -141,7 +146,7 @@ def text_of(override: Override) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value parsed by Hydra as plain Python: strings in place of Hydra's classes, a dimension for a sweep."""
+    """Convert a value parsed by Hydra to plain Python: a quoted string to a string, a sweep to a dimension."""
     if isinstance(value, Sweep):
         return _dimension_of(value)
     if isinstance(value, Mapping):
@@ -152,6 +157,6 @@ def plain_value(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of a library's error, or of its cause, in one line."""
+    """Return the message of a library's error, or of the error's cause, in one line."""
     cause = error.__cause__ or error
     return " ".join(str(cause).split())[:300]

@@ -8,15 +8,15 @@ from hpo.config.keys import OWN, SEARCH_SECTIONS, map_leaves, own_key, replaced,
 from hpo.config.secrets import looks_secret, redact, texts_of
 from hpo.errors import ConfigError
 
-# Escapes texts that are no references, because OmegaConf would interpret them.
+# Escapes characters in texts that are no references, because OmegaConf would interpret these characters.
 _ESCAPE = str.maketrans("$?", "\x04\x05")
 _UNESCAPE = str.maketrans("\x04\x05", "$?")
 
 
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
-    """Return a configuration with plain dicts in place of OmegaConf's, and the references of these by key."""
+    """Return a configuration with plain dicts in place of DictConfigs, and the references in the DictConfigs by key."""
     if _is_omegaconf(config) and config._get_parent() is None:
-        # It may also refer to sections of the search, which are added later.
+        # Do not resolve it yet, because it may refer to sections of the search, which are added later.
         tree = _container(config, (), resolve=False)
         return tree, references_of(tree)
     references: dict[str, str] = {}
@@ -27,7 +27,7 @@ def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
 
 
 def _plain(value: Any, place: tuple[str, ...], references: dict[str, str]) -> Any:
-    """Return the plain value at a path of the configuration, and add its references to `references`."""
+    """Convert the value at a path of the configuration to a plain value, and add its references to `references`."""
     if _is_omegaconf(value):
         tree = _container(value, place, resolve=True)
         if not any("." in name for name in place):
@@ -45,7 +45,7 @@ def _is_omegaconf(value: Any) -> bool:
 
 
 def _container(config: Any, place: tuple[str, ...], resolve: bool) -> Any:
-    """Return the DictConfig or ListConfig at a path of the configuration as a plain tree."""
+    """Convert the DictConfig or ListConfig at a path of the configuration to a plain tree."""
     from omegaconf import OmegaConf
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -68,7 +68,10 @@ def _prefix(config: Any) -> tuple[str, ...]:
 
 
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
-    """Return the references into the DictConfig at a path of the configuration, by key and with keys of the latter."""
+    """Return the references inside the DictConfig that is at `place` in the configuration.
+
+    The keys of the result, and the keys in the references, are keys of the whole configuration.
+    """
     from omegaconf import OmegaConf
 
     from hpo.config.composing.interpolation import at, move_reference
@@ -88,9 +91,14 @@ def references_of(tree: Any) -> dict[str, str]:
 
 
 def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
-    """Return the references of a complete plain tree that are in the objective's own tree, by their keys there.
+    """Return the references in the objective's own tree, by their keys in this tree.
 
-    ConfigError for an own key at the top level if other own keys are below `objective_config`.
+    Args:
+        texts: all references of the configuration, by key.
+        tree: the complete configuration.
+
+    Raises:
+        ConfigError: some of the objective's own keys are below `objective_config`, and others at the top level.
     """
     own = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
     texts = {key: text for key, text in texts.items() if key.partition(".")[0] in own}
@@ -104,9 +112,9 @@ def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[st
 
 
 def references_to(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:
-    """Return the references that lead to a searched key, also through other references and mappings.
+    """Return the references whose value depends on a searched key, directly or through other references or mappings.
 
-    A nested reference (`${model.${name}.lr}`) counts as one that may lead anywhere.
+    A nested reference (`${model.${name}.lr}`) is always returned, because its target is unknown.
     """
     if not references:
         return {}
@@ -114,7 +122,7 @@ def references_to(references: Mapping[str, str], searched: Collection[str]) -> d
 
     reached = [tuple(key.split(".")) for key in searched]
     left = {key: targets(text, tuple(key.split("."))) for key, text in references.items()}
-    # Two paths meet if one of them contains the other: `map` ends with the shorter.
+    # A path depends on another if one is a prefix of the other; `map` stops at the end of the shorter path.
     while found := [
         key for key, paths in left.items() if any(all(map(eq, path, one)) for path in paths for one in reached)
     ]:
@@ -126,10 +134,10 @@ def references_to(references: Mapping[str, str], searched: Collection[str]) -> d
 def with_point(
     config: Mapping[str, Any], point: Mapping[str, Any], references: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Return a resolved configuration with the values of a point, and with references to them resolved.
+    """Set the values of a point in a resolved configuration, and resolve the references to these values.
 
-    The point's value of a key replaces a reference at that key. ConfigError names the key of a reference that cannot be
-    resolved.
+    If a point has a value for the key of a reference, the value replaces the reference. If a reference cannot be
+    resolved, ConfigError names its key.
     """
     tree = replaced(config, point)
     texts = {key: text for key, text in (references or {}).items() if not any(within(key, one) for one in point)}
@@ -140,12 +148,12 @@ def with_point(
     placeholders = {key: keep_names(text) for key, text in texts.items()}
     resolved = resolve_tree(with_values(_translate(tree, _ESCAPE), placeholders))
     values = {key: _translate(at(resolved, tuple(key.split("."))), _UNESCAPE) for key in texts}
-    # A point may set a key inside a mapping that is a reference.
+    # Set the point again, because a reference may have replaced a mapping that contains a key of the point.
     return replaced(with_values(tree, values), point)
 
 
 def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
-    """Return the tree with these values by dotted key, also inside lists; `key` is the key of the tree."""
+    """Return the tree with these values set by dotted key, also inside lists; `key` is the dotted key of the tree."""
     if key in values:
         return values[key]
     prefix = f"{key}." if key else ""
@@ -157,9 +165,9 @@ def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
 
 
 def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: Collection[str] = ()) -> dict[str, Any]:
-    """Return a complete configuration with these values, and with references to them resolved anew.
+    """Set values by dotted key in a complete configuration, and resolve the references to these values again.
 
-    A key that is changed or removed is no reference any more.
+    A reference at a changed or removed key is dropped.
     """
     tree = replaced(tree, changes)
     section = tree.get("study")
@@ -171,7 +179,10 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: C
 
 
 def refuse_secrets(references: Mapping[str, str]) -> None:
-    """Raise ConfigError for a text with both a secret and a reference to a searched key, because it would be stored."""
+    """Raise ConfigError if a text has both a secret and a reference to a searched key.
+
+    References are stored as texts, so the secret would be stored too.
+    """
     for key, text in references.items():
         if looks_secret(key) or redact({key: text})[1]:
             raise ConfigError(

@@ -9,15 +9,15 @@ from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.trials.table import TIMES, twice
 from hpo.trials.trial import Direction, Trial
 
-# Columns that are not hyperparameters, in our own tables and those of other libraries.
+# Columns that are not hyperparameters, in our own tables and in tables of other libraries.
 _OTHERS = {"number", "round", "score", "num_parameters", *TIMES, "error", "trial_id"}
-# Names of the column of a trial's state, in our tables, Optuna, W&B (`State`) and MLflow (`Status`).
+# Names of the column with a trial's state, in our own tables and those of Optuna, W&B (`State`) and MLflow (`Status`).
 _STATES = ("state", "status")
-# Other columns of our own tables. In other tables they may be hyperparameters.
+# Further columns that are not hyperparameters in our own tables. In other tables they may be hyperparameters.
 _OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
-# Names of states, and whether they mean failure. A trial with any other state is not finished.
+# For each name of a state, whether it means failure. A trial with any other state is not finished.
 _IS_FAILED = {
     **dict.fromkeys(("complete", "completed", "terminated", "done", "finished", "ok", "success"), False),
     **dict.fromkeys(("failed", "fail", "error", "pruned"), True),
@@ -27,16 +27,16 @@ _IS_FAILED = {
 def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction) -> Imported:
     """Return the trials of a table, one per row.
 
-    A row without a score has failed. If there is a column `state` or `status`, it decides. Rows that are neither
-    complete nor failed, such as running or crashed ones, are left out as unfinished. Cells stay texts. An empty cell
-    means that the trial did not have this hyperparameter.
+    A column `state` or `status` says which trials are complete and which have failed. Rows with any other state, such
+    as running or crashed, are left out as unfinished. All other rows without a score count as failed. The values of
+    hyperparameters stay texts. An empty cell means that the trial does not have the hyperparameter.
 
     Args:
         path: a CSV file with a header.
         metric: the column of the score.
-        keys: the columns of hyperparameters; None = the columns with a prefix of Optuna (`params_x`) or Ray
-            (`config/x`), or without any such column, all columns with no other known meaning.
-        direction: which way is better.
+        keys: the columns of hyperparameters. None = the columns with a prefix of Optuna (`params_x`) or Ray
+            (`config/x`); if no column has such a prefix, all columns that have no other known meaning.
+        direction: whether a higher or a lower score is better.
 
     Raises:
         DataError: the table cannot be read, lacks a column, or has a score that is no number.
@@ -71,7 +71,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
 def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            # Ignore blanks after a comma.
+            # The reader ignores blanks after a comma.
             reader = csv.DictReader(file, restkey="", restval=None, skipinitialspace=True)
             columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
             rows = list(reader)
@@ -90,7 +90,7 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
 
 
 def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> dict[str, str]:
-    """Return the hyperparameters' columns, each with its dotted key."""
+    """Return the columns of hyperparameters, each with the dotted key of the hyperparameter."""
     if keys is not None:
         return {key: key for key in keys}
     for prefix in _PREFIXES:

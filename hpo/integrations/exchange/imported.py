@@ -23,12 +23,13 @@ class Imported:
     Attributes:
         attempts: its finished trials in order, failures included, each with one fold.
         metric: the leading metric.
-        direction: which way the leading metric is better.
+        direction: whether a higher or a lower value of the leading metric is better.
         source: where the study was read from, without passwords.
         num_unfinished: number of unfinished trials, which were left out.
         left_out: keys that were left out, because their values are lists or mappings.
-        further: the other metrics in order, each with its better direction.
-        constraints: names of constraints. They do not become limits, because limits need numbers of the trials.
+        further: the directions of the other metrics, by name and in order.
+        constraints: the names of the constraints. They do not become limits, because a limit needs a number that each
+            trial has recorded.
     """
 
     attempts: Sequence[Trial]
@@ -42,7 +43,7 @@ class Imported:
 
     @property
     def metrics(self) -> dict[str, Direction]:
-        """All metrics with their better directions, the leading one first."""
+        """The directions of all metrics by name, the leading metric first."""
         return {self.metric: self.direction, **self.further}
 
     @property
@@ -64,15 +65,15 @@ def attempt(
     seconds: float,
     error: str | None,
 ) -> Trial:
-    """Return a trial of another library. It has failed if there is an error, or if a score is no finite number.
+    """Return a trial of another library. It counts as failed if `error` is given or a score is not a finite number.
 
     Args:
         number: its number.
         point: its hyperparameters.
-        metrics: the metrics with their better directions.
+        metrics: the directions of the metrics, by name.
         scores: the values of the metrics, in the same order.
         seconds: the duration of its training.
-        error: why it failed; None = it did not.
+        error: why the training failed; None = it did not fail.
     """
     if error is None:
         for metric, score in zip(metrics, scores, strict=True):
@@ -119,7 +120,7 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
 
 
 def import_folder(name: str) -> Path:
-    """Return the folder for imported trials of this name; raise StudyError if it exists."""
+    """Return the new folder for imported trials of this name; StudyError if the folder exists already."""
     path = RUNS / name
     if path.exists():
         raise StudyError(f"import: {path} already exists; choose another name")
@@ -127,7 +128,7 @@ def import_folder(name: str) -> Path:
 
 
 def write_import(path: Path, imported: Imported) -> None:
-    """Write `trials.csv`, in the form of a study's, and `import.json` about its source into a new folder.
+    """Write imported trials into a new folder: `trials.csv` as in a study's folder, and `import.json` with the source.
 
     A new study reads it with `study.imports=NAME`.
 
@@ -137,7 +138,7 @@ def write_import(path: Path, imported: Imported) -> None:
     if not imported.attempts:
         raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")
     table = trials_table(imported.attempts, imported.keys, Goal(imported.metrics), TaskLayout())
-    # These columns are from a study's clock, which imported trials do not have.
+    # These columns have times of a study's clock, which imported trials do not have.
     table = table.drop(columns=["learned", "cost"])
     about = {
         "source": imported.source,

@@ -20,7 +20,7 @@ from hpo.trials.trial import TaskLayout, Trial
 
 _JOURNAL = "journal://"
 _SQLITE = b"SQLite format 3"
-# More trials do not help a strategy, and reading them takes gigabytes.
+# Do not read more trials, because they do not help a strategy, and need gigabytes of memory.
 _MOST_TRIALS = 1_000_000
 _ERRORS = {TrialState.PRUNED: "pruned at step {}", TrialState.FAIL: "failed"}
 
@@ -36,17 +36,17 @@ def export_study(
 ) -> tuple[int, int]:
     """Copy a study into another Optuna storage. The copy is complete, or it does not exist.
 
-    Running and interrupted trials are left out, because nothing would finish them there. Trials that another program
-    wrote into the record are left out too.
+    Running and interrupted trials are left out, because nobody would finish them in the copy. Trials that another
+    program wrote into the record are left out too.
 
     Args:
         source_url: the storage of the study.
         name: the study's name there.
         target_url: the storage of the copy.
         target_name: the name of the copy.
-        further: trials that were trained further after the search, with all of their training.
-        layout: the tasks of a trial.
-        constraints: by trial number and limit, how far the fully trained trial exceeds the limit.
+        further: the trials that were trained further after the search, with the results of all their training.
+        layout: the folds and repeats that are the tasks of a trial.
+        constraints: for each trial number, how far the fully trained trial exceeds each limit.
 
     Returns:
         The number of copied trials, and the number of those left out.
@@ -76,7 +76,7 @@ def export_study(
             target.set_user_attr(key, value)
         target.add_trials(done)
     except BaseException:
-        # No partial study may remain, not even after an interruption.
+        # Delete the incomplete copy after any exception, even after an interrupt.
         optuna.delete_study(study_name=target_name, storage=storage)
         raise
     finally:
@@ -85,7 +85,7 @@ def export_study(
 
 
 def refuse_record(url: str) -> None:
-    """Raise StudyError for the record in a study's own folder, which needs no import."""
+    """Raise StudyError if the URL is the record of a study of this toolkit, which needs no import."""
     path = sqlite_path(url)
     if path is None or not (folder := StudyFolder(path.parent)).exists or path.name != folder.database_path.name:
         return
@@ -99,8 +99,8 @@ def refuse_record(url: str) -> None:
 def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> Imported:
     """Return the finished trials of a study in an Optuna storage. Pruned trials count as failed.
 
-    Several objectives become several metrics, with their names in Optuna, or `value_0`, `value_1`. Only the names of
-    constraints are read.
+    Several objectives become several metrics. They keep their names in Optuna, or are called `value_0`, `value_1`, ...
+    Of constraints, only the names are read.
 
     Args:
         url: the address of the storage, such as `sqlite:///file.db` or `journal://file.log`.
@@ -108,7 +108,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
         most_trials: the largest allowed number of trials.
 
     Raises:
-        StudyError: the storage cannot be opened, has no such study, or one of more than `most_trials` trials.
+        StudyError: the storage cannot be opened or has no such study, or the study has more than `most_trials` trials.
     """
     study = _load(url, name, most_trials)
     trials = study.get_trials(deepcopy=False)
@@ -137,7 +137,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
 def _trained_further(
     before: FrozenTrial, after: Trial, layout: TaskLayout, metrics: Sequence[str] | None
 ) -> FrozenTrial:
-    """Return the Optuna trial `before` with the results of `after`, the same trial with all of its training."""
+    """Return the Optuna trial `before` with the results of `after`, which is the same trial after further training."""
     trial = copy.deepcopy(before)
     trial.values = [after.mean(metric) for metric in metrics] if metrics else [after.score]
     amounts = {"amount": after.amount, "continues": after.continues, "trained": after.trained}
@@ -147,7 +147,7 @@ def _trained_further(
 
 
 def _open_journal(path: Path) -> optuna.storages.JournalStorage:
-    """Open a journal. Optuna ignores an incomplete last line."""
+    """Open the storage of an Optuna journal. Optuna ignores an incomplete last line of the file."""
     try:
         return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
     except Exception as error:
@@ -159,7 +159,10 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return the address to write for the path of a file; if the file does not exist, all possible addresses."""
+    """Return the storage address that the user should write instead of a path.
+
+    If the file does not exist, return both possible addresses.
+    """
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"

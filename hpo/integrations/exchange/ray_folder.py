@@ -14,15 +14,15 @@ from hpo.trials.trial import Direction, Trial
 
 
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
-    """Return the finished trials of a Ray Tune experiment, each with its last result that has the metric.
+    """Return the finished trials of a Ray Tune experiment. A trial's result is the last one that has the metric.
 
     Trials that returned, or that a scheduler stopped, are complete. Trials with an error have failed. All others are
-    left out, and so are hyperparameters with lists or mappings.
+    left out. Hyperparameters whose values are lists or mappings are left out too.
 
     Args:
         folder: the folder of the experiment.
         metric: the name of the score; nested names are joined with dots or slashes.
-        direction: which way the score is better.
+        direction: whether a higher or a lower score is better.
 
     Raises:
         DataError: there are no trials, a file cannot be read, or no trial has the metric.
@@ -62,7 +62,7 @@ def _ending(path: Path, states: Mapping[str, str], result: Mapping[str, Any]) ->
         return "complete"
     if state == "ERROR" or (path / "error.txt").exists():
         return "failed"
-    # Ray saves the states every few seconds. After a kill they may be older than the trial's own results.
+    # Ray saves the states only every few seconds. If Ray was killed, they may be older than the trial's results.
     return "complete" if result.get("done") is True else "unfinished"
 
 
@@ -80,7 +80,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the flat last result of a trial, with the metric's last value; empty if there is none."""
+    """Return the last result of a trial by dotted key, with the metric's last value; empty if there is no result."""
     file = path / "result.json"
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
     last: dict[str, Any] = {}
@@ -94,7 +94,7 @@ def _last_result(path: Path, metric: str) -> dict[str, Any]:
 
 
 def _error(path: Path) -> str:
-    """Return the last line of the traceback."""
+    """Return the last line of the traceback in the folder of a failed trial."""
     file = path / "error.txt"
     lines = file.read_text(encoding="utf-8", errors="replace").split("\n") if file.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "failed")
