@@ -24,8 +24,8 @@ class EndedTrial:
         scores: all metrics and limited numbers, by name; empty unless the trial is complete.
         point: the values of the searched hyperparameters, by dotted key.
         config: its complete configuration; secrets as the names of their variables.
-        amount: how far the strategy trains it; None = fully.
-        retry_of: the failed trial that it retries; None = not a retry.
+        amount: how far the strategy trains the trial; None = fully.
+        retry_of: the number of the failed trial that this trial retries; None = not a retry.
         error: the error of a failed trial; else None.
         seconds: wall-clock seconds of all its trainings.
     """

@@ -52,17 +52,19 @@ class Comparison:
 
     @property
     def standings(self) -> "pd.DataFrame":
-        """One row per budget and strategy or study: mean score and mean regret with the ends of their 95 % intervals
-        (`mean_score_low`, ...), and mean seconds of training; NaN = not known.
+        """One row per budget and strategy, or per budget and study.
+
+        The columns are the mean score and the mean regret, each with the ends of its 95 % interval (`mean_score_low`,
+        `mean_score_high`, ...), and the mean seconds of training. NaN = not known.
         """
         return _frame(self.result["standings"], {"mean_score": "interval", "mean_regret": "regret_interval"})
 
     @property
     def intervals(self) -> "pd.DataFrame":
-        """One row per pair of studies, or per budget and pair of strategies: `mean_difference`, with its interval.
+        """One row per pair of studies, or per budget and pair of strategies.
 
-        It says by how much B is better than A, in the metric's unit: above 0 = B is better, below 0 = A is better,
-        NaN = not known.
+        `mean_difference`, with its interval, says by how much B is better than A in the unit of the metric. Above 0, B
+        is better; below 0, A is better. NaN = not known.
         """
         result, keys = self.result, ("budget", "unit", "a", "b", "mean_difference", "interval")
         pairs = result["pairs"] if result["kind"] == "strategies" else result.get("folds", ())

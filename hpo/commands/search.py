@@ -82,14 +82,14 @@ _INNER = re.compile(r"(?<![\w.])study\.(metric|limit)s(?=\.\w)")
 
 
 def _as_typed(text: str) -> str:
-    """Return a message with the names of arguments in place of their keys."""
+    """Return a message in which names of arguments of `search` replace keys of the configuration."""
     text = _KEY.sub(lambda found: _ARGUMENTS[found[1]] + (found[2] or "=") if found[1] else found[0], text)
     return _INNER.sub(lambda found: _ARGUMENTS[f"study.{found[1]}s"], text)
 
 
 @contextmanager
 def refusing_as_typed() -> Iterator[None]:
-    """Let every HpoError inside the block name arguments in place of keys."""
+    """In messages of HpoErrors from the block, replace keys of the configuration by arguments of `search`."""
     try:
         yield
     except HpoError as error:
@@ -105,13 +105,13 @@ class Checked(Fields):
         study: the study's name.
         folder: the study's folder.
         exists: whether the study exists already.
-        trials: how many trials it has.
+        trials: how many trials the study has now.
         notes: the lines that the search prints at its start.
-        budget: how many trials or configurations it may have.
+        budget: how many trials or configurations the study may have.
         counts: what the budget counts.
         folds: the number of folds.
         repeats: trainings per fold, with different seeds.
-        workers: how many train at once; `null` = as many as fit.
+        workers: how many workers train at once; `null` = as many as fit.
         package: the installed package of the code; `null` = the code is in a folder.
         files: the files to send to other machines: `name` and `bytes`.
         not_sent: files and links in the folder that would not be sent.

@@ -49,7 +49,7 @@ class Server(Fields):
     _opens: str = field(default="", repr=False)
 
     def wait(self) -> int:
-        """Open the address in a browser, if there is a screen; wait for the end and return the exit code."""
+        """Open the address in a browser if there is a screen, wait until the server ends, and return the exit code."""
         if self._opens and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
             webbrowser.open(self._opens)
         return self._wait()

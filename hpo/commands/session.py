@@ -141,7 +141,7 @@ class Session:
         return Study(self._folder)
 
     def ask(self) -> AskedTrial:
-        """Return a new trial, proposed from the results so far; it uses budget.
+        """Return a new trial, proposed from the results so far. The trial counts towards the budget.
 
         Raises:
             hpo.NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials,
@@ -165,8 +165,9 @@ class Session:
         Args:
             trial: the trial, or its number.
             result: the score; or a dict of the metrics, optionally with `seconds`, the training time; or the values of
-                several metrics in their order. None = the best reported value, or the last with `score="last"`; a trial
-                that `should_stop` is then stopped. With a metric that is NaN or infinite the trial fails.
+                several metrics in their order. None = the best reported value, or the last with `score="last"`; if
+                `should_stop` is true, the trial is then recorded as stopped. With a metric that is NaN or infinite the
+                trial fails.
             error: the error of a failed trial, as a text or an exception; give no result then.
 
         Raises:

@@ -562,7 +562,8 @@ class Study:
             NAME_standard_error: its standard error over folds and repeats, if there are several.
             NAME_on_fresh_seeds: its value on fresh seeds, with `study.finalists`.
             KEY: each searched value.
-            amount, reached: how far the trial was to be trained, and was, under a strategy that trains partially.
+            amount, reached: under a strategy that trains partially, how far to train the trial, and how far it has been
+                trained.
 
         If two columns would have the same name, the second gets the prefix `metric.`, or `space.` for a searched value.
         """
@@ -572,9 +573,9 @@ class Study:
     def choose(self, how: str | Mapping[str, Any], *, save: bool = False) -> Best:
         """Return the winner by another rule of choice from the Pareto front.
 
-        With `study.finalists` another rule has other finalists. Unless all of them have scores on fresh seeds, the
-        scores of the search decide. With `save`, `resume` trains the missing ones; their fresh scores then decide, and
-        the winner may change.
+        With `study.finalists`, another rule may select other finalists. If one of them has no score on fresh seeds, the
+        scores of the search decide. With `save`, the next `resume` trains the missing finalists on fresh seeds. Then
+        the scores on fresh seeds decide, and the winner may change.
 
         Args:
             how: the rule, as `choose` of `hpo.search`: `"knee"`, `"first_within_limits"`, weights such as

@@ -1,4 +1,4 @@
-"""Trust in studies from other machines: prints the code that a study would run, and asks before it runs."""
+"""Asks whether the user trusts a study from another machine, after printing which code the study would run."""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence

@@ -96,7 +96,7 @@ TargetScores = Annotated[float | dict[Name, float], BeforeValidator(_check_targe
 
 
 def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return `metric` and `direction` of the first of several metrics; an empty dict if they are not valid."""
+    """Return `metric` and `direction` of the first of several metrics; an empty dict if the metrics are not valid."""
     name, direction = next(iter(metrics.items()), (None, None))
     is_sound = isinstance(name, str) and name and direction in get_args(Direction)
     return {"metric": name, "direction": direction} if is_sound else {}

@@ -204,10 +204,11 @@ def objective_of(
 ) -> Callable[..., Any]:
     """Return an objective for `hpo.search` that trains like this trainer, in place of `hyperparameter_search`.
 
-    A search may change the trainer's TrainingArguments, and the values that `model_init(trial)` reads (see
-    `SearchedValues`). The trainer's own arguments are the default configuration, which comes first if the space has it.
-    Every trial has its own trainer, with the attributes that the class has added. The models of the
-    `study.checkpoints` best trials are stored as folders for `from_pretrained`; `study.best.model_dir` is the best.
+    The space may have TrainingArguments of the trainer, and values that `model_init(trial)` reads (see
+    `SearchedValues`). The trainer's own arguments are the default configuration; if the space contains it, it is the
+    first point. Every trial has its own trainer, with the attributes that the trainer's class has added. The models of
+    the `study.checkpoints` best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is the
+    folder of the best model.
 
     Args:
         trainer: a trainer with `model_init`.

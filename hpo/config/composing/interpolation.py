@@ -159,7 +159,7 @@ def names_of(key: str) -> tuple[str, ...]:
 
 
 def at(tree: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at a path; None if it does not exist."""
+    """Return the value at a path; None if the path does not exist."""
     for name in path:
         if isinstance(tree, list) and name.isdigit() and int(name) < len(tree):
             tree = tree[int(name)]
