@@ -1,1 +1,1 @@
-"""The command `hpo`: parsers are made from the functions of commands, which are called, and their results printed."""
+"""The command `hpo`: makes a parser from a command's function, calls the function, and prints its result."""

@@ -15,7 +15,7 @@ from hpo.config.study_config import study_name
 from hpo.errors import ConfigError, StudyError, printable
 from hpo.study.files.folder import find_study, short_path
 
-# The options of each source; the others have no effect on it.
+# The options that apply to each source. Any other option has no effect with the source.
 _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
 
 
@@ -90,7 +90,7 @@ class ImportedTrials(Fields):
         failed: how many of them failed.
         unfinished: how many were left out, because they are not finished.
         metrics: the directions of the metrics, the leading metric first.
-        left_out: keys that were left out, because they have more than one value.
+        left_out: keys that were left out, because their values are lists or mappings.
         constraints: constraints of the trials; they do not become limits.
     """
 

@@ -1,4 +1,4 @@
-"""`search --replay` and `hpo.replay`: run a whole search again, also one that others published."""
+"""`search --replay` and `hpo.replay`: run a whole search again, your own or a published one."""
 
 import json
 import logging

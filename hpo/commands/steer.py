@@ -1,4 +1,4 @@
-"""`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, also while it is running.
+"""`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, even while it is running.
 
 Before an action takes effect, it is written to the study's record with its time on the study's clock. So resume, replay
 and reproduce repeat the action, and the report lists it. Notes are the exception.

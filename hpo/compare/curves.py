@@ -24,8 +24,8 @@ class FinishedSearch:
     Attributes:
         label: the label of the strategy with its settings, or the name of the study.
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
-        losses: the loss of each trial in order of number, lower is better; infinite for an incomplete trial. A partly
-            trained trial counts with the score that it reached.
+        losses: the loss of each trial, sorted by the trial's number; lower is better. It is infinite for an incomplete
+            trial. A partly trained trial counts with the score that it reached.
         seconds: the seconds of each trial, summed over folds and workers.
         is_partial: whether trials have different amounts or scales, so that equal numbers of trials are not equal
             budgets.
@@ -120,7 +120,7 @@ class FinishedSearch:
         return int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
 
     def seconds_at(self, budget: float, unit: Unit) -> float:
-        """Return how many seconds of training a budget contains."""
+        """Return how many seconds of training the search has used within a budget."""
         return min(budget, self.total_seconds) if unit == "seconds" else math.fsum(self.seconds[: int(budget)])
 
 
@@ -142,8 +142,8 @@ def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed
         seed: the seed of the bootstrap.
 
     Returns:
-        The budgets under the name of the unit, the `mean` at each, and `low` and `high`, the ends of a 95 % bootstrap
-        band, which are empty for a single search.
+        The budgets under the name of the unit, the `mean` at each budget, and `low` and `high`, the ends of a 95 %
+        bootstrap band. For a single search, `low` and `high` are empty.
     """
     places = np.array(_places(searches, unit))
     losses = np.array([[search.best_at(place, unit) for place in places] for search in searches])

@@ -60,7 +60,7 @@ class SignFlips:
     sorted means of all sets.
 
     Attributes:
-        means: the means of all non-empty sets of up to 16 numbers, or of 99,999 random sets of more; ascending.
+        means: the sorted means of all non-empty sets; for more than 16 numbers, of 99,999 random sets.
         total: the number of sets, including the empty ones. The empty set leaves the signs as observed.
 
     Source: the test is from Fisher 1935, "The Design of Experiments", section 21. Random sets include the observed

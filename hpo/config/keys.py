@@ -46,7 +46,7 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def copy_plain(value: Any) -> Any:
-    """Return a deep copy of plain lists and dicts, which the caller may change."""
+    """Return a deep copy of plain lists and dicts, so that the caller may change the copy."""
     return map_leaves(value, lambda leaf: leaf)
 
 

@@ -165,9 +165,9 @@ def reveal_secrets(tree: Any, values: Secrets) -> Any:
 def hide_secrets(text: str, values: Secrets) -> str:
     """Return the text with names in place of secret values.
 
-    Secret values are the given ones, those of environment variables that are named like a secret, and passwords in
-    addresses. A value of several lines is also found line by line. A value that is escaped, encoded or split is not
-    found.
+    Secret values are the given ones, and the values of environment variables that are named like a secret. Other
+    secrets in addresses become `***`. A value of several lines is also found line by line. A value that is escaped,
+    encoded or split is not found.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}

@@ -46,7 +46,7 @@ MOST = 100_000_000
 _MOST_THREADS = 4096
 FAILURES = 4
 """The default of `study.stop_after_failures`, as in conf/study; fewer failures may be chance."""
-# Seeds of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them.
+# Seeds of NumPy's RandomState and of scikit-learn have 32 bits, and the number of the repeat is added to a seed.
 MOST_SEED = 2**31 - 1
 FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
 """The default of `study.trial_files_bytes`, as in conf/study, and its largest value."""

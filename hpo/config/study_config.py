@@ -157,7 +157,7 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
 
 
 def refuse_redacted(sections: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a section that decides the study takes a value from the environment."""
+    """Raise ConfigError if a key of the sections, other than an address, refers to an environment variable."""
     for key in redacted_keys(sections):
         if key not in _ADDRESSES:
             raise ConfigError(

@@ -165,7 +165,7 @@ def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
 
 
 def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: Collection[str] = ()) -> dict[str, Any]:
-    """Set values by dotted key in a complete configuration, and resolve the references to these values again.
+    """Set values by dotted key in a complete configuration, and resolve its references to searched keys again.
 
     A reference at a changed or removed key is dropped.
     """

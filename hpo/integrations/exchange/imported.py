@@ -92,7 +92,7 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
         names: the new names by the old ones.
 
     Raises:
-        ConfigError: an old name does not exist, or two would get the same new name.
+        ConfigError: an old name does not exist, or two hyperparameters or metrics would get the same name.
     """
     for old in names:
         if old not in (known := [*imported.keys, *imported.metrics]):

@@ -1,4 +1,4 @@
-"""Exports studies to other Optuna storages, and imports other Optuna studies."""
+"""Exports our studies to other Optuna storages, and imports studies from Optuna storages."""
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
