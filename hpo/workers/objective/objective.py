@@ -1,4 +1,4 @@
-"""The interface between a search and a training: the objective, and optional functions of its module."""
+"""The interface between a search and a training: the objective's function and its optional functions."""
 
 import functools
 import math
@@ -22,7 +22,7 @@ from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.process_state import Isolation
 
-LONGEST_REASON = 200  # the most characters of an error in a user's own code
+LONGEST_REASON = 200  # the most characters to show of an error that a user's code raised
 OPTIONAL_FUNCTIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
     *("predict", "describe_prediction", "attention", "describe_cost", "describe_defaults"),
@@ -31,7 +31,8 @@ OPTIONAL_FUNCTIONS = (
 TAKE_CONFIG = tuple(
     name for name in OPTIONAL_FUNCTIONS if name not in ("run_test", "predict", "attention", "output_sizes")
 )
-# Fields of their results that users see. Only these are searched for secrets, not labels, hashes or a space.
+# Fields of the optional functions' results that users see. Secrets are redacted only in these fields, and not in
+# labels, hashes or search spaces.
 _VISIBLE_FIELDS = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 _CONSTANTS = ("continues", "continues_with", "reports_again")
 _ALL = (*OPTIONAL_FUNCTIONS, *_CONSTANTS)
@@ -51,7 +52,7 @@ def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -
             `hpo.workers.objective.objective.Objective`.
 
     Raises:
-        ConfigError: no optional function has this name.
+        ConfigError: a given name is not the name of an optional function or constant.
     """
     for name in functions:
         if name not in _ALL:
@@ -66,9 +67,10 @@ def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -
 
 
 def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
-    """Wrap an optional function, so that it accepts a configuration with redacted secrets.
+    """Wrap an optional function, so that it can be called with a configuration whose secrets are redacted.
 
-    The results of the wrapper show no secret, and each of its errors is one HpoError.
+    The wrapper inserts the secrets before the call, and redacts them in the fields of the result that users see. It
+    converts the function's errors to HpoError; interruptions and faults of the machine are raised unchanged.
     """
 
     @functools.wraps(function)
@@ -92,7 +94,7 @@ def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable
 
 
 def guard_task(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
-    """Wrap a function of a task as `guard` does one of a configuration."""
+    """Wrap a function that takes a task; see `guard` for functions that take a configuration."""
 
     @functools.wraps(function)
     def call(task: Mapping[str, Any]) -> Any:
@@ -102,7 +104,7 @@ def guard_task(function: Callable[..., Any], name: str, secrets: Secrets) -> Cal
 
 
 def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
-    """Return the HpoError for an error of a user's function."""
+    """Convert an error that a user's function raised to an HpoError without secrets."""
     if isinstance(error, HpoError):
         return type(error)(hide_secrets(str(error), values))
     if isinstance(error, ValidationError):
@@ -131,18 +133,19 @@ class DataFile:
 
 @dataclass(frozen=True)
 class SearchDescription:
-    """The objective's own part of a search, as `describe_search` returns it."""
+    """The search space and other settings that the objective itself provides, as returned by `describe_search`."""
 
     space: Mapping[str, Any] = field(default_factory=dict)  # a tree as in conf/space; the study's space overrides it
     # Keys that the study's space may have, in addition to keys of the configuration; None = any key.
     keys: Sequence[str] | None = ()
-    needs: Sequence[str] = ()  # keys that the study's space or the configuration must have
-    points: Sequence[Mapping[str, Any]] | None = None  # all existing points; None = the space defines them
-    folds: int = 1  # number of the objective's own folds
-    files: tuple[DataFile, ...] = ()  # the files that it reads
-    notes: tuple[str, ...] = ()  # lines for the user
-    amounts_need: str | None = None  # what the configuration lacks to continue trainings; None = nothing
-    # A setting that has a value only with a strategy that trains by amounts; None = there is none.
+    needs: Sequence[str] = ()  # keys that must each be in the study's space or in the configuration
+    points: Sequence[Mapping[str, Any]] | None = None  # all points that may be tried; None = all of the space
+    folds: int = 1  # number of folds, if the objective itself defines them
+    files: tuple[DataFile, ...] = ()  # the files that the objective reads
+    notes: tuple[str, ...] = ()  # lines to show to the user
+    # What the user must add to the configuration so that trainings can be continued; None = nothing.
+    amounts_need: str | None = None
+    # A setting that has no value unless the strategy trains trials in several amounts; None = there is no such setting.
     needs_amounts: str | None = None
 
     @classmethod
@@ -157,9 +160,10 @@ class SearchDescription:
 class ScalesDescription:
     """The scales at which `hpo scale` compares a model, as `describe_scales` returns them."""
 
-    scales: Sequence[Mapping[str, Any]]  # changes of the configuration, the smallest scale first
-    rate: str | None = None  # key of the learning rate, to tune at each scale; None = unknown
-    # By layer: a key and its least value from which the layer's output size should not change. Below, it does change.
+    scales: Sequence[Mapping[str, Any]]  # each scale's changes to the configuration, smallest first
+    rate: str | None = None  # key of the learning rate, which is tuned at each scale; None = unknown
+    # By layer: a key and a threshold. While the key's value is below the threshold, the layer's output size may change
+    # from scale to scale; from the threshold on it should stay the same.
     holds_from: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
 
@@ -169,72 +173,75 @@ class Objective:
 
     Attributes:
         path: the dotted path `package.module:function`, or the path of a plain function; see `ObjectivePath`.
-        run_fold: `(task) -> dict` of numbers, including the study's metric; or a generator that yields one dict per
-            step of its learning curve (`epoch` and numbers) and returns such a dict. A number `seconds` in the result
-            replaces the measured wall time. A step may have `more`: whether the training continues after it, which
-            saves other trainings a wait.
+        run_fold: `(task) -> dict` of numbers, including the study's metric. It may also be a generator that yields one
+            dict per step of its learning curve (`epoch` and numbers) and returns the final dict. A number `seconds` in
+            the returned dict replaces the measured wall time. A yielded dict may contain `more`: whether the training
+            continues after this step. Then the search need not wait for the next step to find out.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `Examples`, or an `Examples`.
-        describe_method: `(config) -> dict` with facts about every training, for the report. The texts `preprocessing`,
-            `vocabulary`, `checkpoint` (which model is scored) and `determinism`; and `metrics`, a definition by name.
-            If settings change the unit of a metric, `counted_in` has by the metric's name its `unit`, such as "tokens",
-            and `depends_on`, the values of those settings by dotted key, such as `{"data.min_count": 2}`. It may also
-            have `alike`: by dotted key, the values that make no difference. A study is refused if it searches a setting
-            that changes the unit of its metric, because its trials do not compare. Comparisons, imports and extensions
-            of studies with different units are refused too. `bounds` has by the metric's name its least and greatest
-            value, such as [0, 1] or [0, None]. `shares` names the metrics that are shares of independent examples, such
-            as accuracy.
-        prepare_data: `(config, indices, data_dir) -> None`; writes only these examples into the folder, so that
-            workers read them by position and cannot read the others.
+        describe_method: `(config) -> dict` with facts that hold for every training, for the report. `preprocessing`,
+            `vocabulary`, `checkpoint` (which model is scored) and `determinism` are texts. `metrics` maps the name of
+            each metric to its definition. `bounds` maps a metric to its least and greatest value, such as [0, 1] or
+            [0, None]. `shares` lists the metrics that are shares of independent examples, such as accuracy.
+            `counted_in` is needed if settings change the unit of a metric. It maps the metric to a dict: `unit`, such
+            as "tokens"; `depends_on`, the values of these settings by dotted key, such as `{"data.min_count": 2}`; and
+            optionally `alike`, for each of these settings the values that all give the same unit. A study may not
+            search a setting that changes the unit of its metric, because its trials cannot be compared. Comparisons,
+            imports and extensions of studies with different units are refused too.
+        prepare_data: `(config, indices, data_dir) -> None`; writes only the examples with these indices into the
+            folder. Workers read them by position, and cannot read the other examples.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`. The
-            result may have `scores_by_example`: by the name of a metric, a number for each example in the order of
-            `task["test"]`. The metric is their mean. These numbers give it a confidence interval and are not stored.
+            result may have `scores_by_example`, which maps a metric to one number per example, in the order of
+            `task["test"]`. The metric must be the mean of these numbers. They are used for its confidence interval, and
+            are not stored.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; the stored model's output for each input text.
             `options` may have `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
-        describe_prediction: `(config) -> dict` with the inputs of `predict`: `inputs` is "text", or "rows" for models
-            that read a row of numbers per input; `options` has by name `{"type": "integer" or "number",
-            "default": ...}`. Without this function, inputs are texts and there are no options.
+        describe_prediction: `(config) -> dict` about the arguments of `predict`. `inputs` is "text", or "rows" for
+            models that read a row of numbers per input. `options` maps the name of each option to `{"type": "integer"
+            or "number", "default": ...}`. Without this function, inputs are texts and there are no options.
         attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
-            (tokens) and `heads` (per head a list of rows, each with the sum 1). `target` is a text or None. `predict`
-            and `attention` raise ValueError, in one line, for inputs that they cannot read.
+            (tokens) and `heads` (per head a list of rows, each of which sums to 1). `target` is a text or None.
+            `predict` and `attention` raise a ValueError with a one-line message for inputs that they cannot read.
         describe_search: `(config) -> dict` with the fields of `SearchDescription`.
-        describe_defaults: `(config, keys) -> dict` with values, by dotted key, that a search of these keys adds to the
-            configuration; for an objective that reads them from its own file.
+        describe_defaults: `(config, keys) -> dict` with default values by dotted key, for an objective that reads its
+            defaults from a file. A search of `keys` adds these values to the configuration.
         describe_cost: `(config) -> number` above 0: the cost of one unit of training, relative to any fixed amount of
             work, and equal for equal configurations. A unit is the training between two steps of the learning curve;
-            without a curve, the whole training. With `describe_cost`, a step may have `units`: the units done so far,
-            at least one more than at the step before. The returned dict may have the total in `units`. Without
-            `describe_cost` every unit costs 1. It may raise the errors of `check`: such a trial fails anyway.
-        describe_length: `(config) -> number or None`: the longest training of this configuration, in the unit of its
-            reports; None = unlimited. With a strategy that trains by amounts, it must be at least the largest amount.
+            without a curve, the whole training. With `describe_cost`, a step may have `units`: the number of units done
+            so far, which must rise by at least 1 per step. The returned dict may have the total number in `units`.
+            Without `describe_cost` every unit costs 1. It may raise the errors that `check` raises, because a trial
+            with such a configuration fails anyway.
+        describe_length: `(config) -> number or None`: the length of the longest possible training of this
+            configuration, in the unit of its reports, such as epochs; None = unlimited. If the strategy trains in
+            amounts, the length must be at least the largest amount.
         describe_scales: `(config, over) -> dict` with the fields of `ScalesDescription`: the default scales at which
             `hpo scale` compares the model. `over` is the dimension that grows, "width" or "depth".
         output_sizes: `(task) -> dict`: the output size of each layer after some steps of training, for
-            `hpo scale --check`. The task is that of a training, with `steps`, such as [1, 2, 5, 10], and `over`. The
-            result has by step, and then by the layer's name, the mean absolute output of the layer. Only layers that
-            exist at every scale count.
+            `hpo scale --check`. The task is a training's task with two more fields: `steps`, such as [1, 2, 5, 10], and
+            `over`. The result maps each step to a dict from the layer's name to its mean absolute output. Layers that
+            do not exist at every scale are ignored.
         continues: whether trainings can be continued (`CONTINUES = True` in the module). Then run_fold stops after
             `task["amount"]`, continues from the state that it has saved in `task["resume_dir"]`, and yields the
             following steps.
         reports_again: whether a training that continues after an interruption yields every step after
-            `task["trained"]` again (`REPORTS_AGAIN = True` in the module), so that none can be missing.
+            `task["trained"]` again (`REPORTS_AGAIN = True` in the module). Then no step can be missing.
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs. `hpo extend` then continues from states.
-        code_keys: keys of the configuration that are code (`CODE_KEYS` in the module), such as a command line. Before
-            a stranger's study runs, the user sees their values. Only the toolkit's own objectives have code keys; for
-            any other objective of a stranger the user must confirm anyway.
+        code_keys: keys of the configuration whose values are code, such as a command line (`CODE_KEYS` in the module).
+            The user sees these values before a study of another person runs. Only the toolkit's own objectives have
+            code keys. Any other objective of another person must be confirmed by the user anyway.
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
-            script, by their paths from the working directory. Only the toolkit's own objectives have it.
-        pickled: the pickled function, if no module has it.
-        revision: the REVISION of a toolkit's objective, which rises when the same training gives another result. None
-            for any other objective, whose code is compared by content.
+            script. Paths are relative to the working directory. Only the toolkit's own objectives have this function.
+        pickled: the pickled function; None = the function is imported from a module.
+        revision: the REVISION of the toolkit's own objective. It is raised when the same training gives another
+            result. None for any other objective; the code of such an objective is compared by content.
 
-    A plain function, `f(config)` or `f(config, trial)`, becomes such a `run_fold` (`plain_function.py`). So does its
-    `run_test`, which is `f(config, trial)` too.
+    A plain function, `f(config)` or `f(config, trial)`, is converted to a `run_fold` (see `plain_function.py`). Its
+    `run_test`, also `f(config, trial)`, is converted in the same way.
 
-    The functions get the study's configuration with its secrets redacted. `resolve` wraps the module's functions, so
-    that these get the secrets (`secrets.py`), `output_sizes` in its task. It does not wrap `run_fold` and `run_test`:
-    the worker inserts their secrets.
+    Callers pass the study's configuration with redacted secrets to the optional functions. `resolve` wraps these
+    functions, so that each gets the real secrets (see `secrets.py`); `output_sizes` gets them within its task.
+    `run_fold` and `run_test` are not wrapped: the worker inserts the secrets into their tasks.
     """
 
     path: str
@@ -262,21 +269,21 @@ class Objective:
     revision: int | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
-        """Raise ConfigError if the objective's own check refuses the configuration."""
+        """Raise ConfigError if the objective's `check` refuses the configuration."""
         if self.check is not None:
             self.check(config)
 
     def length(self, config: Mapping[str, Any]) -> float:
-        """Return the longest training of the configuration; infinite without `describe_length`."""
+        """Return the length of the longest training of the configuration; infinite without `describe_length`."""
         length = None if self.describe_length is None else reported_values.number(self.describe_length(config))
         return math.inf if length is None else length
 
     def method(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the facts about every training for the report; empty without `describe_method`."""
+        """Return the facts of `describe_method` for the report; empty without that function."""
         return {} if self.describe_method is None else dict(self.describe_method(config))
 
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
-        """Return the examples to split; None = the objective loads its own data. Raise DataError for bad fields."""
+        """Return the examples to split; None = the objective loads its data itself. Raise DataError for bad fields."""
         if self.describe_data is None:
             return None
         described = self.describe_data(config)
@@ -284,7 +291,7 @@ class Objective:
             return Examples(**described)
 
     def search_description(self, config: Mapping[str, Any]) -> SearchDescription:
-        """Return the objective's own part of the search; empty without `describe_search`."""
+        """Return the result of `describe_search`; an empty description without that function."""
         if self.describe_search is None:
             return SearchDescription()
         described = self.describe_search(config)
@@ -301,7 +308,7 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Raise DataError if the block cannot construct a `kind` from the result of a function."""
+        """Convert errors within the block, which constructs a `kind` from a function's result, to DataError."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:
@@ -311,16 +318,16 @@ class Objective:
 
     @property
     def module(self) -> str:
-        """The name of its module."""
+        """The name of the objective's module."""
         return self.path.partition(":")[0]
 
     @property
     def owner(self) -> str:
-        """The owner of its optional functions, for messages; see `ObjectivePath`."""
+        """The name to put before an optional function in messages; see `ObjectivePath`."""
         return ObjectivePath.of(self.path).owner
 
     def cost(self, config: Mapping[str, Any], number: int) -> float:
-        """Return the cost of one unit of a trial's training; raise StudyError unless it is finite and above 0."""
+        """Return the cost of one unit of a trial's training. Raise StudyError unless the cost is finite and above 0."""
         if self.describe_cost is None:
             return 1.0
         try:

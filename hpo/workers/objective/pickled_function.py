@@ -1,6 +1,7 @@
-"""A function of a script or notebook, which no worker can import. The study's folder has it as pickled bytes.
+"""Pickles a function of a script or notebook, because workers cannot import it. The bytes are in the study's folder.
 
-It is identified by a hash of its source, and of everything that it uses from the script or notebook.
+A hash identifies the function. It covers the function's source and everything that the function uses from the script
+or notebook.
 """
 
 import ast
@@ -30,18 +31,18 @@ from hpo.workers.objective.source_files import digest
 
 @dataclass(frozen=True)
 class PickledFunction:
-    """A pickled function and its identity."""
+    """A pickled function, with the hash that identifies it."""
 
     name: str  # the function's name
-    digest: str  # hash of its source, and of everything that it uses from the same script or notebook
-    python: str  # `major.minor`; another version cannot read the bytecode
-    modules: Sequence[str]  # modules of the working directory that it uses; workers import them
-    data: bytes  # written by cloudpickle; loading it runs code
+    digest: str  # hash of its source, and of all that it uses from the script or notebook
+    python: str  # the Python version as `major.minor`; other versions cannot load it
+    modules: Sequence[str]  # the modules of the working directory that it uses
+    data: bytes  # the bytes from cloudpickle; loading them runs code
     rows: GivenData | None = None  # the data of the search, if it was given from Python
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str) -> "PickledFunction":
-        """Pickle a function; raise ConfigError if it uses something that cannot be sent to a worker."""
+        """Pickle a function. Raise ConfigError if it uses an object that cannot be sent to a worker."""
         parts = parts_of(function, name)
         if culprits := unsendable(parts):
             why = f"it uses {culprits}; create that inside the function"
@@ -54,7 +55,7 @@ class PickledFunction:
 
     @classmethod
     def read(cls, path: Path) -> "PickledFunction":
-        """Read the file without loading the function; raise StudyError if the file is missing or damaged."""
+        """Read the file without unpickling the function. Raise StudyError if the file is missing or damaged."""
         try:
             line, _, data = path.read_bytes().partition(b"\n")
             head = json.loads(line)
@@ -67,13 +68,13 @@ class PickledFunction:
             ) from error
 
     def to_bytes(self) -> bytes:
-        """Return the content of the file for `read`."""
+        """Return the bytes to write to the file, in the format of `read`."""
         head = {name: value for name, value in vars(self).items() if name != "data"}
         head["rows"] = None if self.rows is None else self.rows.head()
         return json.dumps(head).encode() + b"\n" + self.data
 
     def load(self) -> Callable[..., Any]:
-        """Load the function; raise ConfigError if this Python cannot load it."""
+        """Unpickle the function. Raise ConfigError if this Python cannot load it."""
         if self.python != _python():
             raise ConfigError(
                 f"objective: '{self.name}' must be loaded by Python {self.python}, from which it was given (this is "
@@ -99,7 +100,7 @@ def _python() -> str:
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _COLLECTIONS = (Mapping, list, tuple, set, frozenset)
 _IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")
-# Descriptors of a class that hold functions, and the attributes that hold them.
+# Descriptors of a class that wrap functions, and the attributes in which they hold these functions.
 _HOLDERS = (property, staticmethod, classmethod, functools.cached_property, functools.partialmethod)
 _HELD = ("fget", "fset", "fdel", "__func__", "func", "args", "keywords")
 # Descriptors that Python itself adds to a class.
@@ -109,7 +110,7 @@ Parts = list[tuple[str, Any]]
 
 
 def parts_of(function: Callable[..., Any], name: str) -> Parts:
-    """Return the function and everything that it uses, recursively, each with a name. Modules are not searched."""
+    """Return the function and every object that it uses, each with a name. Search recursively, but not in modules."""
     parts, seen = Parts(), dict[int, Any]()
     waiting: Parts = [(name, function)]
     while waiting:
@@ -124,12 +125,12 @@ def parts_of(function: Callable[..., Any], name: str) -> Parts:
 
 
 def digest_of(parts: Parts) -> str:
-    """Return a hash of the parts: of their names, code and values. It ignores comments and docstrings of sources."""
+    """Return a hash of the names, code and values of the parts. Comments and docstrings do not change it."""
     return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
 
 
 def own_modules(parts: Parts) -> set[str]:
-    """Return the modules of the working directory that define the parts, or that the parts import."""
+    """Return the modules in the working directory that define a part, or that a part imports."""
     named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
     for _, value in parts:
         for function in _functions(value):
@@ -138,7 +139,7 @@ def own_modules(parts: Parts) -> set[str]:
 
 
 def unsendable(parts: Parts) -> str:
-    """Return the names of the parts that cannot be sent to a worker. Open files are among them."""
+    """Return the names of the parts that cannot be sent to a worker, such as open files; empty if there are none."""
     culprits = []
     for name, value in parts:
         is_made_of_parts = isinstance(value, (*_SCALARS, *_COLLECTIONS, *_HOLDERS)) or _has_parts(value)
@@ -155,7 +156,7 @@ def unsendable(parts: Parts) -> str:
 
 
 def _inner(name: str, value: Any) -> Parts:
-    """Return the parts that a value directly uses or holds."""
+    """Return the objects that a value directly contains, or that its code directly uses, as parts."""
     if isinstance(value, functools.partial):
         return [(name, value.func), (f"{name}.args", value.args), (f"{name}.keywords", value.keywords)]
     if inspect.ismethod(value):
@@ -177,7 +178,7 @@ def _inner(name: str, value: Any) -> Parts:
 
 
 def _definitions_of(name: str, value: Any) -> Parts:
-    """Return the other parts of a value: a class's attributes, a wrapper's function, and the class of an object."""
+    """Return further parts: the attributes of a class, the function inside a wrapper, and the class of an object."""
     if isinstance(value, _HOLDERS):
         functions = ((key, getattr(value, key, None)) for key in _HELD)
         return [(f"{name}.{key}", inner) for key, inner in functions if inner is not None]
@@ -190,7 +191,7 @@ def _definitions_of(name: str, value: Any) -> Parts:
     if (inner := wrapped(value)) is not None:
         others.append((f"{name}.__wrapped__", inner))
     if inspect.isfunction(value):
-        # `inspect` returns the source of the wrapped function, so the wrapper's own code is a part too.
+        # `inspect` returns the source of the wrapped function only, so add the wrapper's own code as a part.
         return [*others, (f"{name}.__code__", value.__code__)] if others and not _is_of_library(value) else others
     if inspect.isclass(value):
         if not _has_parts(value):
@@ -207,14 +208,14 @@ def _definitions_of(name: str, value: Any) -> Parts:
 
 
 def _counts(key: str, value: Any) -> bool:
-    """Return whether an attribute of a class is the user's. Of the special names (`__x__`) only functions are."""
+    """Return whether an attribute is defined by the user. A special name (`__x__`) counts only if it is a function."""
     if isinstance(value, _PYTHON_DESCRIPTORS) or key == "_abc_impl":
         return False
     return not (key.startswith("__") and key.endswith("__")) or callable(value) or isinstance(value, _HOLDERS)
 
 
 def _has_parts(value: Any) -> bool:
-    """Return whether a function, a class, or the class of an object is defined in the script or notebook."""
+    """Return whether a value has parts: it, or the class of the object, is defined in the script or notebook."""
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)
     if isinstance(value, functools.partial) or inspect.ismethod(value):
@@ -223,7 +224,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a function itself, or the functions of a class."""
+    """Return the function itself, or the methods of a class; empty for other values and for importable ones."""
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):
@@ -235,7 +236,7 @@ def _functions(value: Any) -> list[Any]:
 
 
 def _used(function: Any) -> Parts:
-    """Return the globals, the closure, the defaults and the attributes of a function, by name."""
+    """Return the globals and closure variables that a function uses, its defaults and its attributes, as parts."""
     code = function.__code__
     names = sorted(_names(code, _GLOBALS) & function.__globals__.keys())
     used = [(name, function.__globals__[name]) for name in names]
@@ -247,7 +248,7 @@ def _used(function: Any) -> Parts:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
-    """Return the names in these bytecode operations of a function, and of the functions inside it."""
+    """Return the names that a function's bytecode, and that of its inner functions, uses in these operations."""
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -256,7 +257,7 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a text of a part's code or value, without the parts inside it."""
+    """Return a text that identifies a part's code or value, leaving out its inner parts."""
     if isinstance(value, _SCALARS):
         return repr(value)
     if isinstance(value, Mapping):
@@ -282,7 +283,7 @@ def _text(value: Any) -> str:
 
 
 def _source(value: Any) -> str:
-    """Return the text of a definition without comments and docstrings; without source, its compiled code."""
+    """Return a definition's source without comments and docstrings; if there is no source, its compiled code."""
     tree = tree_of(value)
     if tree is None:
         code = code_of(value)
@@ -300,13 +301,13 @@ def _module_of(value: Any) -> str | None:
 
 
 def _is_of_library(function: Any) -> bool:
-    """Return whether a function is part of Python or of an installed library. The study notes their versions."""
+    """Return whether a function belongs to Python or an installed library, whose versions the study records."""
     top = function.__globals__.get("__name__", "").partition(".")[0]
     return top in sys.stdlib_module_names or "site-packages" in Path(function.__code__.co_filename).parts
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a module is a file of the working directory, and not part of an installed package."""
+    """Return whether a module is a file in the working directory that does not belong to an installed package."""
     if name == "__main__":
         return False
     here = Path.cwd()

@@ -22,30 +22,31 @@ TaskDict = Mapping[str, Any]
 
 
 class TrainingStopped(GreenletExit):
-    """Raised by `RunningTrial.report` when the search stops a training; the training's result is then ignored.
+    """Raised by `RunningTrial.report` when the search stops a training. The training's result is then ignored.
 
-    It is no `Exception`, so that a training that handles its own errors ends too.
+    It is not a subclass of `Exception`, so that `except Exception` in the training does not catch it.
     """
 
 
 class RunningTrial:
-    """The trial that a plain function trains: its settings, and `report` for its learning curve.
+    """The trial that a plain function trains. It has the settings of the training, and `report` for its learning curve.
 
     Attributes:
-        number, fold, repeat: the numbers of the trial, of its fold and of its repeat, each from 0.
-        seed: seed for all randomness of the training.
+        number, fold, repeat: the number of the trial, of the fold and of the repeat, each counted from 0.
+        seed: seed for all random numbers of the training.
         threads: number of threads that the training may use.
-        train, validation, test: indices of examples; None if the objective loads its own data. They are integer arrays
-            if `hpo.search` got `data`.
-        data_dir: folder that the objective's `prepare_data` wrote; None without that function.
+        train, validation, test: indices of the examples of each split; None if the objective loads its data itself. If
+            `data` was passed to `hpo.search`, the indices are integer arrays.
+        data_dir: folder that the objective's `prepare_data` wrote; None if it has no such function.
         metrics: names of the study's metrics, the leading one first.
-        checkpoint_dir: folder to create and save the trained model in. The study keeps the models of the
-            `study.checkpoints` best trials. None = no model is kept, as with several folds.
-        resume_dir: folder to save the training's state in, and to continue from; None = no state is kept.
+        checkpoint_dir: folder to create and to save the trained model in. The study keeps the models of the best
+            `study.checkpoints` trials. None = no model is kept, for example with several folds.
+        resume_dir: folder to save the training's state in, and to read it from when continuing; None = no state is
+            kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
         max_amount: largest amount in the search; None = all trainings are full.
-        trained: amount that is already trained; see `resume_dir`.
-        mlflow_run_id: id of the MLflow run that the training logs to by itself; None = it has none.
+        trained: amount of training that is already done, so that the state in `resume_dir` is from this amount.
+        mlflow_run_id: id of the MLflow run for the training's own logs; None = there is no run.
     """
 
     def __init__(self, task: TaskDict, rows: GivenData | None = None) -> None:
@@ -75,14 +76,14 @@ class RunningTrial:
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`.
 
-        `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. Without an epoch, `step`
-        is the epoch. Epochs must rise, and must be in all reports or in none; without them, reports are counted from
-        `trained`. If the first epoch is 0, the last of a full training is the amount minus 1. `more=False` says that
-        the training ends here, which saves other trainings a wait.
+        `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. If there is a step but no
+        epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has; then
+        they are numbered, starting after `trained`. If the first epoch is 0, the last epoch of a full training is the
+        amount minus 1. `more=False` says that this is the last report, so that other trainings need not wait for more.
 
         Raises:
             TrainingStopped: the search stops the training.
-            RuntimeError: the call is in another thread than the function's, or after its end.
+            RuntimeError: `report` was called after the function had returned, or in another thread than the function.
         """
         if self._is_stopped:
             raise TrainingStopped
@@ -95,8 +96,9 @@ class RunningTrial:
     def note(self, name: str, value: float | str) -> None:
         """Store a number or a text with the trial, such as `note("checkpoint", path)`.
 
-        A later note replaces one of the same name. Notes are columns of `study.trials`, and are in report.json,
-        `hpo show --trial` and MLflow. A text is cut to 1,000 characters. With several folds, numbers are averaged.
+        A later note replaces an earlier note with the same name. Notes appear as columns of `study.trials`, and in
+        report.json, `hpo show --trial` and MLflow. A text is cut to 1,000 characters. With several folds, the trial's
+        note is the mean of the folds' numbers.
 
         Raises:
             TypeError: the value is neither a finite number nor a text.
@@ -109,10 +111,11 @@ class RunningTrial:
 
     @functools.cached_property
     def dir(self) -> Path:
-        """A new folder for files of the training, such as plots and predictions.
+        """A folder for other files of the training, such as plots and predictions.
 
-        The study stores these files in its own folder, from any node, up to `study.trial_files_bytes`. In trainings
-        outside a study, such as those of `hpo compare`, the folder is temporary.
+        The files are copied to the study's folder from whatever node the training runs on. Their total size is limited
+        to `study.trial_files_bytes`. In a training outside a study, for example in `hpo compare`, the folder is
+        temporary.
         """
         if self._files_dir is None:
             temporary = tempfile.mkdtemp(prefix="hpo-files-")
@@ -123,17 +126,17 @@ class RunningTrial:
 
     @functools.cached_property
     def data(self) -> Any:
-        """The rows of `hpo.search(..., data=...)`, in the same form; `train` and `validation` are indices into them.
+        """The rows of `hpo.search(..., data=...)`, in the same type. `train` and `validation` index them.
 
-        In a search these are the rows outside the test part; in `hpo test`, all rows. Each training gets its own copy.
-        None = there are no rows.
+        During a search they are the rows outside the test split; in `hpo test` they are all rows. Each training gets a
+        separate copy. None = no rows were passed.
         """
         if self._rows is None or not self._rows.has_rows or self.data_dir is None:
             return None
         return self._rows.read(self.data_dir)
 
     def warn(self, text: str) -> None:
-        """Show a warning to the user, once."""
+        """Show a warning to the user. Equal warnings are shown once."""
         if self._reader is not None:
             self._send({"warning": text})
 
@@ -145,9 +148,10 @@ class RunningTrial:
             raise RuntimeError("report() must be called in the thread in which the function was called") from error
 
     def run(self, call: Callable[[], Any]) -> Generator[Mapping[str, Any], None, Any]:
-        """Run `call`; yield its reports and return its result. Closing the generator stops it at its last report.
+        """Run `call`, yield its reports, and return its result.
 
-        The function runs in a coroutine of this thread, because some libraries must stay in one thread.
+        Closing the generator raises TrainingStopped in `call`, at its last report. `call` runs in a coroutine of this
+        thread, because some libraries must not be used from a second thread.
         """
         training = greenlet(call)
         training.gr_context = contextvars.copy_context()
@@ -173,7 +177,7 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
     """Return a point of a learning curve from the arguments of `RunningTrial.report`.
 
     Raises:
-        TypeError: the point is neither a number nor numbers by name, or the step is no number.
+        TypeError: the point is neither a number nor a mapping of names to numbers, or the step is not a number.
     """
     if point is None and numbers.keys() == {"value", "step"}:
         point, step, numbers = numbers["value"], numbers["step"], {}
@@ -192,11 +196,11 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
 
 
 class SuggestingTrial(RunningTrial):
-    """A trial as in Optuna. Its `suggest_...` methods return the values of the point, in any order of calls.
+    """A trial with the interface of Optuna. `suggest_...` methods return the trial's values, in any order of calls.
 
     Attributes:
-        params: the values by name.
-        user_attrs: the values of `set_user_attr`; numbers are results next to the score, texts are notes.
+        params: the trial's values by name.
+        user_attrs: the values set by `set_user_attr`. Numbers are stored as further results, texts as notes.
     """
 
     def __init__(self, task: TaskDict, rows: GivenData | None = None) -> None:
@@ -207,20 +211,20 @@ class SuggestingTrial(RunningTrial):
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        """Return the point's value; raise ValueError if it has none, or none in this range."""
-        del step, log  # They are part of the space, which decided the point.
+        """Return the trial's value for this name. Raise ValueError if it has no value, or one outside this range."""
+        del step, log  # The space has already determined the value.
         return float(self._within(name, low, high))
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """Return the point's value; raise ValueError if it has none, or none in this range."""
+        """Return the trial's value for this name. Raise ValueError if it has no value, or one outside this range."""
         del step, log
         return int(self._within(name, low, high))
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
-        """Return the point's value; raise ValueError if it has none, or none of these choices."""
+        """Return the trial's value for this name. Raise ValueError if it has no value, or one not among the choices."""
         value = self._value(name)
         for choice in choices:
-            # A configuration has lists instead of tuples.
+            # A tuple among the choices is stored as a list in the configuration.
             plain = list(choice) if isinstance(choice, tuple) else choice
             if plain == value and type(plain) is type(value):
                 return choice
@@ -229,11 +233,11 @@ class SuggestingTrial(RunningTrial):
     suggest_uniform = suggest_loguniform = suggest_float
 
     def should_prune(self) -> bool:
-        """Return False. If a rule stops the training, `report` raises TrainingStopped."""
+        """Return False: when the search stops a training, `report` raises TrainingStopped instead."""
         return False
 
     def set_user_attr(self, key: str, value: Any) -> None:
-        """Store a number as a result next to the score, or a text as a note; warn about any other value."""
+        """Store a number as a further result of the trial, or a text as a note. Warn about any other value."""
         self.user_attrs[key] = value
         if isinstance(value, str):
             self.note(key, value)
@@ -241,7 +245,7 @@ class SuggestingTrial(RunningTrial):
             self.warn(f"set_user_attr: '{key}' is ignored: neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return the function's result, with the numbers of `set_user_attr`."""
+        """Return the function's result; if that is a number, add the numbers of `set_user_attr`."""
         numbers = reported_values.numbers(self.user_attrs)
         if reported_values.number(returned) is None or not numbers:
             return returned
@@ -263,12 +267,12 @@ class SuggestingTrial(RunningTrial):
 
 
 def as_run_fold(function: Callable[..., Any], form: str, rows: GivenData | None = None) -> Callable[[TaskDict], Any]:
-    """Return a plain function as a function of a task.
+    """Convert a plain function to a function that takes a task.
 
     Args:
         function: the plain function.
-        form: its form in `ObjectivePath`, other than "task".
-        rows: the data of the search, if it was given from Python.
+        form: the parameters that it takes, as in `ObjectivePath.form`; not "task".
+        rows: the data that was passed to the search from Python; None = no data was passed.
     """
 
     def run_fold(task: TaskDict) -> Any:
@@ -284,7 +288,7 @@ def as_run_fold(function: Callable[..., Any], form: str, rows: GivenData | None 
 
 
 def await_result(returned: Any) -> Any:
-    """Return the result of a function; if that is a coroutine, run it and return its result."""
+    """Return a function's result unchanged; if it is a coroutine, run the coroutine and return its result."""
     if not inspect.iscoroutine(returned):
         return returned
     # A notebook already runs an event loop in this thread.

@@ -1,7 +1,8 @@
-"""The MLflow run that a training logs to by itself. At the start its worker finds the run by its tags or creates it.
+"""The MLflow run to which the objective's own code logs. The worker finds the run by its tags, or creates it.
 
-Each run has one creator. For a trial with one task the worker creates the run and names it before the first report.
-For a trial with several tasks the tracker creates the trial's run, and each worker creates the run of its task.
+Each run has exactly one creator. For a trial with one task, the worker creates the trial's run and sends its id before
+the first report. For a trial with several tasks, the tracker creates the trial's run, and each worker creates a child
+run for its task.
 """
 
 import contextlib
@@ -32,27 +33,29 @@ if TYPE_CHECKING:
 STUDY_ID, TRIAL, TASK, KIND, PARENT = "hpo.study_id", "hpo.trial", "hpo.task", "hpo.kind", "mlflow.parentRunId"
 # The tracker sets this tag when it closes a trial's run.
 STATUS = "hpo.status"
-# MLflow's client waits for minutes by default. A user with a slow server may set these variables.
+# MLflow's client waits for minutes by default; these values make it fail early. A user with a slow server may set
+# other values in the environment.
 IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 _NO_TELEMETRY = "MLFLOW_DISABLE_TELEMETRY"
-# `mlflow.set_experiment` sets this variable, and no public function unsets it. If a notebook has called
-# `set_experiment`, a training in its process would fail.
+# `mlflow.set_experiment` sets this variable, and no public function unsets it. While it is set, as in a notebook that
+# has called `set_experiment`, a training in the same process fails.
 _CHOSEN_EXPERIMENT = "_active_experiment_id"
-# Some MLflow stores cut longer names, others refuse them.
+# Some MLflow stores cut names that are longer, others refuse them.
 _MAX_RUN_NAME = 250
 
 
 class OwnLines(TypedDict):
-    """Where the run of a training is.
+    """Where the MLflow run of a training is.
 
     Attributes:
         uri: address of the tracking store, with secrets redacted.
         experiment: name of the experiment.
-        artifacts: folder for artifacts of a new experiment in a store on this machine.
+        artifacts: folder for the artifacts of the experiment, if the store is on this machine and has to create it.
         study_id: id of the study.
-        host: name of the machine that can reach a store that is a file.
+        host: name of the driver's machine. If the store is a file, only this machine can reach it.
         name: name of the run.
-        task: name of the training within its trial; its run is a child of the trial's. None = it uses the trial's run.
+        task: name of the training within its trial. The training's run is then a child of the trial's run. None = the
+            training uses the trial's run.
     """
 
     uri: str
@@ -66,24 +69,24 @@ class OwnLines(TypedDict):
 
 @dataclass(frozen=True)
 class OwnRun:
-    """The run of a training: its id (None = no run), and a warning for the user."""
+    """The MLflow run of a training: the id of the run (None = no run), and a warning for the user, if any."""
 
     id: str | None = None
     warning: str | None = None
 
 
 def run_name(trial: Trial) -> str:
-    """Return a trial's number and short point, such as `0007 lr=3e-4 num_layers=2`."""
+    """Return the name of a trial's run: its number and its values, such as `0007 lr=3e-4 num_layers=2`."""
     return f"{trial.number:04d} {short_text(trial.point)}"[:_MAX_RUN_NAME]
 
 
 def origin_tags() -> dict[str, str]:
-    """Return the tags for the user and the source of a run."""
+    """Return the tags that name the user and the source of a run."""
     return {"mlflow.user": user_name(), "mlflow.source.name": "hpo", "mlflow.source.type": "LOCAL"}
 
 
 def client_of(uri: str) -> "MlflowClient":
-    """Return a client of a store. A lock lets one process at a time create a file's tables; MLflow has no such lock."""
+    """Return a client of a store. If the store is a file, a lock lets only one process at a time create its tables."""
     from mlflow import MlflowClient
 
     folder = Path(uri.partition(":///")[2]).parent
@@ -105,12 +108,12 @@ def experiment_of(client: "MlflowClient", name: str, artifacts: Path) -> "Experi
 
     if (experiment := client.get_experiment_by_name(name)) is not None:
         return experiment
-    # A server has its own place for artifacts, so only a store on this machine gets our folder.
+    # A server decides itself where it stores artifacts. Only a store on this machine uses our folder.
     location = artifacts.absolute().as_uri() if client.tracking_uri.startswith("sqlite") else None
     try:
         return client.get_experiment(client.create_experiment(name, artifact_location=location))
     except MlflowException:
-        # Another process may have created the experiment since.
+        # Another process may have created the experiment in the meantime.
         if (experiment := client.get_experiment_by_name(name)) is None:
             raise
         return experiment
@@ -118,13 +121,13 @@ def experiment_of(client: "MlflowClient", name: str, artifacts: Path) -> "Experi
 
 @contextlib.contextmanager
 def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[OwnRun]:
-    """Yield the run of a training, and end the active runs afterwards.
+    """Yield the MLflow run of a training. At the end of the block, end the runs that the training left active.
 
-    Within the block, MLflow's environment variables name the run. If the store cannot be reached, the training logs to
-    a temporary folder that is deleted at the end, so that its calls do not fail.
+    Within the block, MLflow's environment variables name the run. If the store cannot be reached, they name a run in a
+    temporary folder, so that the training's calls of MLflow do not fail. The folder is deleted at the end.
 
     Args:
-        given: where the run is; None = the training has none.
+        given: where the run is; None = the training has no run.
         trial: number of the trial.
         secrets: values of the redacted secrets in the address.
     """
@@ -163,7 +166,7 @@ def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[Ow
 def _opened(
     given: OwnLines, trial: int, secrets: Secrets, stack: contextlib.ExitStack
 ) -> tuple[OwnRun, dict[str, str], bool]:
-    """Return the run, the variables that name it, and whether the worker ends it (True) or the tracker (False)."""
+    """Return the run, the environment variables that name it, and whether the worker (not the tracker) ends it."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -178,7 +181,7 @@ def _opened(
             experiment = experiment_of(client, given["experiment"], Path(given["artifacts"])).experiment_id
             run_id, ends = _found(client, experiment, trial, given)
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
-        # The address of an object would make every warning different.
+        # An object's memory address would make every warning different.
         reason = re.sub(r" object at 0x[0-9a-f]+", "", first_line(error))
         warning = hide_secrets(f"MLflow at {uri} cannot be reached ({reason})", secrets)
         return OwnRun(warning=f"{warning}: {lost}"), _in_scratch(given, stack), False
@@ -186,7 +189,7 @@ def _opened(
 
 
 def _found(client: "MlflowClient", experiment: str, trial: int, given: OwnLines) -> tuple[str, bool]:
-    """Find or create the run; return its id and whether the worker ends it."""
+    """Find or create the run. Return its id, and whether the worker (not the tracker) ends it."""
     of_study = {STUDY_ID: given["study_id"]}
     of_trial = {**of_study, TRIAL: str(trial), KIND: "trial"}
     tags, above = of_trial, {**of_study, KIND: "study"}
@@ -201,7 +204,7 @@ def _found(client: "MlflowClient", experiment: str, trial: int, given: OwnLines)
     for run_id, is_closed in search(tags):
         client.update_run(run_id, status="RUNNING")
         return run_id, is_closed or given["task"] is not None
-    # The tracker may not have created the parent run yet. Then it sets the parent later.
+    # If the tracker has not created the parent run yet, it sets this run's parent later.
     tags = {**tags, **origin_tags()}
     for run_id, _ in search(above):
         tags[PARENT] = run_id
@@ -210,7 +213,7 @@ def _found(client: "MlflowClient", experiment: str, trial: int, given: OwnLines)
 
 
 def _end_active(outer: str | None, status: str) -> None:
-    """End the runs that the training has left active; the next training would log to them."""
+    """End the runs that the training left active, except `outer`; the next training would otherwise log to them."""
     import mlflow
 
     while (active := mlflow.active_run()) is not None and active.info.run_id != outer:
@@ -218,7 +221,7 @@ def _end_active(outer: str | None, status: str) -> None:
 
 
 def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[str, str]:
-    # More runs that the training starts become children of its own run.
+    # Any further run that the training starts becomes a child of this run.
     context = json.dumps({PARENT: run_id, STUDY_ID: given["study_id"]})
     return {
         "MLFLOW_TRACKING_URI": uri,
@@ -230,10 +233,11 @@ def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[
 
 
 def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Create a run in a temporary store and return the variables that name it.
+    """Create a run in a temporary store, and return the environment variables that name it.
 
-    A store of plain files is created fastest. Without a run, MLflow would create one and draw its name from the
-    training's random numbers. Then the training would differ from one whose store is reached.
+    The store consists of plain files, which are created fastest. The run must exist before the training starts:
+    otherwise MLflow creates it and draws a random name from the training's random generator, and the training's
+    results would depend on whether the store was reached.
     """
     from mlflow import MlflowClient
 

@@ -1,4 +1,4 @@
-"""The tasks of trials, of the final training and of the test, each with the payload that its worker needs."""
+"""The tasks of a search: trials, the final training and the test. Each task has the payload for its worker."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from hpo.workers.training.journal import state_of
 from hpo.workers.training.own_lines import OwnLines, run_name
 from hpo.workers.training.splits import Plan
 
-# Fields of a payload that the objective does not get.
+# Fields of a payload that are not passed to the objective.
 _NOT_FOR_OBJECTIVE = {
     *("secrets", "before", "earlier", "limits", "limits_after", "limit_minutes", "function_file", "code"),
     *("most_file_bytes", "own_lines"),
@@ -27,65 +27,68 @@ _NOT_FOR_OBJECTIVE = {
 
 @dataclass(frozen=True)
 class Payload:
-    """The input of one task; it can be written as JSON."""
+    """The input of one task. Every field can be written as JSON."""
 
-    objective: str  # its path; see `ObjectivePath`
-    config: Mapping[str, Any]  # the objective's configuration with the trial's point, secrets redacted
-    metric: str  # the score's name; with several metrics the leading one
-    direction: Direction = "maximize"  # which way the score is better
-    score: Literal["best", "last"] = "best"  # which reported score counts if the objective returns nothing
+    objective: str  # the objective's path; see `ObjectivePath`
+    config: Mapping[str, Any]  # the configuration with the trial's values and redacted secrets
+    metric: str  # name of the score; with several metrics, of the leading metric
+    direction: Direction = "maximize"  # whether a higher or a lower score is better
+    score: Literal["best", "last"] = "best"  # the reported score to use if the objective returns nothing
     seed: int = 0
     threads: int = 1  # threads of each process
-    processes: int = 1  # processes that train the task together
+    processes: int = 1  # number of processes that train the task together
     # These four identify the task in messages.
     study: str = ""
     trial: int = 0
     fold: int = 0
     repeat: int = 0
-    # Indices of examples; None if the objective loads its own data. `validation` is empty in the final training.
+    # Indices of examples; None if the objective loads its data itself. `validation` is empty in the final training.
     train: Sequence[int] | None = None
     validation: Sequence[int] | None = None
     test: Sequence[int] | None = None  # indices of the test split, to score a stored model; None in a training
     data_dir: str | None = None  # folder that the objective's `prepare_data` wrote, or None
     amount: int | None = None  # amount of training, counted from the start; None = a full training
     max_amount: int | None = None  # the search's largest amount; None if all trainings are full
-    trained: int = 0  # amount that is already trained
-    resume_dir: str | None = None  # folder of the training's state and journal, or None
-    # The recorded points of the trainings that this one continues.
+    trained: int = 0  # amount of training that is already done
+    resume_dir: str | None = None  # folder of the training's state and journal; None = none is stored
+    # The recorded learning curve of the trainings that this training continues.
     earlier: Sequence[Mapping[str, Any]] = ()
-    # `config` and `amount` of the training that this one continues; it runs first if its state is missing. None = none.
+    # `config` and `amount` of the training that this training continues. That earlier training runs first if its state
+    # is missing. None = there is no earlier training.
     before: Mapping[str, Any] | None = None
-    checkpoint_dir: str | None = None  # folder of the best model, or None
-    files_dir: str | None = None  # folder of the training's own files, or None
-    most_file_bytes: int | None = None  # most bytes of these files; None = any
-    # Learning curves of the trial, from which the final training repeats decisions that need a validation split; None
-    # in all other trainings.
+    checkpoint_dir: str | None = None  # folder for the best model; None = no model is stored
+    files_dir: str | None = None  # folder for other files of the training; None = none are stored
+    most_file_bytes: int | None = None  # the largest total size of these files; None = no limit
+    # Learning curves of the trial, only for the final training. It has no validation split, so it takes decisions such
+    # as early stopping from these curves. None in all other trainings.
     curves: Sequence[Sequence[Mapping[str, float]]] | None = None
     limit_minutes: float | None = None  # the training fails at its next report after this time; None = no limit
-    # Scores that stop the training, by place on the curve, and the number of points before they count; see `Limits`.
+    # Pairs of a position on the curve and the limit for the best score there, and the number of points from which on
+    # these limits apply. A training whose best score is worse than the limit is stopped; see `Limits`.
     limits: Sequence[tuple[float, float]] = ()
     limits_after: int = 1
-    # Names of the metrics in order, if there are several; and names of other results that have a limit or are measured.
+    # `metrics`: the names of the metrics in order; empty if there is only one. `limited`: the names of other results
+    # that have a limit or are measured.
     metrics: Sequence[str] = ()
     limited: Sequence[str] = ()
     function_file: str | None = None  # file of a pickled function; None if the objective is imported
-    # Hash of each of the user's source files at the start of the search, by path. A worker compares its imports with
-    # it. None = no comparison.
+    # Hash of each of the user's source files at the start of the search, by path. A worker compares the files that it
+    # imports with these hashes. None = no comparison.
     code: Mapping[str, str] | None = None
-    own_lines: OwnLines | None = None  # where its MLflow run is; None = it has none
-    mlflow_run_id: str | None = None  # id of that run, once the worker has it
-    # Values of the redacted secrets by name (see `secrets.py`). The objective gets them only within `config`.
+    own_lines: OwnLines | None = None  # where the training's MLflow run is; None = it has no run
+    mlflow_run_id: str | None = None  # id of that run; None until the worker has found or created it
+    # Values of the redacted secrets by name (see `secrets.py`). The objective sees them only within its `config`.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the argument of the objective; `config` is the configuration with its secrets."""
+        """Return the task to pass to the objective; `config` is the configuration with the real secrets."""
         if_any = ("test", "curves", "metrics", "limited")
         absent = _NOT_FOR_OBJECTIVE | {name for name in if_any if getattr(self, name) in (None, ())}
         task = {name: value for name, value in vars(self).items() if name not in absent}
         return task | {"config": config, "resume_dir": None if self.resume_dir is None else state_of(self.resume_dir)}
 
     def known_secrets(self) -> Mapping[str, str]:
-        """Return the secrets by name, those of the environment included; unset variables are left out."""
+        """Return the secrets by name, with those in environment variables; only `secrets` if a variable is unset."""
         try:
             return values_of(self.config, self.secrets)
         except ConfigError:
@@ -96,12 +99,12 @@ class Payload:
 class Task:
     """The unit of work for a dispatcher: one fold of one trial, with one seed."""
 
-    trial: int  # its number, from 0 in the order of proposal
-    index: int  # within the trial, from 0; see `TaskLayout`
+    trial: int  # number of the trial, from 0 in the order of proposal
+    index: int  # number of the task within the trial, from 0; see `TaskLayout`
     payload: Payload
 
 
-# The fold number of the final training, on all development examples, in seeds and messages.
+# Stands for the fold in seeds and messages of the final training, which uses all development examples.
 FINAL_FOLD = -1
 
 
@@ -109,15 +112,15 @@ FINAL_FOLD = -1
 class Training:
     """The settings that all tasks of a study, or of a single training, share."""
 
-    common: Payload  # template of every task; configuration, secrets and seed are filled in for each
-    # Returns the objective's configuration for a point, with secrets redacted.
+    common: Payload  # template of every task's payload; `TaskBuilder` fills in the rest
+    # Returns the objective's configuration for a trial's values, with redacted secrets.
     trial_config: Callable[[Mapping[str, Any]], dict[str, Any]]
-    seed: int  # the study's seed, from which each task's seed is derived
+    seed: int  # the study's seed; each task's seed is derived from it
     secrets: Mapping[str, str]  # values of the redacted secrets by name; see `secrets.py`
-    limit_minutes: float | None = None  # a trial's training fails after this time; None = no limit
-    max_amount: int | None = None  # the largest amount, if the strategy trains by amounts
-    extends: Extension | None = None  # another study, whose trials the first trials continue; None = none
-    own_lines: OwnLines | None = None  # where the MLflow runs of its trainings are; None = they have none
+    limit_minutes: float | None = None  # a training of a trial fails after this time; None = no limit
+    max_amount: int | None = None  # the largest amount of training; None = all trainings are full
+    extends: Extension | None = None  # the study whose trials the first trials continue, or None
+    own_lines: OwnLines | None = None  # where the trainings' MLflow runs are; None = no runs
 
     @classmethod
     def of(
@@ -127,7 +130,7 @@ class Training:
         code: Mapping[str, str] | None = None,
         own_lines: OwnLines | None = None,
     ) -> Self:
-        """Return the shared settings of a study's tasks; see `Payload` for the other arguments."""
+        """Return the shared settings of a study's tasks. See `Payload` for arguments other than `config`."""
         study, goal, names = config.study, searched_goal(config.study), goal_of(config.study).names
         common = Payload(
             objective=config.objective,
@@ -156,9 +159,12 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return the configuration and the amount of the training that a trial continues; None = no such training."""
+        """Return the configuration and amount of the extended study's training that a trial continues.
+
+        None = there is no such training, or the extension does not change its configuration.
+        """
         extends = self.extends
-        # Without changes the trial continues like any other, so it needs no earlier training.
+        # If the extension changes nothing, the trial continues like any other, and `before` is not needed.
         if extends is None or not extends.changes or trial.number >= len(extends.trials):
             return None
         earlier = extends.trials[trial.number]
@@ -170,18 +176,18 @@ class TaskBuilder:
     """Builds the tasks of trials, of the final training, and of the test."""
 
     training: Training  # the shared settings
-    plan: Plan | None  # the folds; None for an objective with its own data
-    layout: TaskLayout  # folds and repeats of a trial
-    # Folder of the development examples. None = the objective has no `prepare_data`, and gets the indices of its
-    # `describe_data`.
+    plan: Plan | None  # the folds; None if the objective loads its data itself
+    layout: TaskLayout  # number of folds and repeats of a trial
+    # Folder of the development examples. None = the objective has no `prepare_data`. Then its tasks have the indices of
+    # the examples of `describe_data`.
     data_dir: Path | None
     checkpoints_dir: Path | None  # folder of trained models; None = no model is stored
-    has_given_data: bool = False  # whether the data came from Python, not from keys of the configuration
-    given_dir: Path | None = None  # folder of all rows from Python, the test split included; None = no such rows
+    has_given_data: bool = False  # whether the data was passed from Python, not configured
+    given_dir: Path | None = None  # folder of all rows from Python, with the test split; None = no rows
     states_dir: Path | None = None  # folder of training states; None = no state is stored
-    files_dir: Path | None = None  # folder of the trainings' own files; None = no file is stored
-    # Whether the objective can continue from a state. Then every task does so after a crash; else only trainings that a
-    # later trial continues have a state.
+    files_dir: Path | None = None  # folder of the trainings' other files; None = no file is stored
+    # Whether the objective can continue from a state. If so, every task saves a state and continues from it after a
+    # crash. If not, only a training that a later trial continues has a state folder.
     continues: bool = False
 
     def tasks_of(self, trial: Trial) -> list[Task]:
@@ -189,12 +195,12 @@ class TaskBuilder:
         return self._tasks(trial, range(self.layout.size))
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
-        """Return one task per fold that trains a finished trial again from the start, with the seeds of a repeat."""
+        """Return tasks, one per fold, that train a finished trial again from the start, with the seeds of `repeat`."""
         indices = range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds)
         return self._tasks(replace(trial, trained=0), indices)
 
     def final_task(self, trial: Trial, amount: int | None) -> Task:
-        """Return the task that trains the winner on all development examples, up to `amount`."""
+        """Return the task that trains the winning trial on all development examples, up to `amount`."""
         assert self.plan is not None
         assert self.checkpoints_dir is not None
         payload = replace(
@@ -210,9 +216,9 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, payload)
 
     def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
-        """Return the task that scores a stored model on the test split; without a model it trains one first.
+        """Return the task that scores the model in `checkpoint_dir` on the test split; None = train a model first.
 
-        No other task gets the sources of the data.
+        Only this task's configuration contains the path of the test split.
         """
         assert self.plan is not None
         config = self.training.trial_config(trial.point)
@@ -239,7 +245,7 @@ class TaskBuilder:
         ]
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
-        """Return a task's payload. All payloads are made here."""
+        """Return the payload of one task. All payloads start here."""
         training = self.training
         config = self._without_sources(training.trial_config(trial.point))
         train = validation = None
@@ -275,7 +281,7 @@ class TaskBuilder:
         )
 
     def _name(self, fold: int, repeat: int) -> str | None:
-        """Return the name of a training within its trial; None = the trial has only one."""
+        """Return the name of a training within its trial; None = the trial has only one training."""
         if fold == FINAL_FOLD:
             return "final"
         if self.layout.size == 1 and repeat == 0:
@@ -283,13 +289,13 @@ class TaskBuilder:
         return f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
 
     def _own_lines(self, trial: Trial, name: str | None) -> OwnLines | None:
-        """Return where the training's MLflow run is: the trial's run, or a child of it if a trial has several."""
+        """Return where the training's MLflow run is: the trial's run, or its child if a trial has several trainings."""
         if self.training.own_lines is None:
             return None
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return the folder of the model; None = the model is not stored (cross-validation, or a later repeat)."""
+        """Return the folder for the model; None = it is not stored, as in cross-validation or in a later repeat."""
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
@@ -303,8 +309,8 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration without the source of the test split; if the data is copied, without any source."""
-        # If the search does not split data of the configuration, such keys belong to the objective.
+        """Return the configuration without the path of the test split; if workers get a copy, without any data path."""
+        # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES
         present = flatten(config)
@@ -319,7 +325,7 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Return the positions of examples in the development copy; without a copy, the indices themselves."""
+        """Convert indices to positions in the copy of the development examples; if there is no copy, keep them."""
         assert self.plan is not None
         if self.data_dir is None:
             return list(indices)
@@ -328,7 +334,7 @@ class TaskBuilder:
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:
-    """Return the name of a training's state folder. All trials of a point share it, to continue from the state."""
+    """Return the name of a training's state folder. Trials with the same values share it, and so can continue."""
     return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 

@@ -26,16 +26,16 @@ from hpo.workers.training.tasks import Payload
 
 Message = dict[str, Any]
 
-# A state may have many files. So the checks of its links wait at least 1 second, and at least 50 times the duration of
-# the last check: they take at most a fiftieth of the time.
+# Checking the links of a state may be slow, because a state may have many files. So the next check waits for at least
+# 1 second, and for at least 50 times the duration of the last check. Checks then take at most 2 % of the time.
 _BETWEEN_CHECKS = (1.0, 50.0)
-# The last message of a task has one of these keys; `died` only if the task ran in its own process.
+# The last message of a task has one of these keys. `died` occurs only if the task ran in a separate process.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
-_LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000  # the most characters of an error, and of its traceback, to record
+_LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000  # limits, in characters, for a recorded error and its traceback
 _PACKAGE = Path(__file__).parents[2]
 _PYTHON_FOLDERS = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
 _SENT_CODE = "<dynamic-code>"  # the file name of a pickled function in cloudpickle 3.1.3 and later
-# Prefixes of file names that are not the user's code. An error line names only the user's code.
+# Prefixes of the file names of code that is not the user's. The location in an error is always in the user's code.
 _FOREIGN = ("<", *(f"{folder}/" for folder in (_PACKAGE, _PACKAGE.with_name("model"), *_PYTHON_FOLDERS)))
 
 
@@ -47,22 +47,22 @@ def run_task(
 ) -> Iterator[Message]:
     """Train one fold.
 
-    If the score falls behind `payload.limits`, the training is closed at that point. An error of the objective is not
-    raised, but becomes an outcome. Secrets in the objective's texts are redacted; names of metrics stay as they are.
+    If the score becomes worse than `payload.limits` allow, the training is stopped there. An error in the objective is
+    not raised but returned in the outcome. Secrets are redacted in the objective's texts, but not in names of metrics.
 
     Args:
         payload: the task.
         import_from: folder to import the objective from, in addition to installed packages; None = the working
             directory.
-        must_score: whether the objective must return a score; False if another process of the training returns it.
-        between_checks: the least seconds between two checks of the state's links, absolute and as a multiple of the
-            last check's duration.
+        must_score: whether the objective must return a score; False if another process of the same training does.
+        between_checks: the least time between two checks of the state's links: in seconds, and as a multiple of the
+            duration of the last check.
 
     Yields:
-        `{"point": {...}, "units": ..., "goes_on": ...}` for each point of the curve, `{"warning": text}` for the user,
-        `{"scores_by_example": ...}` for the test split, `{"mlflow_run": id}` if the training has its own run, and
+        `{"point": {...}, "units": ..., "goes_on": ...}` for each point of the curve; `{"warning": text}` for the user;
+        `{"scores_by_example": ...}` for the test split; `{"mlflow_run": id}` if the training logs to an MLflow run; and
         finally `{"outcome": Outcome, "lacks_metric": ...}` (see `TaskReport`). If the machine is at fault, for example
-        with a full disk, the last message is `{"machine_fault": text}`.
+        because its disk is full, the last message is `{"machine_fault": text}` instead.
     """
     started, clock = time.time(), time.perf_counter()
     least_seconds, times = between_checks
@@ -118,7 +118,7 @@ def run_task(
         if kind == "point":
             point = {clean(name): number for name, number in content.items()}
             curve.append(point)
-            # A training at its last point is finished, so no limit stops it.
+            # After its last point the training is finished, so do not stop it.
             stopped = None if units.more is False else limits.stops(content)
             yield {"point": point, "units": units.done, "goes_on": bool(units.more) and stopped is None}
             if stopped is not None:
@@ -148,13 +148,13 @@ def run_task(
             units.done += kind != "result"
             break
     if error is not None:
-        # The failed unit, after the last report, was counted above.
+        # The unit that failed, after the last report, is already counted.
         metrics, stopped = {}, None
         with contextlib.suppress(ValueError):
             _refuse_links_out(payload)
     if (refusal := _refuse_many_files(payload)) is not None:
         yield {"warning": refusal}
-    # An objective that only looks up its score reports the duration of the original training.
+    # An objective that only looks up a score, as in a table, reports how long the original training took.
     reported_seconds = reported_values.seconds(seconds)
     num_seconds = time.perf_counter() - clock if reported_seconds is None else reported_seconds
     outcome = Outcome(
@@ -175,10 +175,10 @@ def run_task(
 
 
 class Limits:
-    """Decides from the points of a learning curve when a training is stopped.
+    """Decides from the points of its learning curve whether a training is stopped.
 
-    It is stopped if its best score so far, earlier trainings included, is worse than the limit at the same place. The
-    last limit also holds for all later places.
+    The training is stopped if its best score so far is worse than the limit for its current position on the curve. The
+    trainings that it continues count for its best score. The last limit applies to all later positions too.
     """
 
     def __init__(self, payload: Payload) -> None:
@@ -186,12 +186,12 @@ class Limits:
         self._limits = dict(payload.limits)
         self._last = max(self._limits, default=math.inf)
         self._num_points = 0
-        self.best: float | None = None  # its best score; None before the first
+        self.best: float | None = None  # the training's best score; None before the first score
         for point in payload.earlier:
             self._take(point)
 
     def stops(self, point: Point) -> str | None:
-        """Take the next point of the curve; return the reason to stop there; None = continue."""
+        """Add the next point of the curve. Return the reason to stop at this point; None = continue."""
         self._num_points += 1
         self._take(point)
         if self.best is None or self._payload.metric not in point or self._num_points < self._payload.limits_after:
@@ -212,10 +212,10 @@ class Limits:
 
 
 def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | None = None) -> Outcome:
-    """Return the outcome at the end of `run_task`.
+    """Read the messages of a task up to its outcome, and return the outcome.
 
     Args:
-        messages: those of `run_task`.
+        messages: the messages of `run_task`.
         show: called with each message before the outcome.
 
     Raises:
@@ -233,9 +233,9 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
 
 
 def _refuse_links_out(payload: Payload) -> None:
-    """Raise ValueError for links that lead out of the stored folders, after deleting them.
+    """Delete links that lead out of the stored folders, and raise ValueError if there are any.
 
-    Another machine would lack their targets.
+    On another machine the targets of such links would be missing.
     """
     for name in ("resume_dir", "checkpoint_dir", "files_dir") if payload.test is None else ():
         given = getattr(payload, name)
@@ -252,7 +252,7 @@ def _refuse_links_out(payload: Payload) -> None:
 
 
 def _refuse_many_files(payload: Payload) -> str | None:
-    """Delete the training's own files if they are larger than allowed; return a warning, or None if they are not."""
+    """Delete the files in the training's `files_dir` if they are too large; return a warning. None = not too large."""
     folder, most = payload.files_dir, payload.most_file_bytes
     if folder is None or most is None or not os.path.lexists(folder):
         return None
@@ -267,7 +267,7 @@ def _refuse_many_files(payload: Payload) -> str | None:
 
 
 def _study_folder(payload: Payload) -> Path | None:
-    """Return the study's folder; None if the payload names no folder in it."""
+    """Return the study's folder; None if no field of the payload is a path in that folder."""
     if payload.data_dir:
         return Path(payload.data_dir).parent
     inner = payload.checkpoint_dir or payload.resume_dir
@@ -275,7 +275,7 @@ def _study_folder(payload: Payload) -> Path | None:
 
 
 def one_line(error: BaseException, values: Mapping[str, str]) -> str:
-    """Return an error in one line, such as `ZeroDivisionError at bad.py:4: division by zero`, without secrets."""
+    """Return an error as one line without secrets, such as `ZeroDivisionError at bad.py:4: division by zero`."""
     text = _argparse_message(error) or text_of(error).strip()
     if isinstance(error, MemoryError) and "were free" not in text:
         # The text of a MemoryError is usually empty.
@@ -287,12 +287,12 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
 
 
 def _explains_itself(error: BaseException) -> bool:
-    """Return whether an error needs no type and traceback: it is one of ours, and passed no code of the user's."""
+    """Return whether the message is enough, without type and traceback: an HpoError not raised through user code."""
     return isinstance(error, HpoError) and not _location(error)
 
 
 def _argparse_message(error: BaseException) -> str | None:
-    """Return the message that argparse printed before it exited; the exception itself only has the exit code 2."""
+    """Return the message that argparse printed before it exited, because the exception has only the exit code 2."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__)) if isinstance(error, SystemExit) else ()
     for frame in frames:
         if frame.f_globals.get("__name__") == "argparse" and frame.f_code.co_name == "error":
@@ -301,7 +301,7 @@ def _argparse_message(error: BaseException) -> str | None:
 
 
 def _location(error: BaseException) -> str:
-    """Return ` at file:line` or ` at line 3 of train`, the last place in the user's own code; "" if there is none."""
+    """Return the last line of user code in the traceback, as ` at file:line` or ` at line 3 of train`; "" if none."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

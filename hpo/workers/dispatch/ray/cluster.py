@@ -1,4 +1,4 @@
-"""Starts Ray on this machine behind a lock, or joins the cluster at an address."""
+"""Starts a private Ray cluster on this machine, or joins the cluster at an address."""
 
 import atexit
 import contextlib
@@ -27,30 +27,34 @@ from hpo.workers.dispatch.ray.shares import Resources
 # The object store needs little memory: training arrays stay inside the workers.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
-# Ray assigns the GPUs to its workers in the order of this variable.
+# Ray assigns GPUs to its workers in the order of this environment variable.
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _T = TypeVar("_T")
-# Ray itself waits for two minutes. A start takes 4 to 6 s on two cores, and 20 s if they are busy.
+# How long to wait for Ray to start or to answer. Ray itself waits for two minutes. A start takes 4 to 6 s on two idle
+# cores, and 20 s on two busy cores.
 _START_SECONDS = 45.0
-# One pass of the watchdog over the processes is enough to kill agents that outlived their cluster.
+# How long to wait for the watchdog. In this time it can check all processes at least once, and kill Ray's agents that
+# outlived their cluster.
 _SWEEP_SECONDS = 15.0
 
 
 class RayCluster:
-    """A connection to Ray. `close` leaves nothing behind.
+    """A connection to Ray. `close` ends all processes and deletes all files that belong to it.
 
-    Without an address a new cluster is started here, whatever RAY_ADDRESS says. It listens on the loopback address
-    only, has no dashboard, and requires a new token for every start. Only this user can read its token and session. A
-    cluster at an address is joined only if it requires a token: otherwise anyone who reaches it can run code as this
-    user. If this process is already connected to Ray, that connection is used as it is, with a token or without. The
-    user has decided on it and runs code there anyway.
+    There are three cases:
+    - With an address, the cluster there is joined, but only if it requires a token: otherwise anyone who can reach it
+      can run code as this user.
+    - Without an address, if this process is already connected to Ray, the existing connection is used, whether it
+      requires a token or not. The user chose it and runs code there anyway.
+    - Otherwise a new cluster is started on this machine, even if RAY_ADDRESS is set. It listens only on the loopback
+      address, has no dashboard, and has a new token. Only this user can read the token and the session's files.
 
     Args:
         address: the cluster to join; None = use the existing connection, or start a cluster here.
         gpus: the number of GPUs for a cluster that is started here; None = all.
-        threads: the value of OMP_NUM_THREADS for workers of a cluster that is started here.
+        threads: the value of OMP_NUM_THREADS in the workers of a cluster that is started here.
         allow_open: whether to join a cluster that requires no token.
-        environment: Ray's runtime environment for workers of a joined cluster.
+        environment: Ray's runtime environment for the workers of a joined cluster.
         gpus_in_use: the numbers of GPUs that other searches use; Ray assigns them last.
 
     Attributes:
@@ -74,10 +78,11 @@ class RayCluster:
         self._leaving: threading.Thread | None = None
         self._is_left = threading.Event()
         self._raylets: list[psutil.Process] = []
-        # An existing connection of the user, or of the Ray task that this process is. It stays open after the search.
+        # Whether the connection existed before: the user made it, or this process is itself a Ray task. It stays open
+        # after the search.
         self.is_adopted = address is None and is_connected_here()
         self.is_own = address is None and not self.is_adopted
-        # The GPUs that Ray may use here, in the order of their assignment to workers; empty if it is unknown.
+        # The numbers of the GPUs here that Ray may use, in the order in which it assigns them; empty if unknown.
         self.gpu_numbers: tuple[int, ...] = ()
         try:
             if address is not None:
@@ -85,7 +90,7 @@ class RayCluster:
             elif self.is_own:
                 self._start(gpus, threads, gpus_in_use)
         except BaseException:
-            # Even after an interruption no process may stay.
+            # Even after an interruption, leave no process behind.
             self.close()
             raise
         import ray  # The import takes a second and 100 MB.
@@ -102,7 +107,8 @@ class RayCluster:
     def _start(self, gpus: int | None, threads: int, gpus_in_use: Collection[int]) -> None:
         ray_private.refuse_stale()
         remove_abandoned()
-        # mkdtemp sets the mode 0700. The path must be short: Ray's sockets are below it and have at most 107 bytes.
+        # mkdtemp sets the mode 0700. The path must be short, because Ray's sockets are in this folder and the path of a
+        # socket has at most 107 bytes.
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._start_watchdog()
         token = self._folder / "token"
@@ -111,19 +117,19 @@ class RayCluster:
         variables: dict[str, str | None] = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
-            # Ray would prefer this variable to the file.
+            # If this variable were set, Ray would ignore the file.
             "RAY_AUTH_TOKEN": None,
-            # A program that a worker starts might connect to this address.
+            # If it stayed set, a program that a worker starts might connect to this address.
             "RAY_ADDRESS": None,
             # Ray's switch for access from other machines; at 0 all its servers bind the loopback address.
             ray_private.REACHED_FROM_OUTSIDE: "0",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-            # BLAS and OpenMP read this variable when workers load them. It changes the last digits of sums.
+            # BLAS and OpenMP read this variable when workers load them. The number of threads affects rounding.
             "OMP_NUM_THREADS": str(threads),
             _VISIBLE: os.environ.get(_VISIBLE),
         }
-        # Ray reads its variables until it is shut down, so they stay set until then.
+        # Ray may read its variables at any time until it is shut down, so they stay set until then.
         self._before = {name: os.environ.get(name) for name in variables}
         _set_environment(variables)
         self.gpu_numbers = _free_first(gpus, gpus_in_use)
@@ -137,7 +143,7 @@ class RayCluster:
                     num_gpus=gpus,
                     include_dashboard=False,
                     object_store_memory=_OBJECT_STORE_BYTES,
-                    # In our folder, because every user can read Ray's default one.
+                    # Use our folder, because every user can read Ray's default folder.
                     _temp_dir=str(self._folder / "ray"),
                 )
             self._raylets = [process for process in psutil.Process().children() if process.name() == "raylet"]
@@ -152,11 +158,11 @@ class RayCluster:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the server that starts workers is running; always True for a joined cluster."""
+        """Whether Ray's local server, which starts the workers, is running; always True for a joined cluster."""
         return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
 
     def run_on_others(self, function: Callable[..., _T], *arguments: Any) -> list[_T]:
-        """Run a function on each node except the driver's; return the results."""
+        """Run a function on each node except the driver's node, and return the results."""
         if not self.others:
             return []
         import ray
@@ -187,7 +193,7 @@ class RayCluster:
         os.close(theirs)
 
     def _keep_logs(self) -> Path:
-        """Copy Ray's logs out of the folder that will be deleted; return the folder of the copy."""
+        """Copy Ray's logs to a new folder, because the session's folder will be deleted; return the new folder."""
         assert self._folder is not None
         copy = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
         with contextlib.suppress(OSError):
@@ -215,12 +221,13 @@ class RayCluster:
                     warnings.simplefilter("ignore")
                     ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
                 started.set_result(None)
-            except BaseException as error:  # noqa: BLE001  # Raised below, in the thread that waits.
+            except BaseException as error:  # noqa: BLE001  # The waiting thread raises it below.
                 started.set_exception(error)
-            # The kernel kills Ray's servers when the thread that started them ends.
+            # This thread must live as long as Ray's servers: the kernel kills them when the thread that started them
+            # ends.
             self._is_left.wait()
 
-        # Ray needs a thread: without an answer it waits in C code for minutes, where no signal is handled.
+        # Start Ray in a thread: if no server answers, Ray waits for minutes in C code, where Python handles no signals.
         threading.Thread(target=start, daemon=True).start()
         try:
             if not wait([started], _START_SECONDS).done:
@@ -228,15 +235,15 @@ class RayCluster:
         except BaseException:
             # `ray.shutdown` would wait for the thread at the end of this process, perhaps forever.
             atexit.unregister(ray.shutdown)
-            # Without Ray's variables and servers the thread would wait while it holds Python's lock. The watchdog ends
-            # the servers after this process.
+            # So `close` does nothing: if it removed Ray's variables and servers, the thread would block while it holds
+            # Python's lock. The watchdog kills the servers after this process has ended.
             self._is_hanging = True
             raise
         started.result()
         self._is_connected = True
 
     def begin_to_close(self) -> None:
-        """Begin to disconnect, which takes seconds where Ray has died; nothing may use it any more but `close`."""
+        """Begin to disconnect in the background, which takes seconds if Ray has died. Afterwards call only `close`."""
         import ray
 
         if self._is_connected and self._leaving is None:
@@ -244,7 +251,7 @@ class RayCluster:
             self._leaving.start()
 
     def close(self) -> None:
-        """Disconnect, stop a cluster that was started here, and delete its folder. Closing twice is harmless."""
+        """Disconnect. If the cluster was started here, stop it and delete its folder. Closing twice is harmless."""
         if self._is_hanging:
             return
         if self._is_connected:
@@ -272,7 +279,7 @@ class RayCluster:
 
 
 def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
-    """Return the numbers of the GPUs that Ray may use, those in use last; empty if they have no numbers."""
+    """Return the numbers of the GPUs that Ray may use, the ones in `in_use` last; empty if a GPU has no number."""
     given = os.environ.get(_VISIBLE)
     number = max(ray_private.number_of_gpus(), gpus or 0)
     names = [str(each) for each in range(number)] if given is None else given.split(",")
