@@ -1,4 +1,4 @@
-"""A training as a command line, in any language: it gets the trial's values, and its output has the scores."""
+"""Trains by a command line, in any language. The command gets the trial's values, and its output has the scores."""
 
 import codecs
 import io
@@ -31,7 +31,7 @@ from hpo.objectives.command_output import (
     read_result,
 )
 
-# A stranger's study shows their values to the user, who must confirm them; see `Objective.code_keys`.
+# The user must confirm the values of these keys before a study of another person runs; see `Objective.code_keys`.
 CODE_KEYS = ("command.line", "command.config")
 _LINES_IN_ERROR = 3
 _SECONDS_TO_END = 10.0
@@ -40,18 +40,18 @@ _CONTINUES_HINT = (
     "command.continues=true"
 )
 _MILLISECONDS_BETWEEN_CHECKS = 100
-_MOST_IN_PIPE = 1 << 20  # the system's limit for the bytes in a pipe
-# Fields of a report that are no metrics; see also `PLACES`.
+_MOST_IN_PIPE = 1 << 20  # the most bytes that a pipe can hold on this system
+# Fields of a report that are not metrics, in addition to `PLACES`.
 _NOT_METRICS = ("more", "units", "warning")
 
-# Only with `command.continues`; see `describe_search`.
+# It applies only with `command.continues=true`; see `describe_search`.
 CONTINUES = True
-# Raise it if the same command would get other values, or its output would be read differently.
+# Raise this number when a change passes other values to the same command, or reads its output differently.
 REVISION = 3
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the command or its file cannot be read, or if neither of them uses a value."""
+    """Raise ConfigError if the command or its file cannot be read, or if neither uses one of the trial's values."""
     command = CommandLine(config)
     names = command.names
     for key in command.flags:
@@ -69,12 +69,15 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def code_files(config: Mapping[str, Any]) -> list[str]:
-    """Return the command's code: its scripts, programs and configurations, and the Python modules that it runs."""
+    """Return the files of the command's code: scripts, programs, configurations, and Python modules that it runs."""
     return command_code.code_files(CommandLine(config))
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return that the names in the command may be searched; with `{args}`, any key. Defaults of the file come first."""
+    """Return the keys that may be searched: the names in the command; with `{args}`, any key.
+
+    If the command has a configuration file, the search starts with the file's default values.
+    """
     command = CommandLine(config)
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
     names = [name for name in command.names if not name.startswith("task.") and name not in given]
@@ -93,7 +96,10 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return the file's values for the keys that are searched or that scales change, and `command.searched`."""
+    """Return the file's values for these keys, and the keys as `command.searched`.
+
+    The keys are searched, or are changed by `study.scales`.
+    """
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
@@ -115,7 +121,7 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
 
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts about every training for the report."""
+    """Return facts that hold for every training, for the report."""
     command = CommandLine(config)
     method: dict[str, Any] = {"preprocessing": f"by the command: {config['command']['line']}"}
     if command.patterns and command.result is None:
@@ -125,12 +131,12 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any] | None]:
-    """Run the command; yield the reports in its output, and return the final values.
+    """Run the command, yield the reports in its output, and return the final values.
 
-    These are the values of its file, if it writes one, and the last value of every other name. With `study.score=best`
-    the values of the best report replace the last ones. A program that continues from a state returns None unless its
-    file has the score, because its earlier reports count too. The command's output is passed on to this process's own
-    streams at once.
+    The final value of a name comes from the program's result file, if that file has the name. Otherwise it is the last
+    reported value; with `study.score=best`, the value in the best report, if that report has the name. For a program
+    that continues from a state, the return value is None unless the result file has the score, because reports from
+    before the state count too. The command's output is passed on at once to the same stream of this process.
     """
     with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])
@@ -142,7 +148,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         if command.patterns:
             reader = PatternReader(task["metric"], command.patterns)
         try:
-            # The command stays in this worker's process group, which ends as a whole.
+            # The command stays in the worker's process group, so that it ends together with the worker.
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except OSError as error:
             raise ProgramError(f"command '{words[0]}' cannot be run: {error.strerror}") from error
@@ -178,7 +184,10 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 
 
 def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, str]:
-    """Create the folders of a training; return their paths by their names in the line. None = a temporary folder."""
+    """Create the folders of a training. Return their paths by their names in the command line.
+
+    `state` or `files` = None: use a folder in `temporary`.
+    """
     given = {"folder": None, "resume_dir": state, "dir": files}
     folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
     for folder in (*folders.values(), Path(temporary, "config")):
@@ -187,7 +196,7 @@ def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, 
 
 
 def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any]], metric: str) -> None:
-    """Raise ProgramError if no line has values, or none matches the pattern of the study's metric."""
+    """Raise ProgramError if no line has values, or if no line matches the pattern of the study's metric."""
     pattern = command.patterns.get(metric)
     if pattern is not None and not any(metric in point for point in points):
         raise ProgramError(f"no line of the command matches command.pattern.{metric}, {pattern.pattern!r}")
@@ -199,23 +208,23 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
 
 
 def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[str, Any]:
-    """Return the point with the best value of the metric, the first one on ties; empty if none has a finite value."""
+    """Return the point with the best value of the metric, the first of equals; empty if no point has a finite value."""
     numbers = [(point[metric], point) for point in points if isinstance(point.get(metric), int | float)]
     scored = [(value if is_max else -value, point) for value, point in numbers if -math.inf < value < math.inf]
     return max(scored, key=lambda each: each[0])[1] if scored else {}
 
 
 def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"], read: Sequence["_Stream"]) -> Iterator[str]:
-    """Pass all streams on and yield the lines of the streams in `read`, until the command has ended.
+    """Pass on the output of all streams until the command ends; yield the lines of the streams in `read`.
 
-    Processes that the command leaves running may hold its output open, so the end of the streams is no criterion.
+    Do not wait for the end of the streams, because processes that outlive the command may hold them open.
     """
     poll, left = select.poll(), {stream.pipe: stream for stream in streams}
     for pipe in left:
         poll.register(pipe, select.POLLIN)
     has_ended = False
     while left and not has_ended:
-        # Check before reading: after its end, the pipes have all its output, and one more read is enough.
+        # Check before reading: once the command has ended, the pipes have all its output, so one more read is enough.
         has_ended = process.poll() is not None
         lines: list[str] = []
         for pipe, _ in poll.poll(0 if has_ended else _MILLISECONDS_BETWEEN_CHECKS):
@@ -225,18 +234,18 @@ def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"], read:
             else:
                 poll.unregister(pipe)
                 del left[pipe]
-        # Yield after both streams are passed on, because the caller may stop the command at any line.
+        # Yield only after the output of both streams is passed on, because the caller may stop the command at any line.
         yield from lines
     rests = [(stream, stream.take(b"", is_last=True)) for stream in streams]
     yield from (line for stream, lines in rests if stream in read for line in lines)
 
 
 class _Stream:
-    """One stream of a command. Its output is passed on to this process's stream of that name, and split into lines.
+    """An output stream of a command. It is passed on to this process's stream of the same name, and split into lines.
 
     Attributes:
         pipe: the descriptor to read from.
-        last: the last lines that are not empty, the latest at the end.
+        last: the last few lines that are not empty, in order.
     """
 
     def __init__(self, pipe: IO[bytes] | None, name: str) -> None:
@@ -247,14 +256,17 @@ class _Stream:
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Pass complete lines on, because two streams share one log; return them. A line that is too long is cut."""
+        """Pass on the complete lines and return them. A line that is too long is cut.
+
+        An incomplete line must wait, because both streams may go to one log.
+        """
         text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE
         end = len(text) if is_whole else max(text.rfind("\n"), text.rfind("\r")) + 1
         text, self._pending = text[:end], text[end:]
-        # The search redirects the stream at every step, so look it up each time.
+        # The search may redirect `sys.stdout` between steps, so look the stream up each time.
         own = getattr(sys, self._name)
-        # Without a newline, the next output of this process would continue the last line.
+        # End the last line, because other output of this process would otherwise continue it.
         own.write(f"{text}\n" if is_last and text and not text.endswith("\n") else text)
         own.flush()
         *lines, rest = (self._rest + self._newlines.decode(text, is_last)).split("\n")
@@ -265,7 +277,7 @@ class _Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command and the processes that it has started."""
+    """End the command and all processes that it has started."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):
             child.terminate()

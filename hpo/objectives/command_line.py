@@ -1,4 +1,4 @@
-"""The line of a command and its configuration file: the names in them, and the values of a trial."""
+"""A command line and its configuration file: finds the placeholders in the line, and inserts a trial's values."""
 
 import json
 import re
@@ -16,30 +16,34 @@ from hpo.config.keys import at, flatten, path_of, replaced, within
 from hpo.errors import ConfigError, nearest
 from hpo.objectives.command_output import read_name, read_patterns
 
-# The fields of a task that a command line may use.
+# The fields of a task that a command line may use, as `{task.KEY}`.
 _TASK_KEYS = ("seed", "fold", "repeat", "trial", "threads", "folder", "dir", "amount", "resume_dir")
 _AMOUNT = "task.amount"
-# Becomes all values as `--key=value`, unless the trial has a key of this name.
+# This word is replaced by all values, as `--key=value`, unless the trial has a key named `args`.
 _ARGS = "{args}"
-# The names for the trial's own copy of `command.config`, and for its folder.
+# In a command line, these names stand for the trial's copy of the file `command.config`, and for the copy's folder.
 COPY = ("config", "config.dir")
 _MISSING = object()
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command and the configuration with its values. Its line and its file are read once."""
+    """A command, given by the objective's configuration. The command line and the file are each parsed only once."""
 
     config: Mapping[str, Any]
 
     @cached_property
     def words(self) -> list[str]:
-        """The line, split as a shell splits it."""
+        """The words of the command line, split as a shell splits them."""
         return shlex.split(self.config["command"]["line"])
 
     @cached_property
     def names(self) -> list[str]:
-        """The names in the line: keys of the configuration, and `task.KEY`. ConfigError if it cannot be read."""
+        """The names in the command line: keys of the configuration, and `task.KEY`.
+
+        Raises:
+            ConfigError: the line cannot be parsed, or has an unknown `task.KEY`.
+        """
         line = self.config["command"]["line"]
         if not isinstance(line, str) or not line.strip():
             raise ConfigError(f'command.line: must be a command, such as "python train.py --lr {{lr}}", given {line!r}')
@@ -56,12 +60,12 @@ class CommandLine:
 
     @property
     def flags(self) -> list[str]:
-        """The keys of the flags in the line."""
+        """The keys of the flags (`{flag:KEY}`) in the command line."""
         return [flag[0] for flag in map(_flag, self.words) if flag]
 
     @property
     def file(self) -> str | None:
-        """The path `command.config`; None = there is no file."""
+        """The path in `command.config`; None = the command has no configuration file."""
         path = self.config["command"].get("config")
         if path is not None and not isinstance(path, str):
             raise ConfigError(f"command.config: must be the path of a file in YAML or JSON, given {path!r}")
@@ -69,31 +73,31 @@ class CommandLine:
 
     @cached_property
     def patterns(self) -> dict[str, re.Pattern[str]]:
-        """The regular expressions of `command.pattern`, by name; ConfigError for a bad one."""
+        """The regular expressions of `command.pattern`, by name. Raises ConfigError if one is not valid."""
         return read_patterns(self.config["command"].get("pattern"))
 
     @property
     def result(self) -> str | None:
-        """The name of the file that the program writes at its end; None = it writes no file."""
+        """The name of the result file that the program writes at the end; None = it writes no such file."""
         return read_name(self.config["command"].get("result"))
 
     @property
     def continues(self) -> bool:
-        """Whether the program continues from the state that it has saved in `{task.resume_dir}`."""
+        """Whether the program can continue from a state that it saved in `{task.resume_dir}`."""
         return bool(self.config["command"].get("continues"))
 
     def has(self, key: str) -> bool:
-        """Return whether the line has `{task.KEY}`."""
+        """Return whether the command line has `{task.KEY}` for this key."""
         return f"task.{key}" in self.names
 
     @property
     def amount_without_full(self) -> str | None:
-        """The first `{task.amount}` in the line without a value for full trainings; None = there is none."""
+        """The first `{task.amount}` in the line that gives no value for full trainings; None = all give one."""
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
 
     def refuse_bad_output(self) -> None:
-        """Raise ConfigError for bad settings of the program's output, and for folders that have no effect."""
+        """Raise ConfigError for bad settings of the program's output, and for settings whose placeholder is missing."""
         read_patterns(self.config["command"].get("pattern"))
         given = self.config["command"].get("continues", False)
         if not isinstance(given, bool):
@@ -114,31 +118,34 @@ class CommandLine:
 
     @cached_property
     def base(self) -> dict[str, Any]:
-        """The content of the file; empty without a file. Raises DocumentError as `read_yaml` does."""
+        """The content of the configuration file; empty if there is none. Raises DocumentError as `read_yaml` does."""
         read = read_json if _is_json(self.file or "") else read_yaml
         return {} if self.file is None else read(Path(self.file), "command.config")
 
     @cached_property
     def flat(self) -> dict[str, Any]:
-        """The configuration by dotted key."""
+        """The objective's configuration by dotted key."""
         return flatten(self.config)
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The trial's values by key, without the settings of the command. A searched key has its whole value."""
+        """The trial's values by dotted key, without the settings of the command.
+
+        The value of a searched key is kept whole, even if it is a mapping.
+        """
         flat = {key: value for key, value in self.flat.items() if not within(key, "command")}
         wholes = {key: at(flat, key, _MISSING) for key in self.config["command"].get("searched", ())}
-        # Groups of the toolkit that a command does not use are empty.
+        # Leave out empty values: they are groups of the toolkit that a command does not use.
         rest = {key: value for key, value in flat.items() if key != "data.name" and value != {}}
         rest = {key: value for key, value in rest.items() if not any(within(key, whole) for whole in wholes)}
         return rest | {key: value for key, value in wholes.items() if value is not _MISSING}
 
     def takes_all(self, searched: Sequence[str] = ()) -> bool:
-        """Return whether the line has `{args}`, and the trial has no key of that name."""
+        """Return whether the command line has `{args}`, and this is not a key of the trial."""
         return _ARGS in self.words and "args" not in searched and at(self.flat, "args", _MISSING) is _MISSING
 
     def refuse_unread(self, keys: Iterable[str]) -> None:
-        """Raise ConfigError for a key that neither the file nor the line has."""
+        """Raise ConfigError if neither the file nor the command line uses one of these keys."""
         for key in () if self.takes_all() else keys:
             if not self._reads(key):
                 in_file = f"{self.file} has no such key, and " if self.file else ""
@@ -147,7 +154,7 @@ class CommandLine:
                 raise ConfigError(f"{key}: {in_file}command.line has no {{{key}}}{hint}")
 
     def write_copy(self, folder: Path) -> dict[str, str]:
-        """Write the trial's own copy of the file into the folder; return the values of `config` and `config.dir`."""
+        """Write the file with the trial's values into a folder. Return the values for `{config}` and `{config.dir}`."""
         if self.file is None:
             return {}
         tree = replaced(self.base, {key: value for key, value in self.values.items() if path_of(self.base, key)})
@@ -156,7 +163,7 @@ class CommandLine:
         return dict(zip(COPY, (str(path), str(folder)), strict=True))
 
     def fill_words(self, task: Mapping[str, Any], copy: Mapping[str, str]) -> list[str]:
-        """Return the words with the values of a task. A value is never split, and no shell reads it."""
+        """Return the words of the line with the values of a task. A value is never split or interpreted by a shell."""
         values = self.flat | {f"task.{key}": task[key] for key in _TASK_KEYS} | {**copy}
         for name in self.names:
             if at(values, name, _MISSING) is _MISSING:
@@ -178,35 +185,35 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for all values except null that neither the line nor the file has."""
+        """Yield `--key=value` for each key that neither the command line nor the file uses, except null values."""
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():
             yield f"--{_last(key) if number[_last(key)] == 1 else key}={_text(value)}"
 
     def _reads(self, key: str) -> bool:
-        """Return whether the file, or a name in the line, has a key."""
+        """Return whether the file or the command line uses a key."""
         return path_of(self.base, key) is not None or any(within(key, name) for name in (*self.names, "command"))
 
 
 def placeholders(word: str) -> list[str]:
-    """Return the names in braces in a word."""
+    """Return the names in a word that are written in braces."""
     return [name for _, name, _, _ in string.Formatter().parse(word) if name is not None]
 
 
 def fill(word: str, values: Mapping[str, Any]) -> str:
-    """Replace the names in a word by their values."""
+    """Replace the names in braces in a word by their values."""
     parts = string.Formatter().parse(word)
     return "".join(text + ("" if name is None else _value(name, spec, values)) for text, name, spec, _ in parts)
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return the value of a name as text; for an amount of None, the amount of a full training in `spec`."""
+    """Return the value of a name as text. For `task.amount` = None, return `spec`, the amount of a full training."""
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 
 def _flag(word: str) -> tuple[str, str] | None:
-    """Return the key and the option of `{flag:KEY}` or `{flag:KEY:--option}`; None for a word without a flag."""
+    """Return the key and the option in `{flag:KEY}` or `{flag:KEY:--option}`; None if the word has no flag."""
     parts = [(text, spec) for text, name, spec, _ in string.Formatter().parse(word) if name == "flag" and spec]
     if not parts:
         return None
@@ -217,7 +224,7 @@ def _flag(word: str) -> tuple[str, str] | None:
 
 
 def _text(value: Any) -> str:
-    """Return a value as JSON, a text as it is, and None as ""."""
+    """Return a text unchanged, None as "", and any other value as JSON."""
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""Reads a program's reports: JSON in its lines, matches of patterns, and a file that it writes at its end."""
+"""Reads a program's reports: JSON in its output, text that matches patterns, and a file that it writes at the end."""
 
 import ast
 import csv
@@ -12,41 +12,42 @@ from typing import Any, Protocol
 from hpo.errors import ConfigError, HpoError
 
 LONGEST_LINE = 100_000  # characters
-# The keys of a report for its place in the training.
+# The keys with which a report says its position in the training.
 PLACES = ("epoch", "step")
 RESULTS = (".json", ".csv")
-# Forms in printed dicts of Python that its parser of literals does not read.
+# Values in printed Python dicts that `ast.literal_eval` cannot read.
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
 _NOT_FINITE = re.compile(r"(?<=: )(-?(?:nan|inf))(?=[,}\]])")
 
 
 class ProgramError(HpoError):
-    """A program failed, or its reports cannot be read. The message has the program's own output."""
+    """A program failed, or its reports cannot be read. The message may contain output of the program."""
 
 
 class Reader(Protocol):
-    """Reads the lines of one program, in their order.
+    """Reads the lines of one program's output, in order.
 
     Attributes:
-        points: the values of each line, flat by name, even if the line is not a separate report.
+        points: the values in each line by name, without nesting. It also has lines that are not reports by themselves.
     """
 
     points: list[dict[str, Any]]
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """Read a line; yield the reports that it completes, and warnings."""
+        """Read a line. Yield the reports that are complete after this line, and warnings."""
         ...
 
     def rest(self) -> Iterator[dict[str, Any]]:
-        """Yield the incomplete report at the end of the program, if there is one."""
+        """Yield the report that is still incomplete when the program ends, if there is one."""
         ...
 
 
 class _Curve:
-    """Combines the values of lines into reports. Lines with the same place are one report.
+    """Combines the values of several lines into reports. Lines with the same epoch or step belong to one report.
 
-    A report is complete as soon as it has the study's metric. A line is no report if its place is already reported, or
-    if it has no place although earlier reports do: it is an evaluation or a summary after the training.
+    A report is complete as soon as it has the study's metric. A line is ignored if its epoch or step is already
+    reported, or if it has neither although earlier reports have one: it is an evaluation or a summary after the
+    training.
     """
 
     def __init__(self, metric: str) -> None:
@@ -55,9 +56,9 @@ class _Curve:
         self._last: tuple[str, Any] | None = None
 
     def add(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Add the values of a line; yield the reports that they complete."""
+        """Add the values of a line. Yield the reports that are now complete."""
         current = _place_of(self._partial)
-        # A line without a place belongs to the incomplete report.
+        # A line without epoch and step belongs to the incomplete report.
         place = _place_of(values) or current
         if current != place:
             yield from self.rest()
@@ -76,7 +77,7 @@ class _Curve:
 
 
 class JsonReader:
-    """Reads lines that are JSON objects. Within other lines, it reads JSON objects and Python dicts with the metric."""
+    """Reads lines that are JSON objects. In other lines, reads JSON objects and Python dicts that have the metric."""
 
     def __init__(self, metric: str) -> None:
         self.points: list[dict[str, Any]] = []
@@ -99,14 +100,14 @@ class JsonReader:
         return self._curve.rest()
 
     def _read(self, line: str) -> dict[str, Any] | None:
-        """Return the values in a line; None for a line without values."""
+        """Return the values in a line; None if it has no values to read."""
         try:
             whole = json.loads(line)
         except (ValueError, RecursionError):
             whole = None
         if isinstance(whole, dict) and not isinstance((values := flat(whole)).get(self._metric), str):
             return values
-        # Most lines need no search.
+        # Skip the search for most lines.
         if "{" not in line or self._metric.rpartition("/")[2] not in line:
             return None
         for found in (*_objects(line), *_dicts(line)):
@@ -116,10 +117,10 @@ class JsonReader:
 
 
 class PatternReader:
-    """Reads the matches of patterns in lines.
+    """Reads values by regular expressions.
 
-    A place also holds for the following lines. If there is a pattern for the place, values before the first place are
-    no report.
+    An epoch or step also applies to the lines after it. If there is a pattern for the epoch or step, values before its
+    first match are not reported.
     """
 
     def __init__(self, metric: str, patterns: Mapping[str, re.Pattern[str]]) -> None:
@@ -128,7 +129,7 @@ class PatternReader:
         self._place: dict[str, float] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """See `Reader`; raise ProgramError if a match is no number."""
+        """See `Reader`. Raise ProgramError if a pattern matches text that is not a number."""
         matches = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
         found = {name: self._read(name, match[1], line) for name, match in matches.items() if match[1] is not None}
         self._place |= {name: value for name, value in found.items() if name in PLACES}
@@ -150,7 +151,7 @@ class PatternReader:
 
 
 def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
-    """Return the regular expressions of `command.pattern` by name; raise ConfigError for a bad one."""
+    """Compile the regular expressions of `command.pattern`, by name. Raise ConfigError if one is not valid."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not {*given} - {*PLACES}:
@@ -176,7 +177,7 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
 
 
 def read_name(name: Any) -> str | None:
-    """Return the file name `command.result`; raise ConfigError unless it is a relative path to JSON or CSV."""
+    """Return the file name in `command.result`. Raise ConfigError unless it is a relative path to JSON or CSV."""
     path = PurePath(name) if isinstance(name, str) else PurePath()
     if name is not None and (path.suffix.lower() not in RESULTS or path.is_absolute() or ".." in path.parts):
         raise ConfigError(
@@ -187,7 +188,7 @@ def read_name(name: Any) -> str | None:
 
 
 def read_result(folder: Path, name: str) -> dict[str, Any]:
-    """Return the values of the program's file: a JSON object, or the last row of a CSV file.
+    """Return the values in the program's result file: its JSON object, or its last row if it is a CSV file.
 
     Raises:
         ProgramError: the file is missing or cannot be read.
@@ -205,7 +206,7 @@ def read_result(folder: Path, name: str) -> dict[str, Any]:
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Flatten groups of values, as metrics are named: `{"val": {"loss": 1}}` becomes `{"val/loss": 1}`."""
+    """Flatten nested values into metrics with slashes in their names: `{"val": {"loss": 1}}` to `{"val/loss": 1}`."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         found |= flat(value, f"{before}{name}/") if isinstance(value, Mapping) else {f"{before}{name}": value}
@@ -217,7 +218,7 @@ def _place_of(values: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 
 def _objects(line: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects within a line, but not those inside another."""
+    """Yield the JSON objects within a line, but not objects nested in another."""
     decoder, start = json.JSONDecoder(), line.find("{")
     while start >= 0:
         try:
@@ -230,7 +231,7 @@ def _objects(line: str) -> Iterator[dict[str, Any]]:
 
 
 def _dicts(line: str) -> Iterator[dict[Any, Any]]:
-    """Yield the Python dict between the first brace of a line and the last, if there is one."""
+    """Yield the Python dict between the first and the last brace of a line, if that text is one."""
     text = _SCALAR.sub(r"\1", line[line.find("{") : line.rfind("}") + 1])
     try:
         value = ast.literal_eval(_NOT_FINITE.sub(r"'\1'", text))
@@ -241,7 +242,7 @@ def _dicts(line: str) -> Iterator[dict[Any, Any]]:
 
 
 def _number(value: Any) -> Any:
-    """Convert a text to a number if it is one; return any other value unchanged."""
+    """Convert a text to a number if possible; return any other value unchanged."""
     if not isinstance(value, str):
         return value
     for kind in (int, float):
@@ -253,7 +254,7 @@ def _number(value: Any) -> Any:
 
 
 def _last_row(text: str) -> dict[str, str]:
-    """Return the last row of a CSV file by column name; raise ValueError if there is none."""
+    """Return the non-empty cells of a CSV file's last row, by column name. Raise ValueError if there is no such row."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline="")) if row]
     if len(rows) < 2 or len(rows[-1]) != len(rows[0]):
         raise ValueError("it must have a row of names, and a last row with as many cells")

@@ -1,4 +1,4 @@
-"""An objective without training: it looks up scores and costs in a table of measured configurations."""
+"""An objective that does not train, but looks up scores and costs in a table of measured configurations."""
 
 import functools
 import json
@@ -13,12 +13,12 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import explain
 from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
-# A proposal's amount is a number of places on the learning curve, so continuing needs no state.
+# An amount of training is a number of points on the stored learning curve, so no state is needed to continue.
 CONTINUES = True
-# Raise it if the same table and point would give another score, curve or cost.
+# Raise this number when a change gives another score, curve or cost for the same table and configuration.
 REVISION = 1
 
-# Seconds of a training (or of a place on its learning curve) if the table has no cost.
+# If the table has no cost: the seconds of a training, or of each point on its learning curve.
 _UNIT = 1.0
 _LEAST = 1e-6
 
@@ -27,12 +27,12 @@ _WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the sco
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ValueError, in one line, if the configuration's table cannot be searched."""
+    """Raise ValueError with a one-line message if the table in the configuration cannot be searched."""
     _table(config)
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table's part of the search; see `SearchDescription`."""
+    """Return the search space and other settings from the table; see `SearchDescription`."""
     table = _table(config)
     space = {
         column: {"values" if all(_is_number(v) for v in values) else "choices": list(values)}
@@ -58,7 +58,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts about a table's rows for the report."""
+    """Return facts about the table's rows, for the report."""
     table = _table(config)
     metric = config["data"]["metric"]
     columns = metric if isinstance(metric, str) else ", ".join(metric)
@@ -74,20 +74,21 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_cost(config: Mapping[str, Any]) -> float:
-    """Return the table's cost of the configuration: of one place on its learning curve, if the table has curves."""
+    """Return the configuration's cost in the table; if it has a learning curve, the cost of one point of the curve."""
     row, _ = _row(config)
     if row is None or row.cost is None:
         return _UNIT
-    # The study's clock must advance, even for a training that was too short to be measured.
+    # Avoid a cost of 0 for a training that was too short to measure, because the study's clock must advance.
     cost = max(row.cost, _LEAST)
     return cost / len(row.curve) if row.curve is not None else cost
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
-    """Return the table's score of the task's point on its fold, with `seconds` and `units`.
+    """Return the score in the table for the task's configuration and fold, with `seconds` and `units`.
 
-    With a learning curve, yield its points from `task["trained"]` up to the amount; the best of them is the score.
-    Other metrics, and values with a limit, come from columns of the same name, and are equal for all folds and amounts.
+    If there is a learning curve, yield its points after `task["trained"]` up to the task's amount. The score is then
+    the best value on the curve up to that amount. Other metrics, and results with a limit, come from columns with the
+    same name, and are equal for all folds and amounts.
     """
     row, distance = _row(task["config"])
     if row is None:
@@ -119,7 +120,10 @@ def _cell(row: Row, column: str) -> float:
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
-    """Return the configuration's row and None; with `data.absent=nearest`, the nearest row and its distance."""
+    """Return the row of a configuration, and its distance.
+
+    With `data.absent=nearest` the row is the nearest one. Otherwise the distance is None, and so is a missing row.
+    """
     table = _table(config)
     values = flatten(config)
     point = tuple(values[column] for column in table.values)
@@ -144,7 +148,7 @@ def _table(config: Mapping[str, Any]) -> Table:
 
 @functools.lru_cache(maxsize=4)
 def _read(data: str, _changed: int) -> Table:
-    """Read a table once per process, and again when the file has changed."""
+    """Read a table. The cache reads a file once per process, and again when the file has changed."""
     try:
         return read_table(TableConfig.model_validate_json(data))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A table of measured configurations: its hyperparameters, and the scores of its rows."""
+"""Reads a table of measured configurations: the hyperparameters, and the scores of each row."""
 
 import csv
 import fnmatch
@@ -22,14 +22,14 @@ from hpo.errors import nearest
 
 ABSENT = ("fail", "nearest", "exclude", "refuse")
 
-# Through rounding, equal sums of distances differ by less than this.
+# Two sums of distances that differ by less than this may be equal except for rounding.
 _ROUNDED = 1e-9
 
 Key = tuple[Any, ...]
 
 
 class TableConfig(BaseModel):
-    """The content of conf/data/table.yaml, which explains each value."""
+    """The settings in conf/data/table.yaml. That file explains each setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -49,10 +49,10 @@ class TableConfig(BaseModel):
 class Row:
     """One measured configuration."""
 
-    scores: tuple[float, ...]  # the metric, one number per fold
+    scores: tuple[float, ...]  # the metric, one score per fold
     cost: float | None  # seconds of the training; None = the table has no cost
     curve: tuple[float, ...] | None  # the metric along the training; None = the table has no curves
-    others: Mapping[str, Any]  # the values of all columns, to join curves by
+    others: Mapping[str, Any]  # the values of all columns by name
 
 
 @dataclass(frozen=True)
@@ -63,24 +63,25 @@ class Table:
     values: Mapping[str, tuple[Any, ...]]
     rows: Mapping[Key, Row]  # the measured configurations by their values, in the order of `values`
     num_folds: int  # number of scores per row
-    absent: str  # how a missing combination is handled; see conf/data/table.yaml
-    left_out: tuple[str, ...]  # columns that are neither hyperparameters nor requested results
-    files: tuple[Mapping[str, Any], ...]  # path, sha256 and size of the file, and of that with the learning curves
+    absent: str  # how to handle a combination that no row has; see conf/data/table.yaml
+    left_out: tuple[str, ...]  # columns that are neither hyperparameters, requested results nor in `where`
+    files: tuple[Mapping[str, Any], ...]  # path, sha256 and size of the table and, if given, of the learning curves
 
     def nearest(self, point: Key) -> tuple[Row, float]:
-        """Return the measured configuration nearest to a point, the earlier one on ties, and its distance.
+        """Return the row nearest to a point, and the distance. On ties, return the row that comes first in the table.
 
-        The distance is a mean over the hyperparameters. For numbers it is the difference of the positions in the list
-        of values, relative to the largest possible difference. For texts it is 0 or 1.
+        The distance is the mean of the distances in each hyperparameter. Two numbers have the difference between their
+        positions in the ascending list of values, divided by the largest possible difference. Two texts have 0 if they
+        are equal, else 1.
         """
-        # Distance of each row in each hyperparameter, shape (rows, hyperparameters).
+        # The distance of each row from the point in each hyperparameter; shape (rows, hyperparameters).
         parts = np.ones(self._row_places.shape)
         for column, (places, mine) in enumerate(zip(self._places, point, strict=True)):
             if mine in places:
                 apart = np.abs(self._row_places[:, column] - places[mine])
                 parts[:, column] = apart > 0 if isinstance(mine, str) else apart / max(1, len(places) - 1)
         sums = parts.sum(axis=1)
-        # `fsum` does not round, so the nearest row and its distance are exact.
+        # Sums of NumPy are rounded. `fsum` is exact, so use it to choose among the nearest rows.
         near = np.flatnonzero(sums <= sums.min() + _ROUNDED)
         distances = [math.fsum(parts[row]) / parts.shape[1] for row in near]
         nearest = min(range(len(near)), key=distances.__getitem__)
@@ -88,7 +89,7 @@ class Table:
 
     @cached_property
     def numbers(self) -> list[str]:
-        """The columns with a number in the first row that are no hyperparameters."""
+        """The columns that are not hyperparameters and have a number in the first row."""
         first = next(iter(self.rows.values())).others
         return [
             name
@@ -98,23 +99,23 @@ class Table:
 
     @cached_property
     def _places(self) -> list[dict[Any, int]]:
-        """The position in `values` of each value, by hyperparameter."""
+        """For each hyperparameter, the position of each value in `values`."""
         return [{value: place for place, value in enumerate(values)} for values in self.values.values()]
 
     @cached_property
     def _row_places(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
-        """The positions of each row's values, shape (rows, hyperparameters)."""
+        """The position in `values` of each value in each row; shape (rows, hyperparameters)."""
         return np.array([[places[v] for places, v in zip(self._places, key, strict=True)] for key in self.rows])
 
 
 def read_table(config: TableConfig) -> Table:
-    """Read a table of measured configurations, with its learning curves.
+    """Read a table of measured configurations, with learning curves if `curves` names a file.
 
-    Unless `columns` names the hyperparameters, they are the columns before the first requested result. Columns of
-    `where`, columns with a single value, and columns of whole numbers that only count the rows are left out.
+    If `columns` does not name the hyperparameters, they are all columns before the first requested result except
+    columns in `where`, columns with only one value, and columns of whole numbers that only count the rows.
 
     Raises:
-        ValueError: a setting or a line is wrong; the message names it.
+        ValueError: a setting or a line of a file is wrong; the message names it.
     """
     path, cost, where, absent = Path(config.path), config.cost, config.where, config.absent
     frame = _read_frame(path)
@@ -156,7 +157,10 @@ def read_table(config: TableConfig) -> Table:
 
 
 def _join_curves(table: Table, path: Path, field: str) -> Table:
-    """Return the rows with a learning curve in the file, joined by all fields that rows and curves share."""
+    """Return the table with only the rows that have a learning curve in the file.
+
+    A row and a curve belong together if they are equal in all fields that both have.
+    """
     curves = _read_curves(path)
     if not curves or any(field not in line for line in curves):
         known = ", ".join(curves[0]) if curves else "no curves"
@@ -208,7 +212,7 @@ def _file(path: Path) -> Mapping[str, Any]:
 
 
 def _read_frame(path: Path) -> Any:
-    import pandas as pd  # Loading takes a second.
+    import pandas as pd  # Importing takes a second.
 
     is_parquet = path.suffix == ".parquet"
     try:
@@ -217,7 +221,8 @@ def _read_frame(path: Path) -> Any:
         content = _content(path)
         if b"\0" in content:
             raise ValueError("it has a NUL character; save UTF-16 as UTF-8 first")
-        # Like pandas, read the header in the first row that is not blank. Pandas would rename duplicate columns.
+        # Check for duplicate column names, which pandas would rename. Like pandas, take the first row that is not blank
+        # as the header.
         rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         header = next((row for row in rows if len(row) > 1 or "".join(row).strip()), [])
         twice = next((name for name in header if header.count(name) > 1), None)
@@ -226,7 +231,7 @@ def _read_frame(path: Path) -> Any:
         # These options keep "NA" and "None" as texts, and make a row that is too long an error.
         return pd.read_csv(io.BytesIO(content), keep_default_na=False, na_values=[""], index_col=False)
     except (ValueError, OSError, EOFError, ImportError, zlib.error, csv.Error, pd.errors.ParserWarning) as error:
-        # Pandas raises kinds of ValueError; a bad gzip file raises one of the others.
+        # Pandas raises subclasses of ValueError. A bad gzip file raises OSError, EOFError or zlib.error.
         kind, reason = "Parquet" if is_parquet else "CSV", " ".join(str(error).split())
         raise ValueError(f"data.path: {path} is not a table in {kind}: {reason}; correct the file") from error
 
@@ -237,7 +242,7 @@ def _hyperparameters(
     first_result = min(names.index(name) for name in results)
     varying = [name for name in names[:first_result] if name not in where and len({row[name] for row in records}) > 1]
     others = [name for name in varying if not _counts_rows([row[name] for row in records])]
-    # A column that only counts the rows is not a hyperparameter if the others identify the rows without it.
+    # A column that only counts the rows is not a hyperparameter if the other columns identify each row.
     are_unique = len({tuple(row[name] for name in others) for row in records}) == len(records)
     return others if are_unique else varying
 
@@ -263,7 +268,7 @@ def _rows(
             raise ValueError(f"data.metric: row {place} of {path} must hold numbers, given {numbers}")
         if cost and numbers[-1] < 0:
             raise ValueError(f"data.cost: row {place} of {path} must have at least 0 seconds, given {numbers[-1]}")
-        # A score that is not finite marks a failed configuration, which counts as absent.
+        # A score that is not finite means that the configuration failed. Treat it as absent.
         if all(math.isfinite(v) for v in numbers):
             cells = [float(v) for v in numbers]
             rows[key] = Row(tuple(cells[: len(scores)]), cells[-1] if cost else None, None, record)

@@ -1,4 +1,4 @@
-"""The code on the nodes of a cluster. The user's own code is sent; all other code must have the same version."""
+"""Code for the nodes of a cluster. The user's code is sent to them. All other code must already have equal versions."""
 
 import contextlib
 import hashlib
@@ -22,24 +22,25 @@ from hpo.workers.store.packing import in_words
 
 # Ray refuses more than 500 MiB. Code alone is never that large.
 MOST_BYTES = 100 * 2**20
-# Folders that tools create; they are no part of a package.
+# Folders that tools create, and that do not belong to a package.
 _IGNORED = ("__pycache__", ".git")
 _PROJECT = "pyproject.toml"
-_MOST_NAMES = 3  # file names in a message
-# Other versions of these libraries give other results.
+_MOST_NAMES = 3  # the most file names to list in a message
+# Results depend on the versions of these libraries.
 _LIBRARIES = ("torch", "numpy")
 _DIGITS = 12
 
 
 @dataclass(frozen=True)
 class Code:
-    """The code of an objective, without the toolkit's.
+    """The code of an objective, without the code of the toolkit.
 
     Attributes:
-        files: the files to send, by their paths in the folder that they are imported from.
-        package: the installed package that has the objective; every node must have the same. None = no package.
-        others: names of other files in the objective's packages, which are not sent.
-        links: names of links out of the packages or the working directory, which are not sent.
+        files: the files to send, by their paths relative to the folder from which they are imported.
+        package: the installed package with the objective, which must be equal on every node. None = the objective is
+            not in an installed package.
+        others: names of further files in the objective's packages. They are not sent.
+        links: names of links that lead out of the packages or the working directory. They are not sent.
     """
 
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -53,7 +54,7 @@ class Code:
         return sum(path.stat().st_size for path in self.files.values())
 
     def in_words(self) -> str:
-        """Return one line about the files that are sent, and those that are not."""
+        """Return one line that says which files are sent and which are not."""
         line = f"your code goes to the nodes: {_count(self.files, 'file')}, {math.ceil(self.size / 1024):,} KiB"
         line += f" ({', '.join([*self.files][:_MOST_NAMES])}{', ...' if len(self.files) > _MOST_NAMES else ''})"
         if self.others:
@@ -69,8 +70,8 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    From a working directory these are the Python files of its package, the files that they import from there, and the
-    package data that these packages declare.
+    If the objective is in the working directory, its code is the Python files of its package or its single module, the
+    files that they import from the working directory, and the package data that these packages declare.
 
     Raises:
         DispatchError: the declaration of package data cannot be read.
@@ -92,14 +93,14 @@ def code_of(objective: Objective, import_from: str) -> Code:
     found = {name: path for name, path in sorted(found.items()) if not _is_hidden(name)}
     in_packages = {path.relative_to(here).as_posix() for package in packages for path in _files(package)}
     files = {name: path for name, path in found.items() if _is_inside(path, name, here)}
-    # Hidden files come last, because a package would hardly declare them.
+    # Sort hidden files to the end, because a package rarely needs them.
     others = sorted(in_packages - found.keys(), key=lambda name: (_is_hidden(name), name))
     return Code(files, None, others, sorted(found.keys() - files.keys()))
 
 
 @contextlib.contextmanager
 def staged(code: Code) -> Iterator[Path | None]:
-    """Yield a folder with the files to send; None = no files. Raise DispatchError if they are too large."""
+    """Yield a folder with copies of the files to send; None = no files. Raise DispatchError if they are too large."""
     if not code.files:
         yield None
         return
@@ -159,7 +160,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_inside(path: Path, name: str, here: Path) -> bool:
-    """Return whether the target of a file is in its package; without a package, in the working directory."""
+    """Return whether a file, after resolving links, is in its package; if it has none, in the working directory."""
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 
@@ -169,10 +170,10 @@ def _count(things: Collection[object], noun: str) -> str:
 
 
 def describe(package: str | None) -> dict[str, str]:
-    """Return this machine's versions of Python, the libraries, the toolkit and its code, and an installed package."""
+    """Return this machine's versions by name: Python, the libraries, the toolkit with its code, and `package`."""
     versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for library in _LIBRARIES:
-        # Builds for CPU and for GPUs, 2.13.0+cpu and 2.13.0+cu130, are the same version.
+        # Treat builds for CPUs and GPUs, such as 2.13.0+cpu and 2.13.0+cu130, as the same version.
         versions[library] = _version(library).partition("+")[0]
     versions["hpo"] = f"{_version('hpo-transformer')} (code {_digest((PACKAGE, ROOT / 'model'))})"
     if package is not None:
@@ -183,7 +184,7 @@ def describe(package: str | None) -> dict[str, str]:
 
 
 def refuse_unlike(own: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """Raise DispatchError if a node has other versions than this machine.
+    """Raise DispatchError if the versions on a node differ from those on this machine.
 
     Args:
         own: the versions of this machine; see `describe`.
@@ -208,7 +209,7 @@ def _version(package: str) -> str:
 
 
 def _digest(places: Iterable[Path]) -> str:
-    """Return a hash of the Python files in these folders: of their names and contents."""
+    """Return a hash of the names and contents of all Python files in these folders."""
     digest = hashlib.sha256()
     for place in places:
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place]

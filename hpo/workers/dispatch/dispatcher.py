@@ -1,4 +1,4 @@
-"""The protocol of a dispatcher, which takes tasks and returns their reports; and a function that makes one."""
+"""The protocol of dispatchers, which take tasks and return reports, and a function that creates a dispatcher."""
 
 import importlib
 from collections import deque
@@ -18,7 +18,7 @@ from hpo.workers.objective.objective import Objective
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import Message
 
-# The most lines and characters of a task's output in the details of its failure.
+# How many lines and characters of a task's output, at most, are added to the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 # Fields that a message and a `TaskReport` share.
 _REPORTED = {
@@ -29,12 +29,12 @@ _REPORTED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The arguments to make a dispatcher."""
+    """The arguments to create a dispatcher."""
 
     settings: DispatchSection
     import_from: str  # the folder to import the objective from, in addition to installed packages
-    code: Code | None = None  # the code to send to a cluster at an address; None = every node has it
-    artifacts: str | None = None  # the URL where workers store states and models; None = in the study's folder
+    code: Code | None = None  # the code to send to the nodes of a cluster; None = nothing to send
+    artifacts: str | None = None  # URL where workers store states and models; None = the study's folder
     in_use: Use = NOTHING  # the CPUs and GPUs of this machine that other searches use
 
 
@@ -43,42 +43,42 @@ class Gpus:
     """The GPUs of the machines that a dispatcher uses."""
 
     count: float = 0.0
-    share: float = 0.0  # GPUs of each worker: a fraction of one, or a whole number
-    kinds: tuple[str, ...] = ()  # the known product names, such as `H100`
-    numbers: tuple[int, ...] = ()  # the known numbers of the workers' GPUs on this machine
+    share: float = 0.0  # number of GPUs per process: a fraction below 1, or a whole number
+    kinds: tuple[str, ...] = ()  # product names, such as `H100`; empty if unknown
+    numbers: tuple[int, ...] = ()  # numbers of the workers' GPUs on this machine; empty if unknown
 
 
 @dataclass(frozen=True)
 class TaskReport:
-    """One message from a worker about a task: its host, a point of its learning curve, a warning, or its outcome."""
+    """One message about a task: where it runs, a point of its learning curve, a warning, or its outcome."""
 
     task: Task
     point: Mapping[str, Any] | None = None  # a point of the learning curve
-    warning: str | None = None  # a line for the user; the task continues
+    warning: str | None = None  # a line to show to the user; the task continues
     outcome: Outcome | None = None
-    # Why the machine could not run the task, such as a full disk. The task is not at fault and has no outcome.
+    # Why the machine could not run the task, for example a full disk. The task is not at fault, so it has no outcome.
     machine_fault: str | None = None
-    # With a failure: whether the training reported values by name, but not its metric.
+    # If the outcome is a failure: whether the training reported values by name, but not the study's metric.
     lacks_metric: bool = False
-    is_lost: bool = False  # whether the dispatcher made the outcome, because the worker died or stopped reporting
-    units: float | None = None  # the units of training done at this point; None for other messages
+    is_lost: bool = False  # whether the worker died or was silent, so that the dispatcher created the outcome
+    units: float | None = None  # units of training done at this point; None = not a point
     goes_on: bool = False  # whether the training said that it continues after this point
-    printed: str | None = None  # with an outcome: the output of a task that ran in its own process
-    # With an outcome: the most bytes of GPU memory that the task held, and the GPU's bytes; None without a GPU.
+    printed: str | None = None  # with the outcome: the task's output, if that was recorded
+    # With the outcome: the most bytes of GPU memory that the task held, and the GPU's total bytes; None = no GPU used.
     gpu_memory: tuple[int, int] | None = None
-    # In the first report: where the task runs, unless it runs in the dispatcher's process.
+    # In the first report: where the task runs; None if it runs in the dispatcher's process.
     host: Host | None = None
-    mlflow_run: str | None = None  # before the training: the id of its MLflow run, if it has one
+    mlflow_run: str | None = None  # in a report before the first point: the id of the MLflow run
 
     def settled(self) -> Outcome | None:
-        """Return the outcome; None while the task runs. Raise MachineError if the machine could not run it."""
+        """Return the outcome; None = the task is still running. Raise MachineError if the machine cannot run it."""
         if self.machine_fault is not None:
             raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
         return self.outcome
 
 
 def report_of(task: Task, message: Message) -> TaskReport:
-    """Return a message of `hpo.workers.training.worker.run_task` as a report."""
+    """Convert a message of `hpo.workers.training.worker.run_task` to a report."""
     given = {name: message[name] for name in _REPORTED & message.keys()}
     if "outcome" in given:
         given["outcome"] = with_last_lines(given["outcome"], message.get("printed"))
@@ -88,7 +88,7 @@ def report_of(task: Task, message: Message) -> TaskReport:
 
 
 def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
-    """Return the outcome; add the last lines of the task's output to the details of a failure."""
+    """Return the outcome. If it is a failure, add the last lines of the task's output to its details."""
     if outcome.error is None or not printed or not printed.strip():
         return outcome
     last = "\n".join(printed.strip().splitlines()[-_LAST_LINES:])[-_LAST_CHARACTERS:]
@@ -96,60 +96,61 @@ def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
 
 
 class Dispatcher(Protocol):
-    """Runs tasks. A failure is an outcome, never an exception.
+    """Runs tasks. The failure of a task is returned as an outcome and never raised as an exception.
 
-    A class that `hpo.config.sections` names also has `of(setup)`, which returns a dispatcher with started workers.
+    Each class that is listed in `hpo.config.sections` must also have the class method `of(setup)`, which returns a
+    dispatcher whose workers are started.
     """
 
     @property
     def slots(self) -> int:
-        """How many tasks run at once."""
+        """The largest number of tasks that run at the same time."""
 
     @property
     def gpus(self) -> Gpus:
-        """The GPUs that the dispatcher assigns to its workers; none if it assigns none."""
+        """The GPUs that the dispatcher assigns to its workers; a count of 0 if it does not assign GPUs."""
 
     @property
     def now(self) -> float:
-        """Seconds on the workers' clock, since an arbitrary moment."""
+        """The current time on the workers' clock, in seconds from an arbitrary moment."""
 
     @property
     def runs_here(self) -> bool:
-        """Whether tasks run in this process, within `submit` and `wait`."""
+        """Whether tasks run in this process, during the calls of `submit` and `wait`."""
 
     def submit(self, task: Task) -> None:
-        """Queue a task; it starts as soon as a slot is free."""
+        """Queue a task. It starts as soon as a slot is free."""
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Wait until a worker reports; return all available reports, in the order in which they were made.
+        """Wait until there is a report. Return all available reports, in the order in which they were made.
 
-        The result is empty if no worker reports within `timeout` seconds, or if nothing runs. It may also be empty
-        while the dispatcher replaces a worker.
+        The result is empty if no task is running, or if there is no report within `timeout` seconds. It may also be
+        empty while the dispatcher replaces a worker.
         """
 
     def drop(self, task: Task) -> None:
-        """End a submitted task; it makes no more reports."""
+        """End a submitted task. Later calls of `wait` return no report about it."""
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Let running trainings save their states and end within these seconds; start no other.
+        """Ask running trainings to save their states and end within these seconds. Start no further task.
 
-        Return the outcomes of the trainings that finished in this time. The others continue when they are submitted
-        again, if their objective saves its state on SIGTERM.
+        Return the outcomes of the trainings that finish within this time. Any other training continues from its state
+        when it is submitted again, if its objective saves a state on SIGTERM.
         """
 
     def close(self) -> None:
-        """Stop the workers and drop running tasks."""
+        """Stop the workers and end running tasks."""
 
 
 def outcomes(
     dispatcher: Dispatcher, tasks: Iterable[Task], show_progress: Callable[[int, int], None] = lambda *_: None
 ) -> Iterator[tuple[Task, Outcome]]:
-    """Run tasks, one per slot at a time; yield each task with its outcome as it arrives.
+    """Run tasks, as many at a time as there are slots. Yield each task with its outcome as soon as it has finished.
 
     Args:
         dispatcher: runs the tasks.
-        tasks: a few tasks.
-        show_progress: called with the number of finished tasks and the number of all.
+        tasks: the tasks to run; they are all held in memory.
+        show_progress: called with the number of finished tasks and the total number.
 
     Raises:
         MachineError: the machine could not run a task.
@@ -176,11 +177,11 @@ def make_dispatcher(
     artifacts: str | None = None,
     in_use: Use = NOTHING,
 ) -> Dispatcher:
-    """Return the dispatcher that `settings.name` names, with started workers.
+    """Return a dispatcher of the type `settings.name`, with started workers.
 
     Args:
         settings: the section `dispatch` of the configuration.
-        secrets: values for the address, in addition to the environment.
+        secrets: values of secrets in the cluster's address, in addition to environment variables.
         code: see `Setup`.
         artifacts: see `Setup`.
         in_use: see `Setup`.
@@ -198,7 +199,7 @@ def make_dispatcher(
 
 
 def use_of(dispatcher: Dispatcher, settings: DispatchSection) -> Use | None:
-    """Return the CPUs and GPUs of this machine that a dispatcher uses; None = it is simulated or runs elsewhere."""
+    """Return the CPUs and GPUs of this machine that a dispatcher uses; None = tasks are simulated or run elsewhere."""
     if not settings.is_on_this_machine:
         return None
     if not settings.type.has_own_processes:
@@ -208,5 +209,5 @@ def use_of(dispatcher: Dispatcher, settings: DispatchSection) -> Use | None:
 
 
 def code_to_send(settings: DispatchSection, objective: Objective) -> Code | None:
-    """Return the objective's code for the nodes of a cluster; None = no cluster is joined."""
+    """Return the objective's code to send to the nodes of a cluster; None = no cluster is joined."""
     return None if settings.address is None else code_of(objective, str(Path.cwd()))

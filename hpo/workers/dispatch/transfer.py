@@ -1,4 +1,4 @@
-"""The transfer of a task's files: to its node from the study's folder, and back."""
+"""Sends a task's files from the study's folder to the node that runs the task, and sends the new files back."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import Message
 
 Kind = Literal["data_dir", "function_file", "resume_dir", "checkpoint_dir", "files_dir"]
-"""The fields of a payload that name files."""
+"""The fields of a payload that are paths of files or folders."""
 
 _IN_WORDS: Mapping[Kind, str] = {
     "data_dir": "the development data",
@@ -26,21 +26,21 @@ _IN_WORDS: Mapping[Kind, str] = {
     "checkpoint_dir": "the model",
     "files_dir": "the training's own files",
 }
-# Fields that are equal in all tasks of a study.
+# Of these, the fields that are equal in all tasks of a study.
 _COMMON: tuple[Kind, ...] = ("data_dir", "function_file")
 
 Shipment = Mapping[Kind, Content]
 
 
 class FileTransfer:
-    """The driver's side of the transfer. Files that all tasks need are sent once."""
+    """The driver's side of the transfer. Files that all tasks need are packed only once."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._common: dict[str, Content] = {}
 
     def pack_common(self, payload: Payload) -> Shipment:
-        """Return the files that all tasks of the study need. Call it before a task writes next to them."""
+        """Pack the files that all tasks of the study need. Must be called before a task writes to the same folder."""
         places = {kind: place for kind in _COMMON if (place := getattr(payload, kind)) is not None}
         for kind, place in places.items():
             if place not in self._common:
@@ -48,29 +48,30 @@ class FileTransfer:
         return {kind: self._common[place] for kind, place in places.items()}
 
     def pack(self, payload: Payload) -> Shipment:
-        """Return all files that the task needs; raise DispatchError if they are too large."""
+        """Pack all files that the task needs. Raise DispatchError if they are too large."""
         shipment = dict(self.pack_common(payload))
         state = None if payload.resume_dir is None else Path(payload.resume_dir)
-        # A training that died here may have left a link out of its state. It starts again, and fails at that link.
+        # A training that died on this machine may have left a link out of its state. Such a state is not sent: the
+        # training starts again, and fails when it creates the link again.
         if state is not None and state.is_dir() and not links_out(state):
             shipment["resume_dir"] = _put(self._store, "resume_dir", state)
         return shipment
 
     def take(self, payload: Payload, message: Mapping[str, Any]) -> None:
-        """Write the files of a message to the folder that the payload names."""
+        """Unpack the files that a worker sent in a message to their folder in the payload."""
         unpack(self._store.get(message["content"]), Path(getattr(payload, message["kind"])))
 
 
 @dataclass(frozen=True)
 class Node:
-    """Runs tasks without access to the driver's disk, or with states and models at a URL.
+    """Runs tasks on a node that cannot access the driver's disk, or that stores states and models at a URL.
 
     Attributes:
-        child: the process that trains.
+        child: runs the training process.
         disk: the store on this node's disk.
-        objects: the store through which files are sent.
+        objects: the store through which files are sent and received.
         name: name of the node.
-        artifacts: the store of states and models; None = they are sent to the driver.
+        artifacts: the store at the URL for states and models; None = states and models are sent to the driver.
     """
 
     child: Child
@@ -82,11 +83,11 @@ class Node:
     def run(
         self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Yield the messages of `Child.run`, and before them the files that they announce.
+        """Run a task. Yield the messages of `Child.run`, each after the files that belong to it.
 
-        Files are sent as `{"kind": ..., "content": ...}`. A state is sent about once a minute, so that little is lost
-        with a node, and at the end if another training or attempt may continue from it. In a group of processes only
-        the first one sends files.
+        A message with files is `{"kind": ..., "content": ...}`. The state is sent about once a minute, so that little
+        training is lost if the node is lost. It is also sent at the end if another training or attempt may continue
+        from it. In a group of processes, only the first process sends files.
         """
         is_first = (variables or {}).get("RANK", "0") == "0"
         try:
@@ -99,7 +100,7 @@ class Node:
             yield {"call": call, "machine_fault": f"{error} (node {self.name})", "printed": ""}
 
     def _place(self, payload: Payload, shipment: Shipment, scratch: Path) -> Payload:
-        """Write the files to this machine; return the payload with their paths here."""
+        """Write the received files to this machine. Return the payload with their paths on this machine."""
         places: dict[str, Any] = {}
         if "data_dir" in shipment:
             places["data_dir"] = str(self._shared(shipment["data_dir"]))
@@ -120,11 +121,11 @@ class Node:
         return replace(payload, **places)
 
     def _shared(self, content: Content) -> Path:
-        """Return the folder with this content, which all workers of the search share on this machine."""
+        """Return the folder with this content. All workers of the search on this machine share the folder."""
         return self.disk.get(content.digest, partial(self.objects.get, content))
 
     def _with_files(self, payload: Payload, own: Payload, call: str, message: Message) -> Iterator[Message]:
-        """Yield the files that a message announces, then the message; `own` has the paths on this machine."""
+        """Yield the files that belong to a message, then the message. `own` is the payload with this machine's paths."""
         if (snapshot := message.pop("snapshot", None)) is not None:
             yield from self._deliver(payload, "resume_dir", Path(snapshot), call)
             shutil.rmtree(snapshot)
@@ -142,8 +143,9 @@ class Node:
         yield message
 
     def _deliver(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Store a folder at `artifacts`, or yield its content; a training's own files are always sent."""
-        # The next report refuses a link out of the folder. An attempt that dies earlier continues from the last state.
+        """Store a folder at `artifacts`. Without that store, and for `files_dir`, yield a message with its content."""
+        # Do not send a folder with a link out of it: the training fails because of the link at a later check. If the
+        # attempt dies before, the next attempt continues from the last state that was sent.
         if not folder.is_dir() or links_out(folder):
             return
         if self.artifacts is not None and kind != "files_dir":
@@ -153,6 +155,6 @@ class Node:
 
 
 def _put(store: ObjectStore, kind: Kind, place: Path) -> Content:
-    """Store the files of a payload's field and return their content; raise DispatchError if they are too large."""
+    """Put the files of a payload's field into the store. Raise DispatchError if they are too large."""
     hint = "" if kind in _COMMON else ", or let workers store states and models at study.artifacts"
     return store.put(place, _IN_WORDS[kind], hint)

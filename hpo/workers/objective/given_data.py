@@ -1,4 +1,4 @@
-"""Data that is passed to a search from Python: its hash, its files, and the rows for each training."""
+"""Data that is passed to a search from Python: hashes it, writes it to files, and gives each training its rows."""
 
 import hashlib
 import io
@@ -28,12 +28,14 @@ class GivenData:
     """The data of `hpo.search(..., data=...)`.
 
     Attributes:
-        kind: the type of the argument; "number" = the number of examples, which the function reads by itself.
+        kind: the type of the argument. "number" = only the number of examples was passed, and the function reads the
+            examples itself.
         size: number of examples.
-        names: names of a dict's arrays.
-        stratify_by: the column, or the array of a dict, with the class of each row; None = splits ignore classes.
-        digest: a hash of all rows in their order; empty for a number.
-        source: the data itself, or the folder of its file; None = nothing reads it.
+        names: names of the arrays, if the data is a dict of arrays.
+        stratify_by: the column of a DataFrame, or the array of a dict, that has the class of each row; None = splits
+            ignore classes.
+        digest: a hash of all rows in their order; empty if the data is a number.
+        source: the data itself, or the folder with its file; None if the data is a number.
     """
 
     kind: Kind
@@ -45,10 +47,10 @@ class GivenData:
 
     @classmethod
     def of(cls, data: Any, stratify_by: str | None = None) -> "GivenData":
-        """Check the data and compute its hash.
+        """Check the data that was passed to a search, and compute its hash.
 
         Raises:
-            ConfigError: the data has no rows, or a file cannot store it without loss.
+            ConfigError: the data has no rows, or cannot be written to a file without loss.
         """
         import pandas as pd
 
@@ -73,33 +75,33 @@ class GivenData:
 
     @classmethod
     def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
-        """Return the data from its `head` and the folder of its rows; raise TypeError for another head."""
+        """Return the data for a result of `head` and the folder of its rows. Raise TypeError for an unknown field."""
         return cls(**{**head, "names": tuple(head["names"])}, source=folder)
 
     def head(self) -> dict[str, Any]:
-        """Return the data's description as JSON values, without its rows."""
+        """Return a description of the data, without its rows, as a dict that can be written as JSON."""
         return {name: value for name, value in vars(self).items() if name in _HEAD}
 
     @property
     def has_rows(self) -> bool:
-        """Whether trainings get rows; False where the function reads examples by their numbers."""
+        """Whether trainings get rows; False if the data is a number, and the function reads the examples itself."""
         return self.kind != "number"
 
     def examples(self) -> Examples:
-        """Return the examples to split. The hash of a row ignores the index of a DataFrame."""
+        """Return the examples to split. A DataFrame's index does not affect the hashes of its rows."""
         if not self.has_rows:
             note = "data: the function reads its data itself, by the numbers of examples; it can reach the test part"
             return Examples(self.size, name="examples by number", notes=[note])
         return Examples(self.size, labels=self._labels(), digests=self._digests, name=f"rows of a {self.kind}")
 
     def parts(self) -> list[Any]:
-        """Return the objects that hold the rows."""
+        """Return the objects in memory that hold the rows: the data, and its arrays."""
         if not self.has_rows:
             return []
         return [self._data, *([] if self.kind == "DataFrame" else _arrays_of(self._data)[1])]
 
     def optional_functions(self) -> dict[str, Callable[..., Any]]:
-        """Return the optional functions of an objective that provide this data."""
+        """Return the optional functions `describe_data` and `prepare_data` by name, for an objective with this data."""
 
         def describe_data(_config: Mapping[str, Any]) -> Mapping[str, Any]:
             return vars(self.examples())
@@ -110,7 +112,7 @@ class GivenData:
         return {"describe_data": describe_data} | ({"prepare_data": prepare_data} if self.has_rows else {})
 
     def write(self, folder: Path, indices: Sequence[int] | None = None) -> None:
-        """Write the rows with these indices into a new folder; None = all rows."""
+        """Write the rows with these indices to a file in a new folder; `indices` = None: write all rows."""
         folder.mkdir(parents=True)
         rows = slice(None) if indices is None else self.indices(indices)
         if self.kind == "DataFrame":
@@ -119,7 +121,7 @@ class GivenData:
             np.savez(folder / _ARRAYS, *(array[rows] for array in _arrays_of(self._data)[1]), allow_pickle=False)
 
     def read(self, folder: Path) -> Any:
-        """Return the rows in a folder, in the type of the original data; raise StudyError if they cannot be read."""
+        """Read the rows in a folder, in the type of the original data. Raise StudyError if they cannot be read."""
         path = folder / (_FRAME if self.kind == "DataFrame" else _ARRAYS)
         try:
             if self.kind == "DataFrame":
@@ -141,7 +143,7 @@ class GivenData:
 
     @staticmethod
     def indices(given: Sequence[int]) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """Return numbers of rows as an array, which indexes arrays and `DataFrame.iloc`."""
+        """Convert numbers of rows to an integer array, which can index arrays and `DataFrame.iloc`."""
         return np.asarray(given, dtype=np.intp)
 
     @cached_property
@@ -150,12 +152,12 @@ class GivenData:
 
     @cached_property
     def _digests(self) -> list[str]:
-        """A hash of each row: of its values, and of the names and types of its columns or arrays."""
+        """A hash of each row, computed from its values and from the names and types of the columns or arrays."""
         rows = _frame_rows(self._data) if self.kind == "DataFrame" else _array_rows(self._data)
         return [hashlib.sha256(row).hexdigest() for row in rows]
 
     def _labels(self) -> list[Any] | None:
-        """Return the class of each row; None = splits ignore classes. Raise ConfigError if a row has no class."""
+        """Return the class of each row; None = splits ignore classes. Raise ConfigError if a class is missing."""
         name = self.stratify_by
         if name is None:
             return None
@@ -182,7 +184,7 @@ _HEAD = ("kind", "size", "names", "stratify_by", "digest")
 
 
 def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
-    """Return the arrays of the data, each with one row per example; raise ConfigError for any other data."""
+    """Return the kind and the arrays of the data. Raise ConfigError unless each array has one row per example."""
     kinds: dict[type, Kind] = {list: "list", tuple: "tuple", dict: "dict"}
     kind: Kind = kinds.get(type(data), "array")
     parts = (
@@ -212,7 +214,7 @@ def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
 
 
 def _conversion_hint(part: Any) -> str:
-    """Return how to make an array or a DataFrame of a value; empty if unknown."""
+    """Return a hint at how to convert a value to an array or a DataFrame; empty if no way is known."""
     if hasattr(part, "to_frame"):
         return "; series.to_frame() makes a DataFrame"
     if hasattr(part, "to_numpy"):
@@ -237,7 +239,7 @@ def _frame_rows(frame: Any) -> Iterator[bytes]:
 
 
 def _refuse_lossy(frame: Any) -> None:
-    """Raise ConfigError if a Parquet file would lose a value, a type or a name of the DataFrame."""
+    """Raise ConfigError if writing the DataFrame to a Parquet file would change a value, a type or a name."""
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ConfigError(f"data: must have unique column names (given {twice!r} twice); rename one of the two")
@@ -255,7 +257,7 @@ def _refuse_lossy(frame: Any) -> None:
 
 
 def _survives_file(frame: Any) -> bool:
-    """Return whether a frame is the same after it was written to a Parquet file and read again."""
+    """Return whether a DataFrame is unchanged after it is written to a Parquet file and read back."""
     import pandas as pd
 
     for name in frame.columns:
@@ -272,7 +274,7 @@ def _survives_file(frame: Any) -> bool:
 
 
 def _quiet(write: Callable[[], object]) -> None:
-    """Write without warnings about unusual names; `_refuse_lossy` refuses those names."""
+    """Call `write` without its warnings about unusual column names, because `_refuse_lossy` refuses such names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write()

@@ -1,4 +1,4 @@
-"""The path of an objective or a strategy, the origins that are allowed for its module, and the import path."""
+"""Paths of objectives and strategies, the check of where their modules come from, and the import path."""
 
 import contextlib
 import importlib.metadata
@@ -20,26 +20,26 @@ Form = Literal["task", "config", "config, trial", "trial"]
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
 
 MODULE = "objective.pkl"
-"""The file of a pickled function in its study's folder; in its path, this name stands for the module."""
+"""The file in a study's folder that has its pickled function. The function's path has this name as the module."""
 GIVEN_DATA = "given_data"
-"""The folder next to that file, with all rows that were given from Python."""
+"""The folder in a study's folder with all rows that were passed from Python."""
 
 # A package declares its objectives and strategies in these groups of entry points.
 GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}
 PYTHONPATH = "PYTHONPATH"
-"""The environment variable with the folders that another Python imports from."""
+"""The environment variable for the folders from which another Python process imports."""
 
 _TOOLKIT_MODULES = ("model.objective", "hpo.objectives")
 
 
 @dataclass(frozen=True)
 class ObjectivePath:
-    """The path of an objective: `package.module:function`, and for a plain function its parameters.
+    """The path of an objective: `package.module:function`; for a plain function, followed by its parameters.
 
     Attributes:
-        module: its module; `objective.pkl` for a pickled function.
-        function: its name in the module.
-        form: its parameters: "task", as in `Objective`; "config"; "config, trial"; or "trial", as in Optuna.
+        module: the name of the objective's module; `objective.pkl` for a pickled function.
+        function: the name of the function in the module.
+        form: the function's parameters: "task", see `Objective`; "config"; "config, trial"; or "trial", as in Optuna.
     """
 
     module: str
@@ -48,7 +48,7 @@ class ObjectivePath:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read a text that the configuration accepts."""
+        """Parse a path that the configuration has already validated."""
         module, _, call = text.partition(":")
         function, _, parameters = call.partition("(")
         forms: dict[str, Form] = {f"{form})": form for form in get_args(Form)} | {"": "task"}
@@ -56,12 +56,12 @@ class ObjectivePath:
 
     @property
     def is_pickled(self) -> bool:
-        """Whether the function is pickled, so that no module has it."""
+        """Whether the function is pickled, and not imported from a module."""
         return self.module == MODULE
 
     @property
     def owner(self) -> str:
-        """The owner of the optional functions, for messages: the module, or the function itself if it is pickled."""
+        """The name to put before an optional function in messages: the module; for a pickled function, its own name."""
         return self.function if self.is_pickled else self.module
 
     def __str__(self) -> str:
@@ -72,8 +72,8 @@ class ObjectivePath:
 def origin_of(path: str, import_from: str | None, what: str = "objective") -> Origin:
     """Return where an objective or strategy comes from, without importing it.
 
-    A configuration may come from a stranger, and must not run an arbitrary function of a library. So only functions
-    that are declared as objectives or strategies are allowed, and those of the working directory.
+    A configuration from another person must not be able to run an arbitrary function of a library. So a function is
+    allowed only if it is in the working directory, or if its package declares it as an objective or strategy.
 
     Args:
         path: the path of the objective or strategy.
@@ -125,7 +125,7 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
 
 
 def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, what: str = "objective") -> None:
-    """Raise ConfigError if the imported module is another one of that name."""
+    """Raise ConfigError if the imported module has the right name but is not from the expected folder."""
     file = getattr(module, "__file__", None)
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
@@ -135,7 +135,7 @@ def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, 
 
 
 def _file_in(folder: str | None, module: str) -> str | None:
-    """Return the file or folder of a module within this folder, without importing it; None = there is none."""
+    """Return the path of a module's file or folder in `folder`, without importing it; None = it has no such module."""
     places, spec, name = [folder] if folder else [], None, ""
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
@@ -149,12 +149,12 @@ def _is_within(module: str, package: str) -> bool:
 
 
 def is_root(folder: str) -> bool:
-    """Return whether a folder is ROOT, under whatever name."""
+    """Return whether a folder is ROOT, even if its path has links."""
     return os.path.realpath(folder) == os.path.realpath(ROOT)
 
 
 def path_without(folder: str) -> list[str]:
-    """Return `sys.path` without a folder, where a user may have a `model.py` or `hpo.py`. ROOT always stays."""
+    """Return `sys.path` without a folder, which may have a `model.py` or `hpo.py` of the user. ROOT is always kept."""
     unwanted = None if is_root(folder) else os.path.realpath(folder)
     entries = []
     for entry in sys.path:
@@ -171,8 +171,8 @@ def path_without(folder: str) -> list[str]:
 def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    The working directory may have changed since a relative entry was used. So the folders of modules that were found
-    there come first.
+    If `sys.path` has relative entries, the working directory may have changed since modules were found by them. In this
+    case the folders of imported modules come first.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]
@@ -181,7 +181,7 @@ def whole_path(folder: str) -> list[str]:
 
 
 def _root_of(module: ModuleType) -> str | None:
-    """Return the folder in which a module was found; None for a module inside a package, or without a file."""
+    """Return the folder in which a top-level module was found; None for a submodule, or a module without a file."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or "." in module.__name__:
         return None
@@ -191,7 +191,7 @@ def _root_of(module: ModuleType) -> str | None:
 
 @contextlib.contextmanager
 def hide_folder(folder: str) -> Iterator[None]:
-    """Hide a folder from imports within the block. Additions to `sys.path` within the block stay."""
+    """Hide a folder from imports within the block. Entries that the block adds to `sys.path` are kept."""
     before, without = sys.path[:], path_without(folder)
     sys.path[:] = without
     try:
@@ -206,13 +206,13 @@ def put_first(folder: str) -> None:
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module without the working directory on `sys.path`.
+    """Return the command to run a module in a new Python without the working directory on `sys.path`.
 
-    Programs that the module starts have the working directory again.
+    This does not apply to Python programs that the module starts.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def path_variable(folder: str) -> dict[str, str]:
-    """Return PYTHONPATH for another Python, so that it can import what this one can, without this folder."""
+    """Return PYTHONPATH for another Python process, with which it can import the same modules except from `folder`."""
     return {PYTHONPATH: os.pathsep.join(path_without(folder))}

@@ -1,4 +1,4 @@
-"""Isolates a user's code: restores the process state that it changes, and ends its forks."""
+"""Isolates a user's code from ours: restores process state that the code changes, and ends processes that it forks."""
 
 import contextlib
 import decimal
@@ -23,7 +23,7 @@ from hpo.errors import MachineError
 
 # Signals that end a program.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Each timer sends a signal that ends a program without a handler.
+# A timer that expires sends a signal, which ends a program that has no handler for it.
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 # Settings of torch: the getter and the setter of each.
 _TORCH_SETTINGS = (
@@ -44,11 +44,12 @@ _PYTHON_SETTINGS: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
 
 
 class Isolation:
-    """Separates a user's working directory, umask, signal handlers and alarms from ours.
+    """Keeps the working directory, umask, signal handlers and alarms of a user's code separate from ours.
 
-    If we have no handler for a signal, such as SIGTERM in a training process, the code's handler stays active between
-    its steps. An alarm of the code is paused between the steps. An alarm of a program that calls us is restored with
-    its remaining time.
+    The user's code runs in steps, each within `enter`. Between the steps our state is active, and the user's alarms are
+    paused. A signal handler of the user's code stays active between the steps if we have no handler for that signal,
+    for example for SIGTERM in a training process. If another program calls us and has set an alarm, the alarm is
+    restored with its remaining time.
 
     Attributes:
         secrets: values to redact in errors, by name.
@@ -61,7 +62,7 @@ class Isolation:
             self._outside = self._inside = Path.cwd()
         except FileNotFoundError as error:
             raise MachineError("working directory: it was deleted; create it again, or change to another") from error
-        # Only setting a umask returns the current one.
+        # The only way to read the umask is to set another one.
         self._umask = os.umask(0o077)
         os.umask(self._umask)
         self._handlers: dict[int, Any] = {}
@@ -69,7 +70,7 @@ class Isolation:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Restore the code's state within the block, and ours afterwards."""
+        """Activate the state of the user's code within the block, and restore our state afterwards."""
         umask, handlers = os.umask(self._umask), _handlers()
         timers, entered = {timer: signal.getitimer(timer) for timer in _TIMERS}, time.monotonic()
         try:
@@ -81,7 +82,7 @@ class Isolation:
             yield
         finally:
             if os.getpid() != self._process:
-                # This process is a fork of the code. Only the original process may report results.
+                # The user's code has forked, and this is the new process. Only the original process may report results.
                 self._end_fork(sys.exception())
             self._stop_timers(timers, time.monotonic() - entered)
             try:
@@ -91,11 +92,11 @@ class Isolation:
             os.chdir(self._outside)
             self._umask = os.umask(umask)
             self._handlers = {number: own for number, own in _handlers().items() if own is not handlers[number]}
-            # This comes last, because one of our handlers may raise.
+            # Restore handlers last, because one of our handlers may raise an exception.
             _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Stop the code's timers, and restore the timers from `seconds` ago with their remaining time."""
+        """Pause the timers of the user's code. Restore our timers, given their values from `seconds` ago."""
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:
@@ -105,7 +106,7 @@ class Isolation:
                 signal.setitimer(timer, left - seconds, interval)
 
     def _end_fork(self, error: BaseException | None) -> None:
-        """End a process that the user's code has forked, as Python would, but without the parent's clean-up."""
+        """End this process, which the user's code has forked, as Python would, but without our clean-up code."""
         code = 0
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -119,9 +120,10 @@ class Isolation:
 
 @contextlib.contextmanager
 def isolated_state(seed: int) -> Iterator[None]:
-    """Seed the global random numbers of Python, NumPy and torch; restore changed global settings afterwards.
+    """Seed the global random generators of Python, NumPy and torch. After the block, restore changed global settings.
 
-    Settings that the user's modules change at import stay. Torch counts only if it has been imported before.
+    Settings that the user's modules changed when they were imported, before the block, are kept. Torch is included only
+    if it is already imported.
     """
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
@@ -145,19 +147,22 @@ def isolated_state(seed: int) -> Iterator[None]:
         for get, put, before in settings:
             if get() != before:
                 put(before)
-        # This comes last, because one of our handlers may raise.
+        # Restore handlers last, because one of our handlers may raise an exception.
         _set_handlers(handlers)
 
 
 def _handlers() -> dict[int, Any]:
-    """Return the handlers of the signals that end a program; empty outside the main thread, which sets them."""
+    """Return the handlers of signals that end a program; empty outside the main thread, the only one to set them."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.getsignal(number) for number in _SIGNALS}
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Set handlers that `_handlers` returned, if they have changed. None = a handler not set by Python: left alone."""
+    """Set the handlers that an earlier call of `_handlers` returned, where they have changed.
+
+    Do not set a handler of None: it was not installed from Python, so Python cannot restore it.
+    """
     for number, current in _handlers().items() if wanted else ():
         if (handler := wanted.get(number)) is not None and handler is not current:
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Finds an objective and its optional functions by the path, and turns errors into one line."""
+"""Imports an objective and its optional functions by its path. Errors of the import get one-line messages."""
 
 import importlib
 import inspect
@@ -29,16 +29,16 @@ from hpo.workers.objective.process_state import Isolation
 def resolve(
     path: str, import_from: str | None = None, secrets: Secrets | None = None, pickled: PickledFunction | None = None
 ) -> Objective:
-    """Return the objective of a path, with its optional functions.
+    """Return the objective at a path, with its optional functions.
 
     Args:
         path: see `ObjectivePath`.
         import_from: the folder to import from, in addition to installed packages.
-        secrets: values of redacted secrets, in addition to the environment.
-        pickled: a pickled function; None = the path names a module.
+        secrets: values of redacted secrets, in addition to environment variables.
+        pickled: the pickled function, if the path names one; None = the path names a module.
 
     Raises:
-        ConfigError: there is no such function, or `origin_of` does not allow it.
+        ConfigError: the function does not exist, or `origin_of` does not allow it.
     """
     values, given = secrets or {}, ObjectivePath.of(path)
     function, module = find_function(path, import_from, values, pickled)
@@ -78,11 +78,11 @@ def resolve(
 
 
 def with_form(text: str, searched: Collection[str] = ()) -> str:
-    """Add the form to the path of an objective that a user has typed without one; see `form_of`.
+    """Return the path of an objective with the function's parameters, such as `(config)`; see `form_of`.
 
     Args:
-        text: the path that the user has typed.
-        searched: the names at the top of the space.
+        text: the path as typed by the user, with or without the parameters.
+        searched: the names at the top level of the space.
     """
     given, here = given_path(text), str(Path.cwd())
     if text.endswith(")") or given.is_pickled or origin_of(text, here) == "toolkit":
@@ -91,7 +91,7 @@ def with_form(text: str, searched: Collection[str] = ()) -> str:
 
 
 def given_path(text: str) -> ObjectivePath:
-    """Read the path of an objective that a user has typed; raise ConfigError for any other text."""
+    """Parse the path of an objective that a user has typed. Raise ConfigError if it is not valid."""
     try:
         return ObjectivePath.of(objective_text(text))
     except ValueError as error:
@@ -101,7 +101,7 @@ def given_path(text: str) -> ObjectivePath:
 def find_function(
     path: str, import_from: str | None, secrets: Secrets | None = None, pickled: PickledFunction | None = None
 ) -> tuple[Callable[..., Any], ModuleType | None]:
-    """Return the function of a path and its module; see `resolve` for arguments and errors."""
+    """Return the function at a path, and its module (None if pickled). See `resolve` for arguments and errors."""
     given, module = ObjectivePath.of(path), None
     if not given.is_pickled:
         module = import_named("objective", path, given.module, import_from, secrets)
@@ -129,17 +129,17 @@ def find_function(
 def import_named(
     what: str, path: str, name: str, import_from: str | None, secrets: Secrets | None = None
 ) -> ModuleType:
-    """Import the module of an objective or strategy.
+    """Import the module that contains an objective or a strategy.
 
     Args:
         what: the configuration key that has the path.
-        path: the path.
+        path: the path of the objective or strategy.
         name: the name of the module.
         import_from: the folder to import from, in addition to installed packages.
-        secrets: values to redact in errors.
+        secrets: values to redact in error messages.
 
     Raises:
-        ConfigError: the import raised any exception.
+        ConfigError: the import failed with any exception.
     """
     origin, secrets = origin_of(path, import_from, what), secrets or {}
     try:
@@ -158,7 +158,11 @@ def import_named(
 
 
 def _imported(what: str, name: str, origin: Origin, import_from: str | None) -> ModuleType:
-    """Import a module: for the toolkit and packages with the working directory hidden, for a user's with it first."""
+    """Import a module.
+
+    A module of the user is searched in the working directory first. For a module of the toolkit or of an installed
+    package, the working directory is hidden.
+    """
     top = name.partition(".")[0]
     if top in sys.modules:
         refuse_another(sys.modules[top], origin, import_from, what)
@@ -166,7 +170,7 @@ def _imported(what: str, name: str, origin: Origin, import_from: str | None) -> 
         with hide_folder(import_from or str(Path.cwd())):
             module = importlib.import_module(name if origin == "toolkit" else top)
         if origin == "toolkit":
-            # Later imports of the toolkit must not search the working directory either.
+            # Do not add the working directory: later imports of the toolkit must not search it either.
             return module
     if import_from:
         put_first(import_from)
@@ -177,12 +181,12 @@ SUGGESTS = ("suggest_float", "suggest_int", "suggest_categorical", "suggest_unif
 
 
 def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> Form:
-    """Return how a function is called: f(task), f(config), f(config, trial), or f(trial) as in Optuna.
+    """Return which parameters a function takes: f(task), f(config), f(config, trial), or f(trial) as in Optuna.
 
     Args:
         function: the function.
-        searched: the names at the top of the space; None = there is no space. With a space, f(trial) is as in Optuna
-            only if it calls `suggest_...`.
+        searched: the names at the top level of the space; None = no space is given. If a space is given, f(trial)
+            counts as a function for Optuna only if it calls a `suggest_...` method.
 
     Raises:
         ConfigError: the function cannot be called in any of these ways.
@@ -218,19 +222,19 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, of the function in a partial, or of an object's class."""
+    """Return the name of a function, or of the function in a partial; for another callable object, of its class."""
     name = getattr(getattr(function, "func", function), "__name__", type(function).__name__)
     return name if name.isidentifier() else "objective"
 
 
 def function_of(objective: Any) -> Any:
-    """Return the function of a partial, a method or an object that is called."""
+    """Return the Python function that runs when a partial, a method or another callable object is called."""
     inner = getattr(objective, "func", objective)
     return inner if inspect.isfunction(inner) else getattr(inner, "__func__", type(inner).__call__)
 
 
 def _suggests(code: CodeType | None) -> bool:
-    """Return whether a function, or one inside it, calls a `suggest_...` method."""
+    """Return whether a function, or a function inside it, calls a `suggest_...` method."""
     if code is None:
         return False
     inner = (each for each in code.co_consts if isinstance(each, CodeType))

@@ -1,4 +1,4 @@
-"""The source files of a user's code, found without importing them, and their changes since the start of a search."""
+"""Finds the source files of a user's code without importing them, and detects changes while a search runs."""
 
 import ast
 import functools
@@ -12,28 +12,28 @@ from hpo.errors import MachineError
 from hpo.package import ROOT
 
 _DIGITS = 16
-# Suffix of the names of files that a training runs or reads, but does not import.
+# This suffix marks the names of files that a training runs or reads, but does not import.
 RUN = " (run)"
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
     """Return the source files of a module, and the files that they import from the same folder, by relative path.
 
-    A module of a package stands for the whole package. Files of the toolkit are left out. For an installed package only
-    its own files count.
+    If the module is in a package, all files of the package are returned. Files of the toolkit are left out. If the
+    package is installed, its imports are left out.
     """
     top, file = _place_of(module.partition(".")[0]), _place_of(module)
     if top.name == "__init__.py":
         root, files = top.parent.parent, set(sources(top.parent))
     else:
-        # A single module, or one in a package without an __init__.py; both import from this root.
+        # The module is not in a package, or the package has no __init__.py. Its imports are searched from this folder.
         root = file.parents[module.count(".")]
         files = _with_imports([file], root)
     return {path.relative_to(root).as_posix(): path for path in _with_own_imports(files, root)}
 
 
 def _place_of(module: str) -> Path:
-    """Return the file of a module: the imported file, or else the file in the working directory."""
+    """Return the file of a module: the file that was imported; if none was, the file in the working directory."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is not None:
         return Path(file)
@@ -43,19 +43,19 @@ def _place_of(module: str) -> Path:
 
 
 def sources(place: Path) -> Iterator[Path]:
-    """Yield all source files below a folder. Editors leave dangling links, which are skipped."""
+    """Yield all Python files below a folder. Skip dangling links, which some editors leave behind."""
     return (path for path in place.rglob("*.py") if path.is_file())
 
 
 def _with_own_imports(files: Iterable[Path], root: Path) -> set[Path]:
-    """Return files with their imports from the folder `root`, except imports of the toolkit or of libraries."""
+    """Return the files and the files that they import from `root`, except files of the toolkit or of libraries."""
     if "site-packages" in root.parts:
         return {*files}
     return _with_imports(files, root, excluded=(ROOT / "hpo", ROOT / "model"))
 
 
 def _with_imports(files: Iterable[Path], root: Path, excluded: Sequence[Path] = ()) -> set[Path]:
-    """Return files with their imports from the folder `root`, recursively; none from the folders `excluded`."""
+    """Return the files and, recursively, the files that they import from `root`, except in `excluded` folders."""
     left, found, places = list(files), set[Path](), set[Path]()
     while left:
         path = left.pop()
@@ -71,7 +71,7 @@ def _with_imports(files: Iterable[Path], root: Path, excluded: Sequence[Path] = 
 
 
 def _imported(path: Path, root: Path) -> set[Path]:
-    """Return the paths of a file's imports below `root`; empty if it cannot be parsed."""
+    """Return where below `root` a file's imports would be, as paths without suffix; empty if it cannot be parsed."""
     places: set[Path] = set()
     for level, name in _imports(path.read_bytes()):
         base = path.parents[level - 1] if 0 < level <= len(path.parents) else root
@@ -79,10 +79,10 @@ def _imported(path: Path, root: Path) -> set[Path]:
     return {place for place in places if place.is_relative_to(root)}
 
 
-# A process opens several studies, and parsing a file takes milliseconds.
+# Cache, because a process may open several studies and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=1024)
 def _imports(source: bytes) -> Sequence[tuple[int, str]]:
-    """Return the names that a source imports, each with its level: 0 = absolute, 1 = the file's own folder."""
+    """Return each import's level and name. Level 0 = absolute, 1 = relative to the file's folder, 2 = to its parent."""
     found: list[tuple[int, str]] = []
     for node in ast.walk(parsed(source) or ast.Module([], [])):
         if isinstance(node, ast.Import):
@@ -94,13 +94,13 @@ def _imports(source: bytes) -> Sequence[tuple[int, str]]:
 
 
 def imports_module(files: Iterable[Path], name: str) -> bool:
-    """Return whether one of these files imports a module, or a name from it."""
+    """Return whether any of these files imports the module with this name, or anything from that module."""
     imported = (each for file in files if file.is_file() for each in _imports(file.read_bytes()))
     return any(level == 0 and each.partition(".")[0] == name for level, each in imported)
 
 
 def parsed(source: bytes) -> ast.Module | None:
-    """Return a source's syntax tree; None = it cannot be parsed."""
+    """Return the syntax tree of a source; None = the source cannot be parsed."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -108,14 +108,15 @@ def parsed(source: bytes) -> ast.Module | None:
 
 
 def digests_of(module: str) -> dict[str, str]:
-    """Return a hash of each source file of a user's module, by path. It ignores docstrings and comments."""
+    """Return a hash of each source file of a user's module, by path. Docstrings and comments do not change it."""
     return {name: _digest_of(path.read_bytes()) for name, path in sorted(files_with_imports(module).items())}
 
 
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
-    """Return a hash of each of these files, and of the files that Python files import, by path with the suffix `RUN`.
+    """Return a hash of each of these files and of all files that they import, by path with the suffix `RUN`.
 
-    Paths are relative to `folder`. Imports are searched in the file's own folder, in `folder` and on PYTHONPATH.
+    Paths are relative to `folder`. Imports of a Python file are searched in its own folder, in `folder` and on
+    PYTHONPATH.
     """
     entries = [folder / entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     paths = {name: folder / name for name in names}
@@ -145,20 +146,20 @@ def without_docstrings(tree: ast.Module) -> ast.Module:
 
 
 def bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield a module, and all definitions inside it."""
+    """Yield the nodes of a module and of all classes and functions in it."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return (node for node in ast.walk(tree) if isinstance(node, kinds))
 
 
-# A process opens several studies and compares its imports with them, and parsing a file takes milliseconds.
+# Cache, because a process may compare its imports with several studies, and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=512)
 def _digest_of(source: bytes) -> str:
-    """Return a hash of a file's code without docstrings and comments; if it is no Python, of the whole file."""
+    """Return a hash of a file's code without docstrings and comments; if it is not Python, hash the whole file."""
     tree = parsed(source)
     return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
 
 
-# A program may have large or many files, and is compared before and after each training.
+# Cache, because a program may have large or many files, and they are compared before and after each training.
 @functools.lru_cache(maxsize=1024)
 def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
     source = path.read_bytes()
@@ -166,10 +167,10 @@ def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
 
 
 class CodeWatch:
-    """Compares the imports of this process with the code at the start of the search.
+    """Compares the files that this process has imported with their content at the start of the search.
 
     Args:
-        files: the digests at the start of the search, by path from `folder`.
+        files: the hashes at the start of the search, by path relative to `folder`.
         folder: the working directory.
     """
 
@@ -183,16 +184,17 @@ class CodeWatch:
     def refuse_changed(self, has_failed: bool = False) -> None:
         """Raise MachineError if a file that was imported since the last call has changed.
 
-        A task imports the objective's modules first, and others while it trains. After a failure, all files count,
-        because the failure may be one of an import. At the first call, a file that was written since this object was
-        made counts as changed, because its imported content is unknown. Files that are run are compared at each call.
+        Call this method before and after a training, because a training may import further modules. After a failure,
+        all files are compared, because a failed import may be the cause. At the first call, a file that was written
+        after this object was created counts as changed, because its content at the import is unknown. Files that are
+        run, and not imported, are compared at each call.
 
         Args:
             has_failed: whether the training has failed.
         """
         for name, digest in self._run.items():
             script = Path(self._folder, name)
-            # A missing file matters only if the training failed.
+            # A missing file is a change only if the training failed.
             if _digest_at(script, _stamp(script)) != digest if script.is_file() else has_failed:
                 raise _changed(name, "; if trainings write it, start a new study without that file")
         before, self._before = self._before, {}
@@ -203,14 +205,14 @@ class CodeWatch:
                 continue
             is_written = before.get(path, _stamp(path)) != _stamp(path)
             if is_written or not path.is_file() or _digest_of(path.read_bytes()) != digest:
-                # If the process continues, as in a notebook, the module must be imported again after the user's fix.
+                # If the process continues, as in a notebook, the user's fixed module must be imported again.
                 sys.modules.pop(module, None)
                 raise _changed(name)
             if module in sys.modules:
                 del self._left[module]
 
     def _path_of(self, module: str, name: str) -> Path | None:
-        """Return a module's file; None = there is none, or Python has found a library's module of that name."""
+        """Return a module's file; None = there is no file, or Python has imported another module with this name."""
         here, file = Path(self._folder, name), getattr(sys.modules.get(module), "__file__", None)
         if file is None:
             return here if here.is_file() else None
@@ -224,7 +226,7 @@ def _changed(name: str, hint: str = "") -> MachineError:
 
 
 def code_watch(files: Mapping[str, str] | None, folder: str) -> CodeWatch:
-    """Return the `CodeWatch` of this code. All tasks of the process share it, so each file is compared once."""
+    """Return the `CodeWatch` for these files. All tasks of a process share it, so each file is compared only once."""
     return _code_watch(tuple((files or {}).items()), folder)
 
 

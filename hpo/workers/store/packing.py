@@ -1,6 +1,6 @@
-"""Packs a folder or a file into pieces of bytes, and sends them through Ray's object store.
+"""Packs a folder or a file into pieces of bytes, and sends these through an object store such as Ray's.
 
-Equal content gives equal bytes.
+Folders with equal content give equal bytes.
 """
 
 import contextlib
@@ -18,19 +18,19 @@ from hpo.errors import DispatchError, StudyError
 from hpo.files import Entry, entries
 
 PIECE_BYTES = 16 * 2**20
-"""Large enough for a small overhead per piece; small enough to hold a few pieces in memory."""
+"""The size of a piece: large, so that the overhead per piece is small, but a few pieces still fit in memory."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A packed folder or file: its SHA-256, its size in bytes, and a temporary file that `packed` deletes."""
+    """A packed folder or file: the SHA-256 and size of its bytes, and the temporary file that contains them."""
 
     digest: str
     size: int
     _file: IO[bytes]
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes in pieces of at most PIECE_BYTES."""
+        """Yield the package in pieces of at most PIECE_BYTES bytes."""
         self._file.seek(0)
         while piece := self._file.read(PIECE_BYTES):
             yield piece
@@ -38,7 +38,11 @@ class Package:
 
 @contextlib.contextmanager
 def packed(place: Path) -> Iterator[Package]:
-    """Pack a folder with all subfolders, or a file. Raise StudyError if a link leads out of the folder."""
+    """Pack a folder with its subfolders, or a file; delete the package at the end of the block.
+
+    Raises:
+        StudyError: a link leads out of the folder.
+    """
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for entry in entries(place) if place.is_dir() else (Entry(place.name, place, "file"),):
@@ -49,10 +53,10 @@ def packed(place: Path) -> Iterator[Package]:
 
 
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
-    """Unpack the pieces into this folder, in one step.
+    """Unpack the pieces into a folder. An old folder is replaced only when all its new content is written.
 
     Raises:
-        tarfile.TarError: the pieces are no package, or an entry leads out of the folder.
+        tarfile.TarError: the pieces are not a package, or an entry leads out of the folder.
     """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=folder.parent))
@@ -78,7 +82,7 @@ def digest_of(file: Path) -> str:
 
 
 def in_words(size: float) -> str:
-    """Return a number of bytes as text, such as `1.5 MiB`."""
+    """Format a number of bytes as text, such as `1.5 MiB`."""
     unit, name = next(
         (unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= unit or name == "KiB"
     )
@@ -87,18 +91,18 @@ def in_words(size: float) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """A folder or file to send to another machine: its SHA-256 and references to its pieces, in order."""
+    """A folder or file in an object store: the SHA-256 of its package, and references to the pieces in order."""
 
     digest: str
     pieces: Sequence[Any]
 
 
 class ObjectStore:
-    """Puts folders and files into an object store, from which other machines get them by reference.
+    """Puts folders and files into an object store. Other machines get them from there by reference.
 
     Args:
         put: stores bytes and returns a reference to them.
-        get: returns the bytes of a reference.
+        get: returns the bytes for a reference.
         most_bytes: the largest size of a packed folder or file.
     """
 
@@ -107,7 +111,7 @@ class ObjectStore:
         self._most_bytes = most_bytes
 
     def put(self, place: Path, what: str, hint: str = "") -> Content:
-        """Store a folder or file; return its content. DispatchError, which names `what`, if it is too large."""
+        """Store a folder or file. Raise DispatchError if it is too large; `what` names it in the message."""
         with packed(place) as package:
             if package.size > self._most_bytes:
                 raise DispatchError(
@@ -117,12 +121,12 @@ class ObjectStore:
             return Content(package.digest, [self._put(piece) for piece in package.pieces()])
 
     def get(self, content: Content) -> Iterator[bytes]:
-        """Yield the pieces of a content, for `unpack`."""
+        """Yield the pieces of a stored folder or file, for `unpack`."""
         return map(self._get, content.pieces)
 
 
 def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
-    """Add an entry without its owner and times, which differ between machines."""
+    """Add an entry to an archive without owner and times, because these differ between machines."""
     info = tarfile.TarInfo(entry.name)
     info.mode = 0o700
     if entry.kind == "file":

@@ -1,7 +1,7 @@
-"""The journal of a training: a file next to its state that has every report, written before `report` returns.
+"""The journal of a training: a file next to the training's state, with every report of the training.
 
-A training that is repeated after a crash continues from the state and makes only the later reports. The journal has
-the earlier ones.
+A report is written to the journal before it is sent. A training that continues from its state after a crash makes only
+the later reports; the earlier reports are read from the journal.
 """
 
 import hashlib
@@ -16,26 +16,26 @@ from typing import Any
 
 from hpo.trials.places import Point, place_of
 
-# Names in the folder of a training: the objective's own folder, and the journal.
+# Names within a training's folder: the folder for the objective's state, and the journal.
 _STATE, _REPORTS = "state", "reports.jsonl"
-_MOST_FILES = 100  # the most files of a state to hash at each report
-_SMALL = 1 << 16  # the largest file, in bytes, to hash by its content
+_MOST_FILES = 100  # a state with more files is not hashed
+_SMALL = 1 << 16  # larger files, in bytes, are hashed by size and time, not content
 
 
 def state_of(folder: str) -> str:
-    """Return the objective's own folder for its state, within the `resume_dir` of a payload."""
+    """Return the folder in which the objective saves its state, given the `resume_dir` of a payload."""
     return f"{folder}/{_STATE}"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A report.
+    """A report in the journal.
 
     Attributes:
-        point: the reported values, with their place on the learning curve.
-        units: units of training since the report before.
-        more: whether the training said that it continues; None = it did not say.
-        state: hash of the state at this report; see `Journal.state`.
+        point: the reported values, including the epoch or step.
+        units: units of training since the previous report.
+        more: whether the training said that it continues after this report; None = it did not say.
+        state: hash of the state when this report was made; see `Journal.state`.
     """
 
     point: Point
@@ -45,13 +45,13 @@ class Entry:
 
 
 class Journal:
-    """The reports of a training, and of the trainings that it continues; all of them share one state.
+    """The reports of a training, and of the earlier trainings that it continues from the same state.
 
-    The journal writes nothing before a state exists, because a training without a state starts again.
+    The journal is not written before a state exists, because without a state the training would start again anyway.
 
     Attributes:
-        entries: the reports, in the order of their places.
-        is_whole: whether the last attempt finished, so that the state belongs to the last entry.
+        entries: the reports, in the order of the learning curve.
+        is_whole: whether the last attempt finished. If so, the state belongs to the last entry.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class Journal:
             try:
                 content = json.loads(line)
             except ValueError:
-                continue  # A crash cut the line off.
+                continue  # A crash has cut off this line.
             if "point" in content:
                 self.entries.append(Entry(**content))
             self.is_whole = "ended" in content
@@ -73,12 +73,12 @@ class Journal:
         return self._state.is_dir() and any(self._state.iterdir())
 
     def state(self) -> str | None:
-        """Return a hash of the state; None = unknown, because it has many files or another thread writes to it."""
+        """Return a hash of the state; None = unknown, because it has many files or is being written by another thread."""
         hashed, folder = hashlib.sha256(), str(self._state)
         try:
             paths = sorted(itertools.islice(_files(folder), _MOST_FILES + 1))
             for path in map(Path, paths):
-                # A small file may be written twice within one tick of the clock, so its time does not identify it.
+                # A small file may be written twice at the same time stamp, so hash its content.
                 status = path.stat()
                 content = path.read_bytes() if status.st_size <= _SMALL else str(status.st_mtime_ns).encode()
                 hashed.update(f"{path.relative_to(folder)}\0{status.st_size}\0".encode() + content)
@@ -87,11 +87,11 @@ class Journal:
         return hashed.hexdigest()[:16] if len(paths) <= _MOST_FILES else None
 
     def after(self, place: float) -> list[Entry]:
-        """Return the entries after a place on the learning curve."""
+        """Return the entries whose epoch or step is after `place`."""
         return [entry for entry in self.entries if place_of(entry.point) > place]
 
     def begin(self) -> None:
-        """Write the entries so far and open the file for another attempt."""
+        """Write all entries so far to the file, and open it for the reports of a new attempt."""
         lines = [*map(vars, self.entries), {"begun": True}]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._path.with_suffix(".new")
@@ -100,14 +100,14 @@ class Journal:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
 
     def restart(self, place: float) -> None:
-        """Drop the state and the entries after a place, for an attempt from the start."""
+        """Delete the state, and drop the entries after `place`, because the training starts from the beginning."""
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]
         shutil.rmtree(self._state, ignore_errors=True)
         self._path.unlink(missing_ok=True)
 
     def add(self, entry: Entry) -> None:
-        """Add a report and write it."""
+        """Add a report, and write it to the file if a state exists."""
         self.entries.append(entry)
         if self._file is None and self.has_state:
             self.begin()
@@ -115,14 +115,14 @@ class Journal:
             self._write(vars(entry))
 
     def end(self) -> None:
-        """Write that the training is finished."""
+        """Write that the training is finished, and close the file."""
         if self._file is None and self.has_state:
             self.begin()
         self._write({"ended": True})
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if self._file is not None:
             os.close(self._file)
         self._file = None

@@ -1,4 +1,4 @@
-"""The reports of one training: those from before an interruption, and the new ones."""
+"""The reports of one training: the reports from before an interruption, and the new reports."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,27 +11,28 @@ from hpo.workers.training.tasks import Payload
 
 
 class StateIsAhead(Exception):  # noqa: N818 -- not an error: the training starts again
-    """The state of an interrupted attempt may be newer than its last report, because it died between the two."""
+    """The state of an interrupted attempt may be newer than its last report, so that one report may be missing."""
 
 
 class Reports:
-    """Decides whether each report of a training is new, and holds the points of its learning curve.
+    """Decides whether each report of a training is new, and holds the points of the learning curve.
 
-    A report is new if its place is beyond the amount that the trial continues from, and beyond the reports of an
-    interrupted attempt. Any other report is known, and is compared with the earlier one.
+    The place of a report is its epoch or step. A report is new if its place is beyond the amount from which the trial
+    continues, and beyond all reports of an interrupted attempt. Any other report repeats a known report, and is compared
+    with it.
 
-    An attempt may die after it has saved its state and before it reports. The next attempt continues from that state,
-    so one report would be missing. Two signs show this: the state differs from the one at the last report, and the
-    first new report comes later than expected, or never. Without places in the reports, the position of a state is
-    unknown. In these cases the class raises `StateIsAhead`, except for an objective that `reports_again` (see
-    `Objective`).
+    An attempt may die after it has saved its state but before it reports. The next attempt continues from that state,
+    so one report would be missing. There are two signs of this, and both must occur: the state differs from the state
+    at the last report; and the first new report comes later than expected, or never. If reports have no epoch or step,
+    it is unknown to which report a state belongs. In all these cases the class raises `StateIsAhead`, except for an
+    objective that `reports_again` (see `Objective`).
 
     Attributes:
-        trained: the amount from which this attempt continues; the objective gets it.
-        points: the learning curve of this trial and of the trials that it continues, in the order of the places.
+        trained: the amount from which this attempt continues; it is passed to the objective.
+        points: the learning curve of this trial and of the trials that it continues, in ascending order.
         metrics: names of the study's metrics.
-        named: all names that were reported, with finite numbers or not.
-        differs: a text about the first report that differs from the known one; None = all are equal.
+        named: all names that were reported, whether their values were finite numbers or not.
+        differs: a text about the first report that differs from the known report; None = all are equal.
     """
 
     def __init__(self, payload: Payload, journal: Journal | None, reports_again: bool = False) -> None:
@@ -41,11 +42,11 @@ class Reports:
         self.metrics = (payload.metric, *payload.metrics[1:])
         self.named: set[str] = set()
         self._known_entries: Sequence[Entry] = ()
-        # The last place of the trials that this one continues. If they reported nothing, `trained` stands for it.
+        # The last place that the continued trials reported. If they reported nothing, use the trained amount instead.
         self._before = place_of(payload.earlier[-1]) if payload.earlier else payload.trained or -1
         if journal is not None and journal.has_state:
             self._was_interrupted = not journal.is_whole and not reports_again
-            # A state that has not changed since the last report is not ahead of it.
+            # If the state has not changed since the last report, no report is missing.
             last = journal.entries[-1].state if journal.entries else None
             self._is_suspect = self._was_interrupted and (last is None or last != journal.state())
             self._known_entries = journal.after(self._before)
@@ -56,7 +57,7 @@ class Reports:
 
     @classmethod
     def of(cls, payload: Payload, reports_again: bool, is_first: bool) -> "Reports":
-        """Return the reports of a payload. In a group of processes only the first one writes the journal."""
+        """Return the reports for a task. In a group of processes, only the first process reads and writes the journal."""
         has_journal = payload.resume_dir is not None and payload.test is None and is_first
         return cls(payload, Journal(Path(str(payload.resume_dir))) if has_journal else None, reports_again)
 
@@ -68,14 +69,14 @@ class Reports:
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Begin a run of the objective, which may repeat the reports of an earlier run."""
+        """Begin to count the reports of a run of the objective; it may repeat reports of an earlier run."""
         counted = max(self._payload.trained, self._before if self._reports_again else self._last)
-        # A training that starts again repeats the reports of the trials that it continues.
+        # If a training starts again from the beginning, it repeats the reports of the trials that it continues.
         has_started_again = self.trained < self._payload.trained
         self._places = Places(counted, [place_of(p) for p in self._payload.earlier] if has_started_again else ())
 
     def start_again(self) -> None:
-        """Begin the training from its start: drop the state, and the reports since the trial was continued."""
+        """Start the training from the beginning: drop the state, and all reports that this trial has made so far."""
         assert self._journal is not None
         self._journal.restart(self._before)
         self._is_suspect = self._was_interrupted = False
@@ -83,11 +84,11 @@ class Reports:
         self._begin()
 
     def take(self, point: Point) -> dict[str, Any] | None:
-        """Return the next report with its place; None = the report is known.
+        """Return the report with its place if it is new; None = it repeats a known report.
 
         Raises:
-            ValueError: its place does not follow that of the report before.
-            StateIsAhead: a report before this one may be missing.
+            ValueError: the place is not after the place of the previous report.
+            StateIsAhead: a report before this report may be missing.
         """
         point = self._places.take(point)
         place = place_of(point)
@@ -100,7 +101,7 @@ class Reports:
         return None
 
     def add(self, point: Point, units: float, more: bool | None) -> None:
-        """Add a new report that took `units` of training, and write it to the journal before anything is sent."""
+        """Add a new report after `units` of training. It is written to the journal before it is sent to the driver."""
         self.points.append(point)
         self._last = place_of(point)
         self._known[self._last] = point
@@ -108,7 +109,7 @@ class Reports:
             self._journal.add(Entry(point, units, more, self._journal.state()))
 
     def end(self, has_result: bool) -> None:
-        """End the reports; `has_result` is whether the training returned anything.
+        """End the reports. `has_result` says whether the objective returned a result.
 
         Raises:
             StateIsAhead: the last report may be missing.
@@ -121,25 +122,25 @@ class Reports:
 
     @property
     def has_known(self) -> bool:
-        """Whether `take_known` returns any entry."""
+        """Whether the next call of `take_known` returns any report."""
         return bool(self._unsent)
 
     def take_known(self) -> Sequence[Entry]:
-        """Return the reports of an interrupted attempt; only the first call returns any."""
+        """Return the reports of an interrupted attempt, at the first call only; later calls return none."""
         entries, self._unsent = self._unsent, ()
         return entries
 
     def close(self) -> None:
-        """Close the journal."""
+        """Close the journal, if there is one."""
         if self._journal is not None:
             self._journal.close()
 
     def _refuse_gap(self, place: float) -> None:
-        """Raise StateIsAhead if a report may be missing between the last known one and the first new one."""
+        """Raise StateIsAhead if a report may be missing before this first report, which is at `place`."""
         if not self._was_interrupted or (not self._is_suspect and self._places.kind != "number"):
             return
         places = sorted(self._known)
-        # Without known reports, the first one is expected at 0.
+        # If no report is known, the first report is expected at 0.
         last = places[-1] if places else -1
         least = min((after - before for before, after in itertools.pairwise(places)), default=1)
         if self._places.kind == "number" or place > last + least:

@@ -1,4 +1,4 @@
-"""Train, validation and test splits and k folds, as index lists with sizes and fingerprints."""
+"""Splits examples into train, validation and test splits or k folds; computes sizes and fingerprints of the splits."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ DEFAULT_FOLDS = 3
 
 Kind = Literal["predefined", "random", "cross_validation"]
 
-_LONGEST_REASON = 300  # the most characters of scikit-learn's error to show
+_LONGEST_REASON = 300  # how many characters of an error of scikit-learn to show, at most
 
 
 @dataclass(frozen=True)
 class Fold:
-    """One train/validation pair; indices in the numbering of `Examples`, ascending."""
+    """A train split and its validation split. Indices refer to `Examples` and are ascending."""
 
     train: Indices
     validation: Indices
@@ -29,15 +29,15 @@ class Fold:
 
 @dataclass(frozen=True)
 class Plan:
-    """The folds for a search, and figures about every split."""
+    """The folds of a search, and figures about each split."""
 
-    kind: Kind  # where validation comes from: the data's own splits, a random hold-out, or k folds
+    kind: Kind  # how validation splits are made: predefined by the data, held out at random, or k folds
     development: Indices  # all examples outside the test split, ascending
-    folds: tuple[Fold, ...]  # the train/validation pairs; a hold-out is one fold
-    # The size, share of all examples, fingerprint and label counts of each split. The plan has no indices of the test
-    # split.
+    folds: tuple[Fold, ...]  # a single validation split is one fold
+    # By name of the split: its size, share of all examples, fingerprint and label counts. The plan does not contain the
+    # indices of the test split.
     parts: Mapping[str, Mapping[str, Any]]
-    duplicates: Mapping[str, int]  # number of identical examples in two splits, by pair of splits
+    duplicates: Mapping[str, int]  # number of examples that occur in both splits, by pair of splits
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for the record and reports, without the index lists."""
@@ -47,11 +47,12 @@ class Plan:
 
 
 def make_plan(examples: Examples, settings: SplitSection) -> Plan:
-    """Split the examples; equal settings give equal splits.
+    """Split the examples. Equal settings give equal splits.
 
-    A predefined test split is used as it is. Without one, a seeded, stratified share of `test_fraction` becomes the
-    test split. Validation is then the predefined split, `folds` stratified folds over the rest, or, for `folds: 1`, a
-    random share of `validation_fraction`.
+    The test split is the predefined one, if there is one. Otherwise it is a random sample of `test_fraction` of all
+    examples. The rest is split for validation. With several `folds` it is cross-validated. With one fold, the
+    validation split is the predefined one or, if there is none, a random sample of `validation_fraction` of all
+    examples. Random samples and folds are stratified by class, unless the settings or the data prevent this.
 
     Raises:
         DataError: there are too few examples.
@@ -76,7 +77,7 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
 
 def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
-    """Return the indices of the test split; raise DataError if there is none. Only `hpo test` may call it."""
+    """Return the indices of the test split. Raise DataError if it is empty. Only `hpo test` may call this function."""
     test = _test_indices(examples, settings)
     if not test:
         raise DataError("data: the test part is empty; give data with test examples")
@@ -87,7 +88,7 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
     if examples.parts is None or examples.parts.get("test") is None:
         everything = tuple(range(examples.size))
         if examples.parts and "validation" in examples.parts:
-            # The predefined validation split stays whole: test examples come from the train split.
+            # Keep the predefined validation split whole, and take test examples only from the train split.
             everything = examples.part("train")
         return _held_out(examples, everything, settings.test_fraction, settings)[1]
     return examples.part("test")
@@ -96,7 +97,7 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
 def _held_out(
     examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
 ) -> tuple[Indices, Indices]:
-    """Split the indices in two. The second part has this fraction of all examples; with groups, approximately."""
+    """Split the indices in two. The second result has this fraction of all examples, or nearly so with groups."""
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
@@ -113,7 +114,7 @@ def _held_out(
             raise DataError("data: must have at least 2 groups to be split (given 1); give more groups")
         rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
     else:
-        from sklearn.model_selection import train_test_split  # A second to load: only where data is divided.
+        from sklearn.model_selection import train_test_split  # Importing takes a second.
 
         labels = _strata(examples, indices, settings)
         try:

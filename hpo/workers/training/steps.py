@@ -1,4 +1,4 @@
-"""Runs an objective step by step, and counts the units of its training."""
+"""Runs an objective step by step, and counts its units of training."""
 
 import contextlib
 import inspect
@@ -30,19 +30,20 @@ class Units:
     """The units of training that a task has done."""
 
     done: float = 0.0
-    more: bool | None = None  # whether the last report said that the training continues; None = it did not say
-    # Units before the state from which an objective counts again from 0; None before its first report of units.
+    more: bool | None = None  # whether the training continues after the last report; None = unknown
+    # Units to add to the reported ones, because the objective counts from 0 again after it has continued from a state.
+    # None before its first report of units.
     _uncounted: float | None = None
 
     def step(self, given: Any, more: Any) -> float:
-        """Count a report; return its units since the report before.
+        """Count a report. Return the units of training since the previous report.
 
         Args:
-            given: the units reported so far; None = one more than before.
-            more: whether the training said that it continues; None = it did not say.
+            given: the total number of units in the report; None = one unit more than before.
+            more: whether the training says that it continues after this report; None = it does not say.
 
         Raises:
-            ValueError: the report adds less than one unit, in an attempt from the start.
+            ValueError: the total did not rise by at least 1.
         """
         before = self.done
         units = before + 1 if given is None else self._counted(given, before + 1)
@@ -55,11 +56,11 @@ class Units:
         return self.done - before
 
     def repeat(self, entry: Entry) -> None:
-        """Count a report of an interrupted attempt."""
+        """Count a report of an earlier, interrupted attempt."""
         self.done, self.more = self.done + entry.units, entry.more
 
     def end(self, given: Any) -> None:
-        """Count the end after `given` units; None = at the last report, or after one unit."""
+        """Set the final number of units. None = as at the last report, plus 1 if the training went on; at least 1."""
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
         if units is None or units < least:
@@ -69,7 +70,7 @@ class Units:
     def _counted(self, given: Any, least: float) -> float | None:
         number = reported_values.number(given)
         if number is not None and self._uncounted is None:
-            # An objective whose state does not store the units counts from 0 again.
+            # If an objective does not save its count in the state, it counts from 0 again.
             self._uncounted = self.done if number < least else 0.0
         return None if number is None else number + (self._uncounted or 0.0)
 
@@ -77,17 +78,17 @@ class Units:
 def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective; yield `point`, `note`, `warning`, `mlflow_run` or `differs`, and finally `result`.
+    """Run the objective and yield pairs of a kind and its content; the last kind is `result`.
 
-    Only new points of the learning curve are yielded, with their places. For the test split, `scores_by_example` comes
-    before the result.
+    The other kinds are `point`, `note`, `warning`, `mlflow_run`, `differs` and, before the result of a test,
+    `scores_by_example`. Only new points of the learning curve are yielded, each with its epoch or step.
 
     Args:
         payload: the task.
         values: the secrets of the configuration, by name.
         import_from: the folder to import the objective from, in addition to installed packages.
-        units: counts the units of training.
-        must_score: whether the objective must return a score; False in the other processes of a group.
+        units: is updated with the units of training.
+        must_score: whether the objective must return a score; False in the processes of a group except the first.
     """
     watch = code_watch(payload.code, import_from)
     try:
@@ -95,18 +96,18 @@ def steps_of(
         try:
             objective = resolve(payload.objective, import_from, pickled=pickled)
         except ConfigError as error:
-            # The driver could import it. So this machine lacks the objective or one of its imports.
+            # The driver could import the objective, so this machine lacks it or one of its imports.
             raise MachineError(str(error)) from error
         watch.refuse_changed()
         made = Reports.of(payload, objective.reports_again, is_first=must_score)
-        # In a group of processes only the first one has a run.
+        # In a group of processes, only the first process has an MLflow run.
         lines = payload.own_lines if must_score else None
         with contextlib.closing(made) as reports, own_run(lines, payload.trial, payload.secrets) as own:
             if own.warning is not None:
                 yield "warning", own.warning
             if own.id is not None:
                 yield "mlflow_run", own.id
-            # Seed afterwards, because MLflow draws random numbers too.
+            # Seed after the run is found, because MLflow draws random numbers too.
             with isolated_state(payload.seed):
                 given = payload if own.id is None else replace(payload, mlflow_run_id=own.id)
                 yield from _trained(objective, given, values, units, reports, must_score)
@@ -151,7 +152,7 @@ def _trained(
         units.end(None)
     try:
         names = (payload.metric, *payload.metrics[1:], *payload.limited)
-        # The final training has no validation split, so no score. On the test split a model may lack some metrics.
+        # The final training has no validation split, so it needs no metric. A test needs only one metric.
         num_needed = 0 if payload.validation == [] else 1 if payload.test is not None else None
         numbers = reported_values.result(returned, names, len(payload.metrics), num_needed)
     except ValueError:
@@ -172,10 +173,10 @@ def _trained(
 def _attempt(
     objective: Objective, payload: Payload, values: Mapping[str, str], units: Units, reports: Reports
 ) -> Steps:
-    """Run the objective once; yield its new steps, as `steps_of` does, and return its result.
+    """Run the objective once, yield its new steps as in `steps_of`, and return its result.
 
     Raises:
-        StateIsAhead: the training must start again.
+        StateIsAhead: a report may be missing, so the training must start again.
     """
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
@@ -184,7 +185,7 @@ def _attempt(
         payload = replace(payload, trained=reports.trained)
     runs = [(run, payload, payload.config)]
     if payload.before is not None:
-        # An objective that finds the finished state of the earlier training returns at once.
+        # First run the earlier training. If its finished state is found, the objective returns at once.
         earlier = replace(payload, amount=payload.before["amount"], checkpoint_dir=None)
         runs.insert(0, (objective.run_fold, earlier, payload.before["config"]))
     for run, given, config in runs:
@@ -198,10 +199,10 @@ def _attempt(
 
 
 def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, reports: Reports) -> Steps:
-    """Yield the new points, notes and warnings of a training; return its result.
+    """Yield the new points, notes and warnings of a training, and return its result.
 
-    A value of a study's metric that is no finite number is a gap in the curve. Each metric's first gap gives a warning,
-    except for None.
+    If the value of a study's metric is not a finite number, it is left out, as a gap in the curve. The first gap of
+    each metric gives a warning, unless the value is None.
     """
     warned: set[str] = set()
     with contextlib.closing(training):
@@ -235,7 +236,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
 
 
 def _known(reports: Reports, units: Units) -> Steps:
-    """Yield the points of the interrupted attempt; only the first call yields any."""
+    """Yield the points of the interrupted attempt, at the first call only."""
     for entry in reports.take_known():
         units.repeat(entry)
         yield "point", dict(entry.point)

@@ -1,4 +1,4 @@
-"""A worker's child process, which trains. The parent finds out how it ended."""
+"""The child process of a worker. The child trains, and the worker learns how the child ended."""
 
 import contextlib
 import fcntl
@@ -21,24 +21,25 @@ from hpo.workers.objective.path import PYTHONPATH, path_variable, python, whole_
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
-# Interval of the checks that the process lives, on systems without pidfd.
+# How often to check whether the process is alive, on systems without pidfd.
 _SECONDS_BETWEEN_CHECKS = 0.2
 _CHUNK_BYTES = 1 << 16
-_MOST_PRINTED = 1 << 18  # the most bytes of a task's output to keep, from the end
+_MOST_PRINTED = 1 << 18  # how many bytes to keep of a task's output; the last ones are kept
 
 
 class Child:
     """Runs tasks one after another in a separate process, so that libraries and data are loaded once.
 
-    A segmentation fault or the kernel's out-of-memory killer ends this process and its group, but not the worker. The
-    worker then starts another process.
+    A segmentation fault or the kernel's out-of-memory killer may end the child process, but not the worker. The worker
+    then ends the child's process group and starts another child.
 
     Args:
         import_from: the folder to import the objective from, in addition to installed packages.
         is_fresh: whether each task gets a new process.
-        arguments: the command line of the search; None = this process's.
-        path: what the objective can import; None = what this process can.
-        seconds_to_die: how long to wait for a process that no longer answers; a large core dump takes a while.
+        arguments: the command line of the search; None = the command line of this process.
+        path: the import path (`sys.path`) for the objective; None = the import path of this process.
+        seconds_to_die: how long to wait for the end of a process that no longer answers. Writing a large core dump
+            takes a while.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Child:
         seconds_to_die: float = 10.0,
     ) -> None:
         self._import_from, self._seconds_to_die = import_from, seconds_to_die
-        # A function needs the same modules here as in the search's process.
+        # The objective must be able to import the same modules as in the search's process.
         self._path = list(whole_path(import_from or str(Path.cwd())) if path is None else path)
         self._arguments = list(sys.argv if arguments is None else arguments)
         self._is_fresh, self._has_run = is_fresh, False
@@ -60,11 +61,11 @@ class Child:
         self._received = b""
         self._guard: MemoryGuard
         self._printed = _Printed()
-        # Other threads may kill the process, but not a later process with the same number.
+        # Another thread that kills the process must not hit a later process with the same id.
         self._reaping = threading.Lock()
 
     def start(self) -> None:
-        """Start the process unless it runs."""
+        """Start the process unless it is running."""
         if self._process is not None:
             return
         their_tasks, self._tasks = os.pipe()
@@ -72,9 +73,9 @@ class Child:
         their_life, self._life = os.pipe()
         theirs = (their_tasks, their_messages, their_life)
         given = {"import_from": self._import_from, "path": self._path, "variable": os.environ.get(PYTHONPATH)}
-        # The child can import whatever this process can: Ray adds the driver's folders to the path of its workers.
-        # If the objective is in the working directory, resolving it adds that folder.
-        # The order of a set depends on the hash seed, so all processes share one.
+        # The child must be able to import whatever this process can, including the driver's folders that Ray adds to
+        # the path of its workers. The working directory is left out; it is added when an objective in it is resolved.
+        # All processes have the same hash seed, because the order of sets depends on it.
         environment = os.environ | path_variable(self._import_from or str(Path.cwd())) | {"PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
             python(TASK_PROCESS, *map(str, theirs), json.dumps(given)),
@@ -92,7 +93,7 @@ class Child:
             os.close(pipe)
 
     def begin(self) -> int:
-        """Start the process for the next task unless it runs; return its number."""
+        """Start the process for the next task unless it is running; return its process id."""
         if self._is_fresh and self._has_run:
             self.renew()
         self.start()
@@ -102,17 +103,17 @@ class Child:
     def run(
         self, payload: Payload, call: str, snapshots: Path | None = None, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Yield the messages of `run_task`; if the process dies, the last one is `{"died": {...}}`.
+        """Run a task and yield the messages of `run_task`. If the process dies, the last message is `{"died": {...}}`.
 
-        `died` has `signal` (a number, or None), `exit_code` (or None), `memory` (the figures if the process was killed
-        because memory ran out; else None) and `out_of_step` (whether it was killed because it answered another call).
-        The last message also has `printed`, the task's output with its secrets redacted.
+        `died` has four fields: `signal` (a number, or None), `exit_code` (or None), `memory` (a text if the process was
+        killed because memory ran out, else None) and `out_of_step` (whether the process was killed because it answered
+        a different call). The last message also has `printed`, the task's output with redacted secrets.
 
         Args:
             payload: the task.
-            call: the unique name of this call, which every message carries.
-            snapshots: the folder for copies of the state; see `Snapshots`.
-            variables: the variables of torch.distributed.
+            call: a unique name for this call; every message repeats it.
+            snapshots: the folder for copies of the state; see `Snapshots`. None = no copies.
+            variables: the environment variables for torch.distributed.
         """
         self.begin()
         self._has_run = True
@@ -153,24 +154,24 @@ class Child:
         yield self._died(call)
 
     def request_end(self) -> None:
-        """Let the training save its state and end: SIGTERM, from any thread."""
+        """Send SIGTERM, so that the training can save its state and end. Any thread may call this."""
         with self._reaping:
             if self._process is not None:
                 self._process.terminate()
 
     def kill(self) -> None:
-        """Kill the process, from any thread; `run` then yields `died`."""
+        """Kill the process; `run` then yields `died`. Any thread may call this."""
         with self._reaping, contextlib.suppress(ProcessLookupError, PermissionError):
             if self._process is not None:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def renew(self) -> None:
-        """End the process, if it runs, and its group; the next task gets a new one."""
+        """End the process and its group, if it is running. The next task gets a new process."""
         if self._process is not None:
             self._end()
 
     def close(self) -> None:
-        """End the process, if it runs, and its group."""
+        """End the process and its group, if it is running, and delete the file with its output."""
         self.renew()
         self._printed.close()
 
@@ -190,9 +191,9 @@ class Child:
         return line
 
     def _has_message(self) -> bool:
-        """Wait for data or the end of the pipe; return False if the process died without data.
+        """Wait for data or for the end of the pipe. Return False if the process died and no data is left.
 
-        Other processes may hold the pipe open after its death.
+        The end of the pipe is not enough, because other processes may hold it open after the process has died.
         """
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
@@ -211,9 +212,9 @@ class Child:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _died(self, call: str, out_of_step: bool = False) -> Message:
-        """Wait for the end of the process; return the message about its death."""
+        """Wait for the process to end. Return the `died` message."""
         deadline = time.monotonic() + self._seconds_to_die
-        # The pipe is closed: either the process is dying, or its task has closed all open files.
+        # The pipe is closed. Either the process is about to end, or its task has closed all open files.
         while not out_of_step and not self._is_dead() and time.monotonic() < deadline:
             time.sleep(0.005)
         code = self._end()
@@ -222,10 +223,10 @@ class Child:
         return {"call": call, "died": {**death, "out_of_step": out_of_step}}
 
     def _end(self) -> int:
-        """Kill the rest of the group; return the exit code of the process."""
+        """Kill the process group, and wait for the process. Return its exit code."""
         assert self._process is not None
         self._guard.stop()
-        # Kill before reaping. After it, the number of the process and its group may be reused.
+        # Kill before reaping: after reaping, the id of the process and its group may be reused.
         with self._reaping:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -237,7 +238,7 @@ class Child:
 
 
 def _message(line: bytes) -> Message:
-    """Return the message in a line; empty if the line is no message."""
+    """Parse a line as a message; return an empty dict if it is not a message."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -246,17 +247,17 @@ def _message(line: bytes) -> Message:
 
 
 class _Printed:
-    """The output of a process and its children, in a file without a name. It is read at the end of a task."""
+    """The output of a process and its children. It is stored in an unnamed file, and read at the end of a task."""
 
     def __init__(self) -> None:
         self._descriptor, path = tempfile.mkstemp(prefix="hpo-printed-")
         Path(path).unlink()
-        # Several processes append to the file, and it is emptied between tasks.
+        # Open the file for appending, because several processes write to it and it is emptied between tasks.
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
         fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
 
     def fileno(self) -> int:
-        """Return the descriptor to write to."""
+        """Return the file descriptor for the output."""
         return self._descriptor
 
     def empty(self) -> None:
@@ -264,7 +265,7 @@ class _Printed:
         os.ftruncate(self._descriptor, 0)
 
     def text(self) -> str:
-        """Return the output. For a long one, return a line with the number of omitted bytes, and the end."""
+        """Return the output. If it is long, return only its end, after a line with the number of omitted bytes."""
         size = os.fstat(self._descriptor).st_size
         left_out = max(0, size - _MOST_PRINTED)
         text = os.pread(self._descriptor, size - left_out, left_out).decode(errors="replace")

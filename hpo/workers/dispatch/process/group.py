@@ -1,4 +1,4 @@
-"""A group of processes that train one task. The first one reports, and one that ends early ends them all."""
+"""A group of processes that train one task together. The first process reports. If one fails, all are ended."""
 
 import os
 import socket
@@ -18,28 +18,28 @@ from hpo.workers.training.worker import LAST_MESSAGES, Message, run_task
 
 _PLACE = ("MASTER_ADDR", "MASTER_PORT")
 _OF_EACH = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-# From these variables, too, torch, Lightning and Accelerate conclude that a process is one of several.
+# If one of these other variables is set, torch, Lightning or Accelerate assumes that the process is one of several.
 _OF_LAUNCHERS = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
     *("SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"),
 )
 VARIABLES = (*_PLACE, *_OF_EACH, *_OF_LAUNCHERS)
-"""The environment variables of a process in a group."""
+"""The environment variables that tell a process its position in a group."""
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Seat:
-    """The place of one process of a group."""
+    """The machine and the GPUs of one process of a group."""
 
-    node: str = ""  # name of its machine
-    gpus: Sequence[str] = ()  # numbers of its GPUs on that machine
+    node: str = ""  # name of the machine
+    gpus: Sequence[str] = ()  # numbers of the process's GPUs on that machine
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Remove the variables of a group from the environment, so that this process trains alone within the block."""
+    """Unset the variables of a group within the block, so that this process does not train as part of a group."""
     before = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
     try:
         yield
@@ -48,19 +48,19 @@ def alone() -> Iterator[None]:
 
 
 def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:
-    """Return the environment variables of each process, by rank. Call it on the machine of the first process.
+    """Return the environment variables of each process, by rank. Must be called on the machine of the first process.
 
-    All processes of a machine see all GPUs of the group there, and choose one by LOCAL_RANK, as under torchrun.
+    As with torchrun, each process sees all GPUs of the group on its machine, and chooses one by LOCAL_RANK.
 
     Args:
-        seats: the places of the processes, by rank.
+        seats: the machine and the GPUs of each process, by rank.
         address: the address of the first process's machine.
     """
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
         free.bind((address, 0))
         place = dict(zip(_PLACE, (address, str(free.getsockname()[1])), strict=True))
     if address == LOOPBACK and sys.platform == "linux":
-        # By default gloo listens on the address of the machine's name, which other machines may reach.
+        # By default gloo listens on the address of the machine's host name, which other machines may be able to reach.
         place["GLOO_SOCKET_IFNAME"] = "lo"
     nodes = list(dict.fromkeys(seat.node for seat in seats))
     on_node = Counter(seat.node for seat in seats)
@@ -76,20 +76,20 @@ def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[st
     return result
 
 
-# How long to wait for the others after the first process fails: the death of another may be the cause.
+# How long to wait for the other processes after the first one fails, because the death of another may be the cause.
 _SECONDS_TO_LEARN_WHY = 2.0
-# How long to wait for the others after the first process succeeds, before they are killed.
+# How long to wait for the other processes after the first one succeeds. Then they are killed.
 _SECONDS_TO_FINISH = 30.0
-# How long to wait after SIGTERM, before the processes are killed.
+# How long to wait after SIGTERM. Then the processes are killed.
 _SECONDS_TO_SAVE = 60.0
 
 
 class Rank(NamedTuple):
-    """A process of the group, other than the first.
+    """Functions to control one process of the group, except the first.
 
     Attributes:
-        run: trains the task; gets the name of the call and the environment variables. Returns the last message of
-            `Child.run`, or `{"lost": reason, "is_at_fault": ...}`.
+        run: `(call, variables)`: trains the task with these environment variables. Returns the last message of
+            `Child.run`; or, if the worker is lost, `{"lost": reason, "is_at_fault": ...}`.
         request_end: sends SIGTERM to the process.
         kill: kills the process, so that `run` returns.
     """
@@ -100,13 +100,14 @@ class Rank(NamedTuple):
 
 
 class Group:
-    """Runs one task in a group of processes. After the last message none of them trains.
+    """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
     Args:
         first: the process of rank 0.
         others: the processes of rank 1, 2, ...
-        seconds_alone: the time between a failure in another process and the end of the first, which waits for it. If
-            all fail alike, as with a loss that is not finite, the first reports its own failure in this time.
+        seconds_alone: when another process fails, how long to wait before the first process is killed, because it may
+            wait for the failed one. If all processes fail for the same reason, such as a loss that is not finite, the
+            first process can report its own failure within this time.
     """
 
     def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:
@@ -121,12 +122,12 @@ class Group:
     def run(
         self, call: str, variables: Sequence[Mapping[str, str]], begin: Callable[[Mapping[str, str]], Iterator[Message]]
     ) -> Iterator[Message]:
-        """Yield the messages of the first process; the last one is the ending of the group.
+        """Yield the messages of the first process. The last message is the result of the whole group.
 
         Args:
-            call: the name of the call.
+            call: the unique name of this call.
             variables: the environment variables of the processes, by rank.
-            begin: runs the first process with its variables, and yields its messages.
+            begin: starts the task in the first process with the given variables, and yields the messages.
         """
         for rank in range(1, len(variables)):
             threading.Thread(target=self._follow, args=(rank, call, variables[rank]), daemon=True).start()
@@ -137,14 +138,14 @@ class Group:
             yield message
 
     def request_end(self) -> None:
-        """Let all processes save their states and end; from any thread."""
+        """Send SIGTERM to all processes, so that they can save their states and end. Any thread may call this."""
         self._is_ending = True
         self._first.request_end()
         for other in self._others:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run another process. If it fails before the first one has ended, kill the first one too."""
+        """Run the task in the process of this rank. If it fails, kill the first process unless that ends soon."""
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -158,7 +159,7 @@ class Group:
                 self._first.kill()
 
     def _conclude(self, message: Message) -> Message:
-        """Wait for the others and return the last message of the group; `message` is the last of the first process."""
+        """End the other processes. Return the group's last message, given the last message of the first process."""
         with self._change:
             self._is_first_done = True
             self._change.notify_all()
@@ -166,7 +167,7 @@ class Group:
             self._end_others(_SECONDS_TO_FINISH)
             return message
         if "outcome" in message:
-            # After a failure the process may be in any state.
+            # After a failure the process may be in any state, so do not reuse it.
             self._first.renew()
         before = self._end_others(0.0 if self._cause or self._is_ending else _SECONDS_TO_LEARN_WHY)
         if self._cause is not None:
@@ -183,7 +184,7 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait for the others, then kill the rest; return the endings of those that ended by themselves."""
+        """Wait for the other processes, then kill those that still run. Return the last message of each ended one."""
 
         def have_ended() -> bool:
             return len(self._endings) == len(self._others)
@@ -200,9 +201,10 @@ class Group:
 
 
 def run_here(payload: Payload, import_from: str | None = None, seconds_alone: float = 10.0) -> Iterator[Message]:
-    """Run a task in this process, or in a group of child processes; yield the messages of `run_task`.
+    """Run a task in this process or, if it needs several processes, in a group of child processes.
 
-    The death of a child process is a failure. The test split is always scored in this process.
+    Yield the messages of `run_task`. If a child process dies, the outcome is a failure. The test split is always scored
+    in this process.
     """
     if payload.processes == 1 or payload.test is not None:
         with alone():
@@ -233,7 +235,7 @@ def last_message(messages: Iterator[Message]) -> Message:
 
 
 def describe_death(death: Mapping[str, Any]) -> str:
-    """Return a text about the death of a process; `death` is the `died` of `Child.run` or `Group.run`."""
+    """Return a text about the death of a process. `death` is the value of `died` in a message of a child or a group."""
     who = f"rank {death['rank']}" if "rank" in death else "worker"
     if death["out_of_step"]:
         return f"{who} was ended: its message did not belong to its task"
@@ -247,7 +249,7 @@ def _is_success(message: Message) -> bool:
 
 
 def _of_rank(rank: int, ending: Message) -> Message:
-    """Return the ending of another process as the ending of the group."""
+    """Convert the last message of another process to the last message of the group."""
     if "outcome" in ending:
         return _failed(ending, f"rank {rank}: {ending['outcome'].error}")
     if "died" in ending:

@@ -1,4 +1,4 @@
-"""The training process: it reads one task per line, writes one message per line, and ends with its parent."""
+"""The training process. It reads one task per line, writes one message per line, and ends when its parent ends."""
 
 import gc
 import io
@@ -26,24 +26,24 @@ def main(
     path: Sequence[str] = (),
     variable: str | None = None,
 ) -> int:
-    """Run tasks until the third pipe closes; see `Child`.
+    """Run tasks until the parent closes the pipes; see `Child`.
 
     Args:
         tasks_fd: the pipe to read tasks from.
         messages_fd: the pipe to write messages to.
-        life_fd: the pipe that closes when the parent ends.
+        life_fd: a pipe that the parent holds open; it closes when the parent ends.
         import_from: the folder to import the objective from, in addition to installed packages.
-        path: the entries of `sys.path` for the objective.
-        variable: PYTHONPATH for the programs that the objective starts; None = unset.
+        path: entries to put first on `sys.path`, so that the objective can import from them.
+        variable: the value of PYTHONPATH for programs that the objective starts; None = leave it unset.
     """
-    # The toolkit is imported by now, so entries of the user can no longer hide its modules.
+    # The toolkit is already imported, so modules in the user's folders can no longer hide the toolkit's modules.
     sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
-    # `Child` set PYTHONPATH for this process only. A program that the objective starts may run another Python.
+    # `Child` set PYTHONPATH for this process only. Programs that the objective starts may use another Python.
     os.environ.pop(PYTHONPATH, None)
     if variable is not None:
         os.environ[PYTHONPATH] = variable
-    # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Programs that the
-    # objective starts would inherit SIG_IGN, but not this handler.
+    # Ignore Ctrl-C, which is meant for the driver; a KeyboardInterrupt of the objective itself is an ordinary failure.
+    # Do not use SIG_IGN, because programs that the objective starts would inherit it.
     signal.signal(signal.SIGINT, lambda *_: None)
     # With line buffering, no output is lost if the process dies.
     for stream in (sys.stdout, sys.stderr):
@@ -56,7 +56,7 @@ def main(
             given = json.loads(line)
             payload = Payload(**given["payload"])
             snapshots = Snapshots(payload.resume_dir, given["snapshots"])
-            # The variables of torch.distributed: the rank of this process in its group, if it has one.
+            # The variables for torch.distributed say which rank this process has in its group, if there is a group.
             for name in VARIABLES:
                 os.environ.pop(name, None)
             os.environ.update(given["variables"])
@@ -75,14 +75,17 @@ def main(
 
 
 def final_facts() -> dict[str, Any]:
-    """Return `gpu_memory`, and `is_used_up` if the task has left this process in a group of torch.distributed."""
+    """Return the fields to add to the outcome: `gpu_memory`, and `is_used_up` if the process cannot be used again.
+
+    It cannot be used again if it still belongs to a group of torch.distributed after the task.
+    """
     distributed = sys.modules.get("torch.distributed")
     is_joined = distributed is not None and distributed.is_available() and distributed.is_initialized()
     return gpu_memory() | ({"is_used_up": True} if is_joined else {})
 
 
 def gpu_memory() -> dict[str, Any]:
-    """Return `{"gpu_memory": [most bytes held since the last call, bytes of the GPU]}`; empty if torch uses no GPU."""
+    """Return `{"gpu_memory": [peak bytes since the last call, total bytes of the GPU]}`; empty if torch uses no GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return {}
@@ -92,21 +95,24 @@ def gpu_memory() -> dict[str, Any]:
 
 
 def release_gpu_memory() -> None:
-    """Release the GPU memory of the last task for the next one, of this worker or another."""
+    """Release the GPU memory of the last task, so that the next task of this or another worker can use it."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        # Reference cycles, such as a network with hooks, hold their memory until they are collected.
+        # Objects in reference cycles, such as a network with hooks, hold memory until they are collected.
         gc.collect()
         torch.cuda.empty_cache()
 
 
 class Snapshots:
-    """Copies a training's state, to be sent while the training continues. The sender deletes the copy.
+    """Copies the state of a training, so that the copy can be sent while the training continues.
+
+    The process that sends the copy deletes it afterwards.
 
     Args:
-        state: the folder of the state; None = the training has none.
-        folder: the folder for the copies; None = no copies.
-        seconds_between: the least seconds between two copies. A lost machine costs at most so much training.
+        state: the folder of the state; None = the training stores no state.
+        folder: the folder for the copies; None = do not make copies.
+        seconds_between: the least number of seconds between two copies. If the machine is lost, about this much
+            training is lost.
     """
 
     def __init__(self, state: str | None, folder: str | None, seconds_between: float = 60.0) -> None:
@@ -115,7 +121,7 @@ class Snapshots:
         self._last = time.monotonic()
 
     def take(self) -> dict[str, Any]:
-        """Return `{"snapshot": path}` with a new copy; empty if it is too early, or there is no state."""
+        """Copy the state and return `{"snapshot": path}`; empty if it is too early for a copy, or there is no state."""
         now = time.monotonic()
         if self._places is None or now - self._last < self._seconds_between or not self._places[0].is_dir():
             return {}
@@ -127,7 +133,10 @@ class Snapshots:
 
 
 def _start_killer(life_fd: int, others: tuple[int, ...]) -> None:
-    """Start a process that kills this one's group when the pipe closes. As a grandchild, it need not be reaped."""
+    """Start a process that kills this process's group when the pipe closes.
+
+    It is a grandchild, so that this process need not reap it.
+    """
     first = os.fork()
     if first != 0:
         os.close(life_fd)
@@ -144,7 +153,7 @@ def _start_killer(life_fd: int, others: tuple[int, ...]) -> None:
 
 
 def _hide_from_children(*pipes: int) -> None:
-    """Close these pipes in every process that a task starts, whether it is a fork or a program."""
+    """Close these pipes in every process that a task starts, by a fork or as a program."""
     nothing = os.open(os.devnull, os.O_RDWR)
 
     def close_pipes() -> None:

@@ -1,4 +1,4 @@
-"""Runs tasks on a pool of long-lived Ray actors, and replaces those that die."""
+"""Runs tasks on a pool of long-lived Ray actors, and replaces actors that die."""
 
 import itertools
 import math
@@ -22,35 +22,35 @@ from hpo.workers.store.packing import ObjectStore
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES
 
-# How long tasks wait for a worker if none can be started, for example because nodes are lost.
+# How long tasks wait for a worker while no worker can be started, for example because nodes are lost.
 _NO_WORKER_SECONDS = 300.0
-# A task is not at fault if its workers are lost with their nodes, but its restarts need a limit.
+# A task whose worker is lost with its node is not at fault, but the number of its restarts needs a limit.
 _MOST_LOSSES = 10
 
 
 @dataclass
 class _Run:
-    """A task in progress: how often it was started, how often its worker died or was lost, and where it runs."""
+    """A task in progress: the numbers of its starts and of its workers' deaths and losses, and its current worker."""
 
     task: Task
     attempt: int = 0
-    call: str = ""  # the name of this start, which identifies late answers of an abandoned worker
+    call: str = ""  # unique name of this start; a message with another name is late and from an abandoned worker
     deaths: int = 0
     losses: int = 0
     actor: Any = None
     stream: Any = None
-    shipment: Shipment | None = None  # files that were sent with the task to another node
-    must_end: bool = False  # whether the training was told to save its state and end
+    shipment: Shipment | None = None  # files that were sent to another node with the task
+    must_end: bool = False  # whether the training was asked to save its state and end
     started: float = 0.0
     last_report: float = 0.0
 
 
 class RayDispatcher:
-    """A dispatcher whose slots are Ray actors with `cpus_per_worker` and `gpus_per_worker` (fractions too).
+    """A dispatcher whose slots are Ray actors, each with `cpus_per_worker` CPUs and `gpus_per_worker` GPUs.
 
-    A task whose process died runs again, at most `retries` times; then the outcome is a failure. The pool replaces a
-    worker that is lost, or silent for `timeout_seconds`. Before Ray takes a node away, trainings on it save their
-    states. Workers on other nodes exchange files with the driver.
+    If the process of a task dies, the task runs again, at most `retries` times; after that its outcome is a failure.
+    The pool replaces a worker that is lost, or that makes no report for `timeout_seconds`. Before Ray takes a node
+    away, the trainings on this node save their states. Workers on other nodes exchange files with the driver.
     """
 
     runs_here = False
@@ -84,12 +84,12 @@ class RayDispatcher:
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the dispatcher of this setup."""
+        """Return a dispatcher with the arguments in `setup`."""
         return cls(setup.settings, setup.import_from, setup.code, setup.artifacts, setup.in_use)
 
     @property
     def now(self) -> float:
-        """Seconds, since an arbitrary moment."""
+        """The current time in seconds, counted from an arbitrary moment."""
         return time.monotonic()
 
     def submit(self, task: Task) -> None:
@@ -100,7 +100,7 @@ class RayDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return all reports and restart the tasks of lost workers; raise DispatchError if no worker can be started."""
+        """Return all reports, and restart tasks of lost workers. Raise DispatchError if no worker can be started."""
         if not self._runs and not self._waiting:
             return ()
         if self._started:
@@ -119,7 +119,7 @@ class RayDispatcher:
         return reports
 
     def drop(self, task: Task) -> None:
-        """Remove a waiting task, or kill the worker of a running one."""
+        """Remove the task if it is waiting; if it is running, kill its worker."""
         self._started = [report for report in self._started if report.task is not task]
         waiting = next((run for run in self._waiting if run.task is task), None)
         if waiting is not None:
@@ -128,14 +128,14 @@ class RayDispatcher:
             self._abandon(next(run for run in self._runs.values() if run.task is task))
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Send SIGTERM to all trainings and wait for their ends."""
+        """Send SIGTERM to all trainings, and wait until they have ended or the time is over. Return the outcomes."""
         self._is_ending = True
         self._waiting.clear()
         for run in self._runs.values():
             self._request_end(run)
         reports: list[TaskReport] = []
         deadline = time.monotonic() + seconds
-        # The signal that ends this search may also have ended Ray.
+        # The signal that ends this search may have ended Ray too, so do not wait for a dead Ray.
         while self._runs and self._cluster.is_alive and (left := deadline - time.monotonic()) > 0:
             for stream in self._ray.wait(list(self._runs), num_returns=1, timeout=min(left, 0.2))[0]:
                 reports += self._read(self._runs[stream])
@@ -166,7 +166,7 @@ class RayDispatcher:
 
     def _ready(self, timeout: float | None) -> Sequence[Any]:
         answers = [*self._runs, *self._group.starting]
-        # Wake every second to notice a silent worker or a lack of workers.
+        # Wake up every second if a worker may be silent for too long, or if no task runs because workers are missing.
         has_limit = self._settings.timeout_seconds is not None or not self._runs
         patience = min((t for t in (timeout, 1.0 if has_limit else None) if t is not None), default=None)
         first, others = self._ray.wait(answers, num_returns=1, timeout=patience)
@@ -174,7 +174,7 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Return the next message of a run as a report; empty if the worker died and the task runs again."""
+        """Return the next message of a run as a report. Empty if the message is not one, or if the task runs again."""
         message = None
         try:
             message = self._ray.get(next(run.stream))
@@ -185,7 +185,7 @@ class RayDispatcher:
                 self._transfer.take(run.task.payload, message)
                 return []
         except self._ray.exceptions.RayError as error:
-            # If the message arrived and its content did not, the node is lost.
+            # If the message was received but its content was not, the node is lost.
             return self._handle_loss(run, reason(error), message is None and is_at_fault(error))
         if "lost" in message:
             return self._handle_loss(run, message["lost"], message["is_at_fault"])
@@ -195,7 +195,7 @@ class RayDispatcher:
                 self._group.hosts[run.actor] = report.host
             return [report]
         if "died" in message and run.must_end:
-            # SIGTERM ended the process, so this is no failure. The task continues elsewhere.
+            # Our SIGTERM ended the process, so this is not a failure. The task continues on another worker.
             self._abandon(run)
             run.must_end = False
             if not self._is_ending:
@@ -214,7 +214,7 @@ class RayDispatcher:
         run.actor.request_end.remote()
 
     def _leave_draining_nodes(self) -> None:
-        """Let trainings on draining nodes save their states, and start other workers elsewhere."""
+        """On nodes that Ray will take away, ask trainings to save their states and end, and replace idle workers."""
         for worker in self._group.draining_workers():
             if worker in self._group.idle:
                 self._group.idle.remove(worker)
@@ -224,7 +224,11 @@ class RayDispatcher:
                     self._request_end(run)
 
     def _handle_loss(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
-        """Replace the worker. The task is not at fault if its node was lost or cannot be reached."""
+        """Replace the lost worker and queue its task again, or return a failure.
+
+        Only a loss for which the task may be at fault counts as a death. A node that is lost or cannot be reached is
+        not the task's fault.
+        """
         self._abandon(run)
         if is_at_fault:
             return self._handle_death(run, why)
@@ -237,7 +241,7 @@ class RayDispatcher:
     def _handle_death(
         self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None
     ) -> list[TaskReport]:
-        """Queue the task again; after its last try return a failure."""
+        """Queue the task again; if it has no retries left, return a failure."""
         run.deaths += 1
         tries = self._settings.retries + 1
         if run.deaths < tries:
@@ -256,7 +260,7 @@ class RayDispatcher:
         return [self._failure(run, f"no report for {limit:g} s: the worker was killed") for run in silent]
 
     def _abandon(self, run: _Run) -> None:
-        """Kill the run's worker and start another; later messages of the old one are ignored."""
+        """Kill the run's worker and ignore its later messages. Start another worker unless the search is ending."""
         del self._runs[run.stream]
         if self._is_ending:
             self._group.end(run.actor)

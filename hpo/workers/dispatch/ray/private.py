@@ -1,22 +1,23 @@
-"""The private names of Ray that we use: why we need each, and what happens if a version of Ray lacks it.
+"""The private names of Ray that we use. For each: why we need it, and what happens if a version of Ray lacks it.
 
-- `start_api_server`: Ray starts the dashboard's process even if the dashboard is off. The process takes 1.2 s and
-  100 MB, and calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if these are
-  off. Without the name the process starts, and a warning says so.
-- `Config`, `AuthenticationTokenLoader`, `ENABLE_RAY_CLUSTER`: Ray reads its variables on import, and the token once.
-  With these names a process can start a second cluster, or its first one after Ray was imported. Without them such a
-  start is refused. Our commands start Ray once and do not need them.
-- `get_draining_nodes`: the nodes that will be taken away soon; Ray has no public function for them. Without it,
-  trainings on these nodes do not get SIGTERM, and continue from their last saved states.
-- `NvidiaGPUAcceleratorManager`: the number of GPUs that Ray finds here, before it starts. Without it a search may begin
-  on GPUs that another search uses, while others are free.
-- `GcsClient`: it takes 0.5 s to find that a cluster answers, or that the token is missing or wrong. `ray.init` takes
-  1.3 s for the first. For a wrong token it fails with "Failed to connect" after 21 s or more, and `ray status` is no
-  better. A search on a cluster with a token would wait so long each time, because it also tries without a token.
-  Measured with Ray 2.60 on 2 cores, with the cluster's token and another one, by
+- `start_api_server` starts the dashboard's process. Ray calls it even if the dashboard is off. The process takes 1.2 s
+  and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if these are
+  off. So we replace the function. If Ray lacks the name, the process starts, and a warning says so.
+- `Config`, `AuthenticationTokenLoader` and `ENABLE_RAY_CLUSTER` make Ray read its variables and the token again.
+  Otherwise Ray reads its variables at import, and the token once. So a process can start a second cluster, or a first
+  cluster after Ray was imported. If Ray lacks a name, such a start is refused. Our commands start Ray only once and do
+  not need this.
+- `get_draining_nodes` returns the nodes that will be taken away soon; Ray has no public function for this. If Ray lacks
+  the name, trainings on these nodes do not get SIGTERM, and later continue from their last saved states.
+- `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
+  lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
+- `GcsClient` finds within 0.5 s whether a cluster answers, or whether the token is missing or wrong. `ray.init` takes
+  1.3 s if the cluster answers; with a wrong token it fails with "Failed to connect" after 21 s or more. `ray status`
+  is no better. A search on a cluster with a token would wait for this long every time, because it also tries to connect
+  without a token. Measured with Ray 2.60 on 2 cores, with the right and a wrong token, by
   `time env RAY_AUTH_MODE=token RAY_AUTH_TOKEN=... python -c "..."`, where the code is
   `from ray._raylet import GcsClient; GcsClient('HOST:PORT')` or `import ray; ray.init('HOST:PORT')`.
-- The texts of Ray's errors: they say whether a worker was lost with its node, and how much memory was used.
+- The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used.
 """
 
 import contextlib
@@ -33,9 +34,9 @@ from hpo.errors import DispatchError
 _log = logging.getLogger(__name__)
 
 _SECONDS_TO_ANSWER = 2
-# Ray's name has the systems on which it is off by default.
+# Whether other machines can reach Ray's servers. The name is Ray's: on Windows and macOS, access is off by default.
 REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-# A program that prints `answered` if a cluster answers at the address in its argument.
+# A program that prints `answered` if a cluster answers at the address that is its argument.
 CALL_CLUSTER = """
 import sys
 try:
@@ -51,13 +52,13 @@ print("answered", flush=True)
 
 @contextlib.contextmanager
 def without_dashboard() -> Iterator[None]:
-    """Keep Ray from starting the dashboard's process."""
+    """Prevent Ray from starting the dashboard's process within the block."""
     services, original = look_up("ray._private.services", "start_api_server")
     if original is None:
         _log.warning("dispatch: this version of Ray starts its dashboard's process, but without its pages")
         yield
         return
-    # Ray's function returns no address and no process if the process cannot be started.
+    # If Ray's function cannot start the process, it returns no address and no process. Do the same.
     services.start_api_server = lambda *_, **__: ("", None)
     try:
         yield
@@ -66,7 +67,7 @@ def without_dashboard() -> Iterator[None]:
 
 
 def read_again() -> None:
-    """Let Ray, if it is imported, read its variables and the token again."""
+    """If Ray is already imported, make it read its environment variables and the token again."""
     if "ray" not in sys.modules or not _can_read_again():
         return
     look_up("ray._raylet", "Config")[1].initialize("")
@@ -76,7 +77,7 @@ def read_again() -> None:
 
 
 def refuse_stale() -> None:
-    """Raise DispatchError if Ray was imported with other variables and cannot read the new ones."""
+    """Raise DispatchError if Ray is already imported and cannot read its variables again."""
     if "ray" in sys.modules and not _can_read_again():
         raise DispatchError(
             "dispatch: this version of Ray reads its token when it is imported, and this process has imported it "
@@ -85,7 +86,7 @@ def refuse_stale() -> None:
 
 
 def number_of_gpus() -> int:
-    """Return the number of GPUs that Ray would find on this machine; 0 if it is unknown before Ray starts."""
+    """Return the number of GPUs that Ray would find on this machine; 0 if the number is unknown before Ray starts."""
     _, manager = look_up("ray._private.accelerators.nvidia_gpu", "NvidiaGPUAcceleratorManager")
     try:
         return int(manager.get_current_node_num_accelerators()) if manager else 0
@@ -94,7 +95,7 @@ def number_of_gpus() -> int:
 
 
 def draining_nodes() -> Collection[str]:
-    """Return Ray's ids of the nodes that will be taken away soon; empty if Ray does not say."""
+    """Return the ids, given by Ray, of the nodes that will be taken away soon; empty if Ray does not answer."""
     worker, _ = look_up("ray._private.worker", "global_worker")
     client = getattr(getattr(worker, "global_worker", None), "gcs_client", None)
     ask = getattr(client, "get_draining_nodes", None)
@@ -107,12 +108,12 @@ def draining_nodes() -> Collection[str]:
 
 
 def is_at_fault(error: BaseException) -> bool:
-    """Return whether the task may have ended its worker; False if the node is lost or does not answer."""
+    """Return whether the task may have caused the loss of its worker; False if the node is lost or does not answer."""
     return type(error).__name__ != "ActorUnavailableError" and "its node has died" not in str(error)
 
 
 def reason(error: BaseException) -> str:
-    """Return a text about an error of Ray."""
+    """Return a short text about an error that Ray raised."""
     name = type(error).__name__
     if name == "OutOfMemoryError":
         figures = re.search(r"was (\S+ used / \S+) limit", str(error))
@@ -132,7 +133,7 @@ def _can_read_again() -> bool:
 
 
 def look_up(module: str, name: str) -> tuple[Any, Any]:
-    """Return a module of Ray and its attribute; None if one is missing."""
+    """Return a module of Ray and an attribute of the module, each None if it is missing."""
     try:
         ray_module = importlib.import_module(module)
     except ImportError:

@@ -1,7 +1,8 @@
-"""The actor in a Ray worker process. It lives as long as the search and runs one task at a time.
+"""The actor in a Ray worker process. It lives as long as the search, and runs one task at a time.
 
-Ray puts the driver's working directory first on the path of its workers, and a user may have an `hpo.py` there. So Ray
-sends this class by value, and this file imports the toolkit only after it has removed that entry.
+Ray puts the driver's working directory first on the `sys.path` of its workers. That folder may have an `hpo.py` of the
+user, which would hide the toolkit. So Ray sends this class by value, not by import. The code in this file imports the
+toolkit only after it has removed the folder from `sys.path`.
 """
 
 import functools
@@ -15,25 +16,25 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Equipment:
-    """The settings that all workers of a search share."""
+    """The settings that are equal for all workers of a search."""
 
-    # The folder to import the objective from, in addition to installed packages; None = the folder of the sent code.
+    # The folder to import the objective from, in addition to installed packages; None = the folder with the sent code.
     import_from: str | None = None
     is_toolkits: bool = False  # whether the toolkit itself is imported from that folder
-    package: str | None = None  # the installed package that has the objective, unless that is the toolkit
-    driver: str = ""  # Ray's id of the driver's node; workers on this node can use the driver's disk
-    sees_gpus: bool = True  # whether a worker has a share of the machine's GPUs; else it sees none
-    # The share of a GPU's memory that a worker's training may hold, by torch's allocator; None = all.
+    package: str | None = None  # the installed package with the objective, except the toolkit
+    driver: str = ""  # Ray's id of the driver's node; its workers can use the driver's disk
+    sees_gpus: bool = True  # whether workers use GPUs; if not, all GPUs are hidden from them
+    # The share of a GPU's memory that torch may allocate in each worker; None = all.
     memory_share: float | None = None
     fresh_process: bool = False  # whether each task gets a new process
-    search: str = ""  # the unique id of this run of the search
-    most_bytes: int = 0  # the largest size of a state or model that is sent to the driver
-    artifacts: str | None = None  # the URL where states and models are stored; None = they are sent to the driver
+    search: str = ""  # unique id of this run of the search
+    most_bytes: int = 0  # the largest state or model, in bytes, that may be sent to the driver
+    artifacts: str | None = None  # URL where states and models are stored; None = sent to the driver
     arguments: Sequence[str] = ()  # the command line of the search
-    path: Sequence[str] = ()  # what the search's process can import; see `whole_path`
+    path: Sequence[str] = ()  # the import path of the search's process; see `whole_path`
 
     def prepare_folder(self) -> str:
-        """Remove the folder to import from from `sys.path`, where its modules might hide the toolkit's; return it."""
+        """Remove the objective's folder from `sys.path`, so that its modules cannot hide the toolkit's; return it."""
         folder = self.import_from or str(os.getcwd())  # noqa: PTH109 -- see the top of the file
         if not self.is_toolkits:
             resolved = os.path.realpath(folder)
@@ -42,7 +43,7 @@ class Equipment:
 
 
 class RayWorker:
-    """Trains in a child process, so that the worker survives faults of tasks and can report how the child died."""
+    """Runs tasks in a child process. If the child dies, the worker survives and can report the cause."""
 
     def __init__(self, equipment: Equipment) -> None:
         if not equipment.sees_gpus:
@@ -56,7 +57,7 @@ class RayWorker:
         from hpo.workers.dispatch.process.child import Child
 
         self._equipment = equipment
-        # The paths are valid only on the driver's machine. The other machines get the code.
+        # The import path is valid only on the driver's machine. Other machines get a copy of the code.
         is_here = ray.get_runtime_context().get_node_id() == equipment.driver
         path = equipment.path if is_here else None
         self._child = Child(folder, equipment.fresh_process, equipment.arguments, path)
@@ -65,14 +66,14 @@ class RayWorker:
         self._host: Any = None
 
     def start(self, others: Sequence[Any] = ()) -> tuple[Any, Sequence[Mapping[str, str]]]:
-        """Start the child.
+        """Start the child process, and the workers in `others`.
 
         Args:
-            others: the other workers of the group that this worker leads; empty for a single worker.
+            others: the other workers of the group that this worker leads; empty if there is no group.
 
         Returns:
-            The `Host` where it trains; and for each worker on another node than the driver's, the node's `id` and its
-            versions (see `describe_node`).
+            The `Host` on which this worker trains; and, for each of these workers that is not on the driver's node, the
+            `id` and the versions of its node (see `describe_node`).
         """
         import ray
 
@@ -103,14 +104,14 @@ class RayWorker:
         return self._host, ([found] if is_away and found is not None else []) + found_elsewhere
 
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
-        """Yield the messages of `Child.run`, or those of `Node.run` if files must be sent.
+        """Run a task. Yield the messages of `Child.run`; if files must be sent, the messages of `Node.run`.
 
-        If the process is not the one of the last task, yield its `host` first.
+        If the child process is not the one that ran the last task, first yield a message with the new `host`.
         """
         if (process := self._child.begin()) != self._host.process:
             self._host = replace(self._host, process=process)
             yield {"call": call, "host": self._host}
-        # A single process scores the test split.
+        # The test split is scored by one process only.
         if self._ranks is None or payload["test"] is not None:
             yield from self._train(payload, call, shipment)
         else:
@@ -120,7 +121,7 @@ class RayWorker:
     def follow(
         self, payload: Mapping[str, Any], shipment: Any, call: str, variables: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Run a task that another worker leads; return its last message."""
+        """Run this worker's share of a task that another worker leads. Return the last message."""
         from hpo.workers.dispatch.process.group import last_message
 
         ending = last_message(self._train(payload, call, shipment, variables))
@@ -129,17 +130,17 @@ class RayWorker:
         return ending
 
     def seat(self) -> Any:
-        """Return this worker's node and GPUs, a `Seat`."""
+        """Return a `Seat` with this worker's node and GPUs."""
         from hpo.workers.dispatch.ray.ranks import seat
 
         return seat()
 
     def request_end(self) -> None:
-        """Let the training save its state and end. Call it while `run` or `follow` runs."""
+        """Ask the training to save its state and end. Must be called while `run` or `follow` is running."""
         (self._child if self._ranks is None else self._ranks).request_end()
 
     def kill(self) -> None:
-        """Kill the child. Call it while `follow` runs."""
+        """Kill the child process. Must be called while `follow` is running."""
         self._child.kill()
 
     def _train(
@@ -155,7 +156,7 @@ class RayWorker:
 
 
 def describe_node(equipment: Equipment) -> dict[str, str]:
-    """Return the name of this `node` and its versions, or an `error` if it cannot import the toolkit."""
+    """Return the name of this `node`, and its versions. If it cannot import the toolkit, return an `error` instead."""
     node = {"node": f"{socket.gethostname()}"}
     equipment.prepare_folder()
     try:

@@ -1,4 +1,4 @@
-"""The workers of a pool. Each is a single actor, or a group of actors that train every task together."""
+"""The workers of a pool. A worker is a single actor, or a group of actors that train each task together."""
 
 import shutil
 import sys
@@ -22,20 +22,23 @@ from hpo.workers.dispatch.ray.private import draining_nodes, reason
 from hpo.workers.dispatch.ray.shares import Shares, refuse_too_many, shares_on
 from hpo.workers.objective.path import is_root, whole_path
 
-# `request_end` and `kill` are called while a task runs.
+# An actor must accept calls of `request_end` and `kill` while a task runs.
 _CALLS_AT_ONCE = 3
-# Interval of the checks for draining nodes.
+# How often to check for draining nodes.
 _CHECK_SECONDS = 2.0
-# With less free disk space, Ray and its workers cannot write their logs.
+# If less disk space is free, Ray and its workers cannot write their logs.
 _LEAST_BYTES = 16 * 2**20
 
 
 def start_group(
     settings: DispatchSection, import_from: str | None, code: Code, artifacts: str | None, in_use: Use
 ) -> tuple[RayCluster, "WorkerGroup"]:
-    """Connect to Ray and start one worker for each slot; return the connection and the workers. See `Setup`."""
+    """Connect to Ray and start one worker for each slot. Return the connection and the workers.
+
+    For the arguments see `Setup`.
+    """
     if settings.address is None and settings.gpus is not None:
-        # Starting Ray takes seconds, so check first.
+        # Check before Ray is started, which takes seconds.
         refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
     with staged(code) as folder:
         # Workers of a joined cluster do not inherit this environment, so they need the number of threads.
@@ -85,7 +88,7 @@ def start_group(
 
 
 class WorkerGroup:
-    """Starts workers, tracks the idle ones, and ends them."""
+    """Starts workers, keeps track of idle workers, and ends workers."""
 
     def __init__(
         self,
@@ -107,30 +110,30 @@ class WorkerGroup:
         self._type = self._ray.remote(max_restarts=0, max_concurrency=_CALLS_AT_ONCE, **needs)(kind)
         self._all: set[Any] = set()
         self._groups: dict[Any, Any] = {}
-        # The ids of each worker's nodes other than the driver's.
+        # By worker, the ids of its nodes, except the driver's node.
         self._nodes: dict[Any, set[str]] = {}
         self.hosts: dict[Any, Host] = {}  # where each worker trains
         self.shares = shares
         self._num_failed_starts, self._last_check = 0, 0.0
-        # Workers that have not answered yet, by their pending answers. With lost nodes, some never answer.
+        # Workers that have not reported their start yet, by their pending answers. On a lost node a worker never does.
         self.starting: dict[Any, Any] = {}
         self.idle: deque[Any] = deque()
 
     @property
     def needs(self) -> str:
-        """The needs of each worker, such as `1 CPU and 0.5 GPU`."""
+        """The resources that each worker needs, as text, such as `1 CPU and 0.5 GPU`."""
         one = f"{self._bundle['CPU']:g} CPU and {self._bundle['GPU']:g} GPU"
         spread = " on as many nodes" if self._placement == "strict_spread" else ""
         return one if self._size == 1 else f"{self._size} times {one}{spread}"
 
     @property
     def free(self) -> str:
-        """The free resources of the cluster, such as `4 CPU and 1 GPU`."""
+        """The free resources of the cluster, as text, such as `4 CPU and 1 GPU`."""
         free = self._ray.available_resources()
         return f"{free.get('CPU', 0):g} CPU and {free.get('GPU', 0):g} GPU"
 
     def start(self) -> None:
-        """Start a worker; its answer comes later."""
+        """Start a worker without waiting for its answer; see `add_started`."""
         if self._size == 1:
             worker = self._type.remote(self._equipment)
             self._all.add(worker)
@@ -148,7 +151,7 @@ class WorkerGroup:
         self.starting[leader.start.remote(others)] = leader
 
     def add_started(self, answer: Any) -> None:
-        """Add a worker that has answered to the idle ones. If its start failed, start another.
+        """Add a worker to the idle workers, because its start has been answered. If its start failed, start another.
 
         Raises:
             DispatchError: too many starts have failed.
@@ -171,15 +174,15 @@ class WorkerGroup:
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
-        """The versions of this machine, which the nodes must have too."""
+        """The versions of software on this machine. All nodes must have the same."""
         return describe(self._equipment.package)
 
     def is_away(self, worker: Any) -> bool:
-        """Return whether the worker has a process on another node than the driver's."""
+        """Return whether any process of the worker is on a node other than the driver's."""
         return worker in self._nodes
 
     def draining_workers(self) -> Collection[Any]:
-        """Return the workers on nodes that will be taken away. Ray is called at most once every two seconds."""
+        """Return the workers on nodes that will be taken away. Ask Ray at most every two seconds, else return none."""
         if not self._nodes or time.monotonic() - self._last_check < _CHECK_SECONDS:
             return ()
         self._last_check = time.monotonic()
@@ -192,14 +195,14 @@ class WorkerGroup:
         self.start()
 
     def end(self, worker: Any) -> None:
-        """Kill a worker with its whole group."""
+        """Kill a worker; if it is a group of actors, kill all of them."""
         self._nodes.pop(worker, None)
         self.hosts.pop(worker, None)
         self._ray.kill(worker)
         self._remove(worker)
 
     def kill_all(self) -> None:
-        """Kill all workers, but not Ray."""
+        """Kill all workers, but leave Ray running."""
         for worker in self._all:
             self._ray.kill(worker)
         for worker in list(self._groups):
@@ -213,7 +216,7 @@ class WorkerGroup:
 
 
 def _start_hint() -> str:
-    """Return a hint at the likeliest cause of workers that do not start, such as a full disk."""
+    """Return a hint at the likely cause if workers cannot start, such as a full disk."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if free < _LEAST_BYTES:
