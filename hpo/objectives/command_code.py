@@ -1,4 +1,4 @@
-"""The code of a command: files in its line, and modules that it runs by `-m`. Nothing is imported."""
+"""Finds the code of a command, without importing it: files named in its command line, and modules run by `-m`."""
 
 import os
 import re
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from hpo.objectives.command_line import CommandLine, fill, placeholders
 
-# A command reads files of these kinds and never writes them. Another file may be the result of an earlier run.
+# Files with these suffixes are read by a command and never written. Other files may be results of an earlier run.
 _PROGRAMS = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m")
 _CONFIGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
-# Options before the name of a module in Python, torchrun and Accelerate. Python also accepts `-um` and `-mNAME`.
+# Options of Python, torchrun and Accelerate that the name of a module follows. Python also accepts `-um` and `-mNAME`.
 _MODULE_OPTIONS = ("-m", "--module")
 _COMBINED_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(?P<name>\w[\w.]*)?")
 _PATH = "PYTHONPATH"
 
 
 def code_files(command: CommandLine) -> list[str]:
-    """Return the scripts, modules, programs and configurations of a command, but no installed programs."""
+    """Return the scripts, modules, programs and configurations that a command uses. Leave out installed programs."""
     configs = {name for name in _named(command) if _is_file(name, _CONFIGS)}
     if command.file and Path(command.file).is_file():
         configs.add(command.file)
@@ -26,10 +26,11 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return a line for the user if no program of the command is found, so that its changes go unnoticed."""
+    """Return a line for the user if no file of the command's program is found, as changes in it cannot be noticed."""
     programs = _programs(command)
     module = next((words[0] for words in _after_module_option(command.words) if words), None)
-    # After a Python script, `-m` is an option of the script. Before a script, it names a launcher's module.
+    # If the line has a Python script, `-m` does not name the user's module: after the script, `-m` is an option of the
+    # script; before it, `-m` names the module of a launcher.
     if any(name.endswith(".py") for name in programs) or (programs and module is None):
         return []
     what, where = f"program {command.words[0]}", "no file of the working directory"
@@ -39,20 +40,20 @@ def notes_on_unseen(command: CommandLine) -> list[str]:
 
 
 def _programs(command: CommandLine) -> set[str]:
-    """Return the programs and modules that run, by their paths from the working directory."""
+    """Return the paths of the programs and modules that the command runs, relative to the working directory."""
     named = {name for name in _named(command) if _is_file(name)}
     programs = {name for name in named if _is_file(name, _PROGRAMS) or os.access(name, os.X_OK)}
-    # Python can run a folder with a __main__.py.
+    # A folder with a __main__.py can be run too.
     programs |= {main for name in _named(command) if _is_file(main := f"{name}/__main__.py")}
     for words in _after_module_option(command.words):
-        # The name of the module may follow other options of a launcher.
+        # Other options of a launcher may come before the name of the module.
         found = (_module_in(place, word) for word in words for place in _places(command))
         programs |= set(islice(filter(None, found), 1))
     return programs
 
 
 def _named(command: CommandLine) -> set[str]:
-    """Return the words that may be names of files, and the values of options such as `--config=small.yaml`."""
+    """Return the words that may name files, such as `small.yaml`, or its value in `--config=small.yaml`."""
     words = [fill(word, {}) for word in command.words if not placeholders(word)]
     named = {part for word in words for part in (word, word.partition("=")[2]) if part}
     program = Path(command.words[0])
@@ -62,14 +63,14 @@ def _named(command: CommandLine) -> set[str]:
 
 
 def _places(command: CommandLine) -> list[Path]:
-    """Return the folders in which the command's Python looks for the user's modules."""
+    """Return the folders in which Python, when the command runs it, searches for the user's modules."""
     given = [word.removeprefix(f"{_PATH}=") for word in command.words if word.startswith(f"{_PATH}=")]
     entries = [entry for text in (*given, os.environ.get(_PATH, "")) for entry in text.split(os.pathsep) if entry]
     return list(dict.fromkeys([Path.cwd(), *(Path.cwd() / entry for entry in entries)]))
 
 
 def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the words after each option that names a module; for `--module=NAME` and `-mNAME`, only the name."""
+    """Yield the words after each option such as `-m`; for `--module=NAME` and `-mNAME`, yield only the name."""
     for number, word in enumerate(words, start=1):
         option, _, name = word.partition("=")
         if option in _MODULE_OPTIONS:
@@ -79,7 +80,7 @@ def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _module_in(place: Path, name: str) -> str | None:
-    """Return the file that `-m` runs for a module in this folder; None = the folder does not have it."""
+    """Return the file in this folder that `python -m NAME` runs; None = the folder does not have the module."""
     path = name.replace(".", "/")
     files = (place / f"{path}/__main__.py", place / f"{path}.py")
     found = next((file for file in files if path and _is_file(file)), None)
@@ -92,5 +93,5 @@ def _is_file(path: Path | str, suffixes: Sequence[str] = ()) -> bool:
     try:
         return Path(path).is_file() and (not suffixes or Path(path).suffix.lower() in suffixes)
     except (OSError, ValueError):
-        # No file can have this name.
+        # The word is not a valid file name.
         return False

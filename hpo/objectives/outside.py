@@ -6,19 +6,19 @@ from typing import Any
 OUTSIDE = f"{__name__}:run_fold"
 """The path of this objective."""
 
-# The user's own training keeps its states.
+# The user's own training stores the states that it continues from.
 CONTINUES = True
-# Raise it if the same reported scores would lead to other trials.
+# Raise this number when a change proposes other trials after the same reported scores.
 REVISION = 1
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 -- the same call as its siblings
-    """Return that any key may be searched."""
+    """Return a description that allows any key to be searched."""
     return {"keys": None}
 
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 -- the same call as its siblings
-    """Return the facts about every training for the report."""
+    """Return facts that hold for every training, for the report."""
     where = "unknown here: the user trained the trial elsewhere"
     return {
         "preprocessing": where,
@@ -29,5 +29,5 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG00
 
 
 def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
-    """Raise RuntimeError, because the study's trials are trained elsewhere."""
+    """Raise RuntimeError, because trials of an ask-and-tell study are trained elsewhere."""
     raise RuntimeError(f"study '{task['study']}' trains nothing by itself; use `hpo ask` and `hpo tell`")

@@ -1,1 +1,1 @@
-"""Training: dispatchers and their workers, the objective, and one task from its payload to its outcome."""
+"""Everything that trains: dispatchers with their workers, objectives, and the training of one task."""

@@ -1,1 +1,1 @@
-"""Dispatchers: in this process, on Ray, and simulated; and the transfer of code and files between machines."""
+"""Dispatchers that run tasks in this process, on Ray or simulated, and the transfer of files between machines."""

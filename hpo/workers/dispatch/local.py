@@ -1,4 +1,4 @@
-"""Runs tasks in this process, one after another, where a debugger can follow them."""
+"""Runs tasks one after another in this process, so that a debugger can step into them."""
 
 import contextlib
 import sys
@@ -13,11 +13,11 @@ from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
-MOST_CHARACTERS = 1 << 18  # the most characters of a task's output to keep, from the end
+MOST_CHARACTERS = 1 << 18  # how many characters to keep of a task's output; the last ones are kept
 
 
 class LocalDispatcher:
-    """A dispatcher with one slot. `wait` runs the oldest task up to its next report."""
+    """A dispatcher with one slot. Each call of `wait` runs the oldest task up to its next report."""
 
     slots = 1
     runs_here = True
@@ -31,20 +31,20 @@ class LocalDispatcher:
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the dispatcher of this setup."""
+        """Return a dispatcher with the arguments in `setup`."""
         return cls(setup.import_from)
 
     @property
     def now(self) -> float:
-        """Seconds, since an arbitrary moment."""
+        """The current time in seconds, counted from an arbitrary moment."""
         return time.monotonic()
 
     def submit(self, task: Task) -> None:
-        """Put the task at the end of the queue."""
+        """Append the task to the queue."""
         self._waiting.append(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return the next report of the oldest task; block while it trains."""
+        """Run the oldest task up to its next report, and return that report."""
         if self._running is None:
             if not self._waiting:
                 return ()
@@ -61,15 +61,15 @@ class LocalDispatcher:
         return (report_of(task, message),)
 
     def drop(self, task: Task) -> None:
-        """Close a running task, or remove a waiting one."""
+        """Stop the task if it is running; remove it if it is waiting."""
         if self._running is not None and self._running[0] is task:
-            # Without a reference Python closes its generator.
+            # When the last reference is gone, Python closes the task's generator.
             self._running = None
         else:
             self._waiting.remove(task)
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return nothing: between two calls no task runs here."""
+        """Return no outcome: a task runs only during `wait`, so there is nothing to end."""
         return ()
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class LocalDispatcher:
 
 
 class Echo:
-    """Keeps a copy of what Python code writes to standard output and standard error."""
+    """Keeps a copy of the text that Python code writes to standard output and standard error."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -87,7 +87,7 @@ class Echo:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Copy the output within the block."""
+        """Within the block, copy all output."""
         with (
             contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
             contextlib.redirect_stderr(_Echoed(sys.stderr, self)),
@@ -95,7 +95,7 @@ class Echo:
             yield
 
     def keep(self, text: str) -> None:
-        """Add a piece of text; only the end of a long output is kept."""
+        """Add a piece of output. If the output is long, drop its beginning."""
         self._parts.append(text)
         self._size += len(text)
         if self._size > 2 * MOST_CHARACTERS:
@@ -103,12 +103,12 @@ class Echo:
             self._size = len(self._parts[0])
 
     def text(self) -> str:
-        """Return the output, or the end of a long one."""
+        """Return the output; if it is long, only its last characters."""
         return "".join(self._parts)[-MOST_CHARACTERS:]
 
 
 class _Echoed:
-    """A stream that passes its text on and copies it to an echo."""
+    """A stream that passes text on to another stream and copies it to an `Echo`."""
 
     def __init__(self, stream: TextIO, echo: Echo) -> None:
         self._stream = stream

@@ -1,6 +1,6 @@
-"""The CPUs and GPUs that the searches on this machine use.
+"""The CPUs and GPUs that searches on this machine use.
 
-Each search announces its use in the name of an empty file that all users can see.
+Each search creates an empty file that all users can see. The name of the file says what the search uses.
 """
 
 import os
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import psutil
 
-# This variable names the folder of the files, for machines where each user has a separate temporary folder.
+# This environment variable sets the folder of the files, for machines where each user has a separate temporary folder.
 FOLDER = "HPO_SEARCHES_DIR"
 _NUMBER = r"(\d{1,7}\.\d{4})"
-# A file is younger than its process, but both times are rounded.
+# A process creates its file after it has started, but both times are rounded, so allow a difference.
 _ROUNDED_SECONDS = 2.0
 
 
@@ -29,8 +29,8 @@ class Use:
 
     Attributes:
         cpus: number of cores.
-        gpus: number of GPUs; a share of one is a fraction.
-        gpu_numbers: numbers of these GPUs; empty if they are unknown.
+        gpus: number of GPUs, which may be a fraction.
+        gpu_numbers: the numbers by which the machine identifies these GPUs; empty if unknown.
     """
 
     cpus: float
@@ -49,7 +49,7 @@ NOTHING = Use(0.0)
 
 @dataclass(frozen=True)
 class OtherSearch:
-    """Another search on this machine: its process, that process's user, and what the search uses."""
+    """Another search on this machine: its process id, its user, and the CPUs and GPUs that it uses."""
 
     process: int
     user: str
@@ -58,14 +58,14 @@ class OtherSearch:
 
 @contextmanager
 def announce_use(use: Use) -> Iterator[None]:
-    """Announce to other searches on this machine what this process uses, until the end of the block.
+    """Announce to other searches on this machine, until the end of the block, what this process uses.
 
-    If the file cannot be created, the other searches do not see it, and nothing else changes.
+    If the file cannot be created, other searches do not know of this use. This has no other effect.
     """
     numbers = "+".join(map(str, use.gpu_numbers))
     path = _folder() / f"{_prefix()}{os.getpid()}_{use.cpus:.4f}_{use.gpus:.4f}_{numbers}"
     with suppress(OSError):
-        # O_NOFOLLOW and O_EXCL: another user may have put a link there.
+        # Use O_NOFOLLOW and O_EXCL, because another user may have created a link with this name.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444))
     try:
         yield
@@ -75,12 +75,12 @@ def announce_use(use: Use) -> Iterator[None]:
 
 
 def other_searches() -> list[OtherSearch]:
-    """Return the other searches on cores that this process may use, the earliest process first.
+    """Return the other searches whose cores this process may use too, in the order of their start.
 
-    A file counts only if it and its process have the same owner, so no user can announce for another user's process.
-    Files of this user's killed searches are deleted.
+    A file is ignored unless its owner also owns the process, so that no user can create files for another user's
+    process. Files that killed searches of this user left behind are deleted.
     """
-    import psutil  # Loading takes 30 ms, and `hpo list` imports this module too.
+    import psutil  # Import it here: that takes 30 ms, and `hpo list` imports this module too.
 
     form = re.compile(rf"{re.escape(_prefix())}(\d{{1,10}})_{_NUMBER}_{_NUMBER}_((?:\d{{1,4}}(?:\+\d{{1,4}})*)?)")
     found = list[tuple[float, OtherSearch]]()
@@ -101,7 +101,7 @@ def other_searches() -> list[OtherSearch]:
 
 
 def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
-    """Return the process that has created a file; None = it has ended, or belongs to another user."""
+    """Return the process that created a file; None = the process has ended, or does not belong to the file's owner."""
     import psutil
 
     if not stat.S_ISREG(file.st_mode) or not psutil.pid_exists(number):
@@ -112,14 +112,14 @@ def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
 
 
 def _share_cores(process: "psutil.Process") -> bool:
-    """Return whether a process may use cores of this one. Jobs of a cluster's scheduler have separate cores."""
+    """Return whether a process can use any of this process's cores. Jobs of a cluster scheduler have separate cores."""
     if not hasattr(process, "cpu_affinity"):
-        return True  # This system has no affinities.
+        return True  # This system has no CPU affinity, so all processes share all cores.
     return not {*process.cpu_affinity()}.isdisjoint(os.sched_getaffinity(0))
 
 
 def total_use(others: Sequence[OtherSearch]) -> Use:
-    """Return what the searches use together."""
+    """Return the sum of what these searches use."""
     numbers = {number for other in others for number in other.use.gpu_numbers}
     cpus, gpus = (sum(getattr(other.use, name) for other in others) for name in ("cpus", "gpus"))
     return Use(cpus, gpus, tuple(sorted(numbers)))
@@ -130,5 +130,5 @@ def _folder() -> Path:
 
 
 def _prefix() -> str:
-    """Return the prefix of the file names. It has the machine's name, because several machines may share a folder."""
+    """Return the prefix of file names. It includes the machine's name, because machines may share the folder."""
     return f"hpo-search_{re.sub('[^A-Za-z0-9.-]', '-', os.uname().nodename)}_"

@@ -1,4 +1,4 @@
-"""A simulated cluster: any number of workers in simulated time, without waiting."""
+"""Simulates a cluster: any number of workers, with a simulated clock, so that nothing has to wait."""
 
 import heapq
 import itertools
@@ -13,11 +13,12 @@ from hpo.workers.training.tasks import Task
 
 
 class SimulatedDispatcher:
-    """Runs every task immediately in this process, and returns the reports in the order of `workers` workers.
+    """Runs each task immediately in this process, and returns reports in the order in which a cluster would.
 
-    A task takes the `seconds` that its objective returns (its wall time if it returns none), and makes its reports at
-    equal intervals. Tasks start in the order of `submit`, each on the worker that is free first; ties go to the lower
-    number. The time starts at 0 and does not advance while the search itself computes.
+    In simulated time, a task takes the `seconds` that its objective returns, or its wall time if the objective returns
+    none. Its reports come at equal intervals. Tasks start in the order of `submit`, each on the worker that becomes
+    free first; on ties, on the worker with the lower number. The simulated time starts at 0, and does not advance while
+    the search itself computes.
     """
 
     runs_here = True
@@ -28,23 +29,23 @@ class SimulatedDispatcher:
         self._import_from = import_from
         self._waiting: deque[Task] = deque()
         self._free = [(0.0, worker) for worker in range(1, workers + 1)]
-        # The count orders reports that are due at the same time.
+        # The second field, a count, orders reports that are due at the same time.
         self._due: list[tuple[float, int, int, TaskReport]] = []
         self._count = itertools.count()
         self.now = 0.0
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
-        """Return the dispatcher of this setup."""
+        """Return a dispatcher with the arguments in `setup`."""
         return cls(setup.settings.workers or 1, setup.import_from)
 
     def submit(self, task: Task) -> None:
-        """Start the task on a free worker, or queue it."""
+        """Start the task if a worker is free; otherwise queue it."""
         self._waiting.append(task)
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Advance the time to the next report and return it."""
+        """Advance the simulated time to the next report, and return that report."""
         if not self._due:
             return ()
         self.now, _, worker, report = heapq.heappop(self._due)
@@ -54,7 +55,7 @@ class SimulatedDispatcher:
         return (report,)
 
     def drop(self, task: Task) -> None:
-        """Remove a waiting task, or free the worker of a running one."""
+        """Remove the task if it is waiting; if it is running, free its worker."""
         if task in self._waiting:
             self._waiting.remove(task)
             return
@@ -65,7 +66,7 @@ class SimulatedDispatcher:
         self._start_waiting()
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return nothing: between two calls no task runs here."""
+        """Return no outcome: between calls of this dispatcher, no task is really running."""
         return ()
 
     def close(self) -> None:

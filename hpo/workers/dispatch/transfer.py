@@ -125,7 +125,7 @@ class Node:
         return self.disk.get(content.digest, partial(self.objects.get, content))
 
     def _with_files(self, payload: Payload, own: Payload, call: str, message: Message) -> Iterator[Message]:
-        """Yield the files that belong to a message, then the message. `own` is the payload with this machine's paths."""
+        """Yield the files that belong to a message, then the message. `own` is the payload with paths on this node."""
         if (snapshot := message.pop("snapshot", None)) is not None:
             yield from self._deliver(payload, "resume_dir", Path(snapshot), call)
             shutil.rmtree(snapshot)

@@ -1,1 +1,1 @@
-"""The objective: how it is found, its optional functions, and plain functions as objectives."""
+"""The objective: its import, its optional functions, and the conversion of plain functions to objectives."""

@@ -1,4 +1,4 @@
-"""A function or class of a script or notebook: its syntax tree or compiled code, and its pickled bytes."""
+"""Reads the syntax tree or compiled code of a function or class in a script or notebook, and pickles it."""
 
 import ast
 import functools
@@ -10,18 +10,18 @@ from collections.abc import Callable, Hashable, Mapping
 from types import CodeType
 from typing import Any
 
-# The attributes of a code object that decide what it does. The others only say where it is defined.
+# The attributes of a code object that affect what it does. Its other attributes only say where it is defined.
 _ATTRIBUTES = (
     *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_names", "co_varnames"),
     *("co_freevars", "co_cellvars", "co_exceptiontable"),
 )
 
-# functools has no public name for it.
+# The type of cached functions. functools has no public name for it.
 _CACHED: Any = type(functools.lru_cache(len))
 
 
 def tree_of(value: Any) -> ast.Module | None:
-    """Return the syntax tree of a function, a lambda, a class or code; None = its source cannot be read."""
+    """Return the syntax tree of a function, lambda, class or code object; None = the source cannot be read."""
     try:
         lines, first = inspect.getsourcelines(value)
         text = "".join(lines)
@@ -37,14 +37,20 @@ def tree_of(value: Any) -> ast.Module | None:
 
 
 def code_of(value: Any) -> CodeType | None:
-    """Return the code of a function, or the code itself; None for any other value."""
+    """Return the code object of a function; return a code object unchanged, and None for any other value."""
     return value if isinstance(value, CodeType) else getattr(value, "__code__", None)
 
 
 def _lambda_tree(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
-    """Return the part of a tree that has a lambda's code; the whole tree if it has only one lambda.
+    """Return the part of a syntax tree that defines a lambda, given its code object.
 
-    The tree was parsed without the first `lines` of its file, and with `columns` less indentation.
+    Return the whole tree if it has only one lambda, or if the lambda cannot be found.
+
+    Args:
+        tree: the tree of the source lines that contain the lambda.
+        code: the code object of the lambda.
+        lines: the number of lines in the file before the tree's first line.
+        columns: the number of bytes of indentation that were removed before parsing.
     """
     spans = [
         ((line - lines, column - columns), (last - lines, end - columns))
@@ -73,9 +79,9 @@ def _holds(span: _Span, other: _Span) -> bool:
 
 
 def text_of_code(code: CodeType) -> str:
-    """Return a text of the code that is equal in every process of one Python version.
+    """Return a text of compiled code. It is equal in every process with the same Python version.
 
-    It includes docstrings, because bytecode does not distinguish them from values.
+    The text includes docstrings, because compiled code does not distinguish them from other constants.
     """
     about = [repr(getattr(code, name)) for name in _ATTRIBUTES]
     return " ".join((code.co_name, code.co_code.hex(), *about, _text(code.co_consts)))
@@ -87,26 +93,29 @@ def _text(constant: Hashable) -> str:
     if isinstance(constant, tuple):
         return f"({', '.join(map(_text, constant))})"
     if isinstance(constant, frozenset):
-        # The order of a set differs between processes.
+        # The order of a set depends on the process.
         return f"{{{', '.join(sorted(map(_text, constant)))}}}"
     return repr(constant)
 
 
 def is_of_script(value: Any) -> bool:
-    """Return whether a function or class was defined in a script or notebook, inside a function, or by `exec`."""
+    """Return whether a function or class cannot be imported.
+
+    It is defined in a script or notebook, inside a function, or by `exec`.
+    """
     is_importable = value.__module__ not in (None, "__main__") and value.__module__ in sys.modules
-    # `exec` without a module name sets the module of its classes to `builtins`.
+    # If code is run by `exec` without a module name, its classes have `builtins` as their module.
     return not is_importable or "<" in value.__qualname__ or vars(value).get("__module__") == "builtins"
 
 
 def wrapped(value: Any) -> Any:
     """Return the function inside a wrapper such as `functools.lru_cache`; None for any other value."""
-    # Some objects have an attribute of any name, so look it up statically.
+    # Look it up statically, because some objects return an attribute for any name.
     return inspect.getattr_static(value, "__wrapped__", None) if callable(value) else None
 
 
 def dumps(value: Any) -> bytes:
-    """Return the bytes from which pickle restores the value in another process."""
+    """Pickle a value, so that another process can load it."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types.
@@ -114,7 +123,7 @@ def dumps(value: Any) -> bytes:
             if isinstance(obj, _CACHED) and is_of_script(obj):
                 return cached, (wrapped(obj), obj.cache_parameters()), vars(obj)
             if isinstance(obj, functools.cached_property):
-                # In Python 3.11 it has a lock, which cannot be pickled.
+                # In Python 3.11 a `cached_property` has a lock, which cannot be pickled.
                 return functools.cached_property, (obj.func,), {k: v for k, v in vars(obj).items() if k != "lock"}
             return super().reducer_override(obj)
 
@@ -124,6 +133,6 @@ def dumps(value: Any) -> bytes:
 
 
 def cached(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function with `functools.lru_cache`. Pickled functions refer to this name, so it must not change."""
+    """Wrap a function in `functools.lru_cache`. Pickled functions refer to `cached` by name, so do not rename it."""
     made: Callable[..., Any] = functools.lru_cache(**parameters)(function)
     return made

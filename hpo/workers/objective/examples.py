@@ -1,4 +1,4 @@
-"""The examples to split: their number, labels, hashes and origin."""
+"""The examples to split: their number, labels, hashes, and where they come from."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,17 @@ Indices = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples to split, as an objective's `describe_data` describes them.
+    """The examples to split, as described by an objective's `describe_data`.
 
     Attributes:
         size: number of examples; they are numbered from 0.
         labels: the class of each example, for stratified splits and label counts; None = no classes.
-        groups: examples of one group are never on two sides of a split; None = no groups.
+        groups: the group of each example. All examples of a group are put into the same split. None = no groups.
         digests: a hash of each example's content, for fingerprints and duplicates; None = unknown.
-        parts: sizes of the predefined splits (`train`, `validation`, `test`); the examples are in that order.
-        name, version, source, licence, files: the origin of the data; files have their SHA-256.
-        notes: lines for the user about how the data was read.
+        parts: sizes of the predefined splits `train`, `validation` and `test`. The examples must be in this order. None
+            = no splits are predefined.
+        name, version, source, licence, files: where the data comes from. Each file has its SHA-256.
+        notes: lines to show to the user about how the data was read.
     """
 
     size: int
@@ -47,7 +48,7 @@ class Examples:
             raise DataError("data: must have at least one example (given none)")
 
     def part(self, name: str) -> Indices:
-        """Return the indices of a predefined split; empty if it does not exist."""
+        """Return the indices of a predefined split; empty if the data has no such split."""
         start = 0
         for part in ("train", "validation", "test"):
             length = (self.parts or {}).get(part, 0)
@@ -58,14 +59,17 @@ class Examples:
 
     @property
     def compared_by(self) -> str:
-        """A text about what a fingerprint is computed from."""
+        """A text that says from what the fingerprint is computed."""
         if self.digests is not None:
             return "the digests of its examples"
         labels = "numbers" if self.labels is None else "numbers and labels"
         return f"the {labels} of its examples, because they have no digests: other data may have the same"
 
     def fingerprint(self, indices: Sequence[int]) -> str:
-        """Return a SHA-256 of these examples in any order: of their digests, or else of indices and labels."""
+        """Return a SHA-256 of the digests of these examples; the order of the digests does not matter.
+
+        If the examples have no digests, use their indices and labels instead.
+        """
         if self.digests is not None:
             lines = sorted(self.digests[i] for i in indices)
         else:

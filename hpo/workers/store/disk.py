@@ -1,4 +1,4 @@
-"""The store on a node's disk. All workers of a search on that node share the files that the driver sent."""
+"""The store on a node's disk, for files that the driver sends. All workers of a search on the node share it."""
 
 import contextlib
 import fcntl
@@ -13,13 +13,13 @@ from hpo.workers.store.packing import unpack
 
 
 class DiskStore:
-    """Folders by the SHA-256 of their content. They belong to one run of a search, and no other run finds them.
+    """Stores folders by the SHA-256 of their content. Each run of a search has its own store.
 
-    When a worker of any search starts on this machine, it deletes the folders that no living worker uses.
+    When a worker of any search starts on this machine, it deletes all stores that no running worker uses.
 
     Args:
-        search: the id of the run.
-        root: the folder of all stores; None = a temporary folder that only this user can read.
+        search: the id of the run of the search.
+        root: the folder that contains all stores; None = a temporary folder that only this user can read.
     """
 
     def __init__(self, search: str, root: Path | None = None) -> None:
@@ -29,7 +29,7 @@ class DiskStore:
         if self._root.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise MachineError(f"{self._root}: must be a folder that only this user can read; remove it")
         self._folder = self._root / search
-        # The lock prevents this worker from deleting a folder that another worker is about to use.
+        # Without this lock, this worker might delete a folder that another worker is about to use.
         with _locked(self._root):
             for folder in self._root.iterdir():
                 with contextlib.suppress(BlockingIOError), _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -39,7 +39,7 @@ class DiskStore:
             self._in_use.enter_context(_locked(self._folder, fcntl.LOCK_SH))
 
     def get(self, digest: str, fetch: Callable[[], Iterable[bytes]]) -> Path:
-        """Return the folder with this content. If it is missing, unpack it from the pieces that `fetch` returns."""
+        """Return the folder whose content has this SHA-256. If it is missing, unpack it from the pieces of `fetch`."""
         folder = self._folder / digest
         with _locked(self._folder / "fetching"):
             if not folder.is_dir():
@@ -48,7 +48,7 @@ class DiskStore:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Yield an empty folder and delete it at the end of the block."""
+        """Create an empty folder, yield it, and delete it at the end of the block."""
         with contextlib.ExitStack() as in_use:
             with _locked(self._root):
                 folder = Path(tempfile.mkdtemp(dir=self._root))
@@ -59,13 +59,16 @@ class DiskStore:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Release the folders, so that the next worker may delete them."""
+        """Release this run's store, so that the next worker that starts may delete it."""
         self._in_use.close()
 
 
 @contextlib.contextmanager
 def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Lock a folder or a file; create a missing file. The kernel releases the lock however the process ends."""
+    """Lock a folder or a file within the block. Create the file if it is missing.
+
+    If the process ends in any way, the kernel releases the lock.
+    """
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, kind)

@@ -1,4 +1,4 @@
-"""The store at a URL: files by their content, and folders by name. A new folder replaces one of the same name."""
+"""The store at a URL. Files are identified by their content, and folders by their names."""
 
 import hashlib
 import tarfile
@@ -12,18 +12,18 @@ _FILES = "files"
 
 
 class UrlStore:
-    """Stores files below `files/` by their SHA-256, and folders as archives `NAME.tar`.
+    """Stores each file as `files/SHA256`, and each folder as an archive `NAME.tar`.
 
     Args:
-        url: the address.
-        key: the configuration key that has the address, for error messages.
+        url: the address of the store.
+        key: the configuration key that contains the address, for error messages.
     """
 
     def __init__(self, url: str, key: str) -> None:
         self.place = Place(url, key)
 
     def put(self, content: bytes, stored: set[str]) -> str:
-        """Send a file's content unless `stored` has its SHA-256. Add the SHA-256 to `stored` and return it."""
+        """Upload a file's content, unless its SHA-256 is in `stored`. Add the SHA-256 to `stored` and return it."""
         digest = hashlib.sha256(content).hexdigest()
         if digest not in stored:
             self.place.write(f"{_FILES}/{digest}", [content])
@@ -31,25 +31,25 @@ class UrlStore:
         return digest
 
     def get(self, digest: str, file: Path) -> bool:
-        """Download a content into a file; return whether its SHA-256 is right."""
+        """Download the file with this SHA-256. Return whether the downloaded content has this SHA-256."""
         self.place.get(f"{_FILES}/{digest}", file)
         return digest_of(file) == digest
 
     def digests(self) -> set[str]:
-        """Return the SHA-256 of all contents."""
+        """Return the SHA-256 of all stored files."""
         return set(self.place.names(_FILES))
 
     def remove(self, digest: str) -> None:
-        """Delete a content."""
+        """Delete the file with this SHA-256."""
         self.place.remove(f"{_FILES}/{digest}")
 
     def put_folder(self, name: str, folder: Path) -> None:
-        """Store a folder under a name."""
+        """Store a folder under this name. An old folder with the same name is replaced."""
         with packed(folder) as package:
             self.place.write(f"{name}.tar", package.pieces())
 
     def get_folder(self, name: str, folder: Path) -> bool:
-        """Download the folder with this name; return whether the store has it undamaged."""
+        """Download the folder with this name. Return False if the store does not have it, or if it is damaged."""
         content = self.place.read(f"{name}.tar")
         if content is None:
             return False
@@ -64,12 +64,12 @@ class UrlStore:
         self.place.remove(f"{name}.tar")
 
     def folders(self, below: str) -> list[str]:
-        """Return the names of the stored folders below `below`, without that prefix."""
+        """Return the names of the folders that are stored below the path `below`, without that path."""
         return [name.removesuffix(".tar") for name in self.place.names(below)]
 
 
 def refuse_used(store: UrlStore) -> None:
-    """Raise StudyError if the store has states or models of another study: a new study would continue from them."""
+    """Raise StudyError if the store has states or models of another study. A new study would continue from them."""
     if store.folders("states") or store.folders("checkpoints"):
         raise StudyError(
             f"study.artifacts: {store.place.url} has states or models of another study with this name; delete "
@@ -78,5 +78,5 @@ def refuse_used(store: UrlStore) -> None:
 
 
 def name_of(folder: str | Path) -> str:
-    """Return the name of a state or model in the store: its path in the study's folder, such as `states/...`."""
+    """Return the name in the store for a state or model: its path within the study's folder, such as `states/...`."""
     return "/".join(Path(folder).parts[-2:])

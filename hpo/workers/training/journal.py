@@ -73,7 +73,7 @@ class Journal:
         return self._state.is_dir() and any(self._state.iterdir())
 
     def state(self) -> str | None:
-        """Return a hash of the state; None = unknown, because it has many files or is being written by another thread."""
+        """Return a hash of the state; None = unknown, because it has many files or another thread is writing it."""
         hashed, folder = hashlib.sha256(), str(self._state)
         try:
             paths = sorted(itertools.islice(_files(folder), _MOST_FILES + 1))

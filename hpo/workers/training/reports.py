@@ -18,8 +18,8 @@ class Reports:
     """Decides whether each report of a training is new, and holds the points of the learning curve.
 
     The place of a report is its epoch or step. A report is new if its place is beyond the amount from which the trial
-    continues, and beyond all reports of an interrupted attempt. Any other report repeats a known report, and is compared
-    with it.
+    continues, and beyond all reports of an interrupted attempt. Any other report repeats a known report, and is
+    compared with it.
 
     An attempt may die after it has saved its state but before it reports. The next attempt continues from that state,
     so one report would be missing. There are two signs of this, and both must occur: the state differs from the state
@@ -57,7 +57,7 @@ class Reports:
 
     @classmethod
     def of(cls, payload: Payload, reports_again: bool, is_first: bool) -> "Reports":
-        """Return the reports for a task. In a group of processes, only the first process reads and writes the journal."""
+        """Return the reports for a task. In a group of processes, only the first process uses the journal."""
         has_journal = payload.resume_dir is not None and payload.test is None and is_first
         return cls(payload, Journal(Path(str(payload.resume_dir))) if has_journal else None, reports_again)
 

@@ -1,1 +1,1 @@
-"""The process that trains, seen from its worker: started, watched, ended."""
+"""The training process, and the code with which its worker starts, watches and ends it."""

@@ -10,16 +10,16 @@ import psutil
 
 from hpo.machine import GIB, free_and_total
 
-# A process is killed below this share of free memory. Ray's own guard acts at 5 % and would kill a worker instead of
-# its child. At the kernel's limit a machine hardly responds.
+# A process is killed when less than this share of memory is free. Ray has a similar guard, but it acts only below 5 %
+# and kills the worker instead of its child. The kernel acts only when the machine hardly responds any more.
 MIN_FREE_FRACTION = 0.07
 _SECONDS_BETWEEN_CHECKS = 0.25
-# `Child` starts training processes with this module name, which identifies them.
+# `Child` runs this module in every training process, so its name in the command line identifies these processes.
 TASK_PROCESS = "hpo.workers.dispatch.process.task_process"
 
 
 class MemoryGuard:
-    """Watches one training process. All guards use one rule, so that only the machine's largest process is killed."""
+    """Watches one training process. It is killed only if it is the largest of all this user's training processes."""
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class MemoryGuard:
     ) -> None:
         self._pid, self._memory, self._held = pid, memory, held or held_by_task_processes
         self._ended = threading.Event()
-        self.kill_reason: str | None = None  # its memory, and the free memory, when it was killed; None = it was not
+        self.kill_reason: str | None = None  # a text with the used and free memory at the kill; None = not killed
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching. Call it before the process is reaped: afterwards its number may be reused."""
+        """Stop watching. Must be called before the process is reaped, because then its id may be reused."""
         self._ended.set()
         self._thread.join()
 
@@ -44,7 +44,7 @@ class MemoryGuard:
             if free >= MIN_FREE_FRACTION * total:
                 continue
             held = self._held()
-            # `held` does not have a process that has just died.
+            # A process that has just died is missing in `held`.
             if self._pid not in held or held[self._pid] != max(held.values()):
                 continue
             self.kill_reason = (
@@ -56,7 +56,10 @@ class MemoryGuard:
 
 
 def held_by_task_processes() -> dict[int, int]:
-    """Return the resident bytes of this user's training processes and their forks, summed by process group."""
+    """Return the resident memory, in bytes, of each process group with a training process of this user.
+
+    The memory of a group includes the forks of its training process.
+    """
     held: dict[int, int] = {}
     for process in psutil.process_iter(["cmdline", "memory_info", "uids"]):
         info = process.info

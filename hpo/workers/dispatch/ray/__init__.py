@@ -1,1 +1,1 @@
-"""Ray as the dispatcher: a cluster, a pool of workers in it, and a watchdog that ends them."""
+"""The dispatcher on Ray: a cluster, a pool of workers in the cluster, and a watchdog that ends Ray's processes."""

@@ -1,4 +1,4 @@
-"""Checks whether a Ray cluster answers at an address. Ray itself would try for minutes."""
+"""Checks quickly whether a Ray cluster answers at an address. Ray itself would try to connect for minutes."""
 
 import os
 import socket
@@ -10,21 +10,21 @@ from hpo.errors import DispatchError
 from hpo.workers.dispatch.ray.private import CALL_CLUSTER
 
 _CONNECT_SECONDS = 5.0
-# Starting a process and loading Ray's library take 1 s, longer on a busy machine.
+# Includes the start of a process that imports Ray, which takes 1 s, and longer on a busy machine.
 _ANSWER_SECONDS = 25.0
 _HINT = "give the address that `ray start` printed, or null to start Ray here"
 
 
 def is_connected_here() -> bool:
-    """Return whether this process is connected to Ray, by `ray.init` or as a task, without importing Ray."""
+    """Return whether this process has called `ray.init` or is itself a Ray task. Do not import Ray for it."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 
 
 def refuse_dead_address(address: str, seconds: float = _ANSWER_SECONDS) -> None:
-    """Raise DispatchError unless a Ray cluster that we can join answers at `host:port`.
+    """Raise DispatchError unless a Ray cluster that accepts this process answers at `host:port`.
 
-    An address of another form is not checked; Ray reads it itself.
+    An address in another format is not checked, because only Ray can interpret it.
     """
     place = _host_and_port(address)
     if place is None:
@@ -47,22 +47,22 @@ def refuse_dead_address(address: str, seconds: float = _ANSWER_SECONDS) -> None:
 
 
 def cannot_join(address: str, why: str) -> DispatchError:
-    """Return the error for a cluster that cannot be joined."""
+    """Return the DispatchError for a cluster that cannot be joined."""
     return DispatchError(f"dispatch.address: cannot join the Ray cluster at {address!r}: {why}; {_HINT}")
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raise DispatchError for a cluster without a token: anyone who reaches it can run code as this user.
+    """Raise DispatchError if a cluster does not require a token.
 
-    Source: CVE-2023-48022.
+    Anyone who can reach such a cluster can run code on it as this user; see CVE-2023-48022.
     """
     refuse_unclear_address(address)
     without_token = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     try:
-        # Without a home folder Ray finds no ~/.ray/auth_token.
+        # Hide the home folder, so that Ray does not find the token in ~/.ray/auth_token.
         answer = _call_cluster(address, without_token | {"RAY_AUTH_MODE": "disabled", "HOME": os.devnull})
     except subprocess.TimeoutExpired:
-        return  # The cluster does not answer without a token.
+        return  # Without a token the cluster does not answer, so it requires one.
     if "answered" in answer.stdout:
         raise DispatchError(
             f"dispatch.address: the Ray cluster at {address!r} asks for no token, so anyone who reaches it can run "
@@ -73,7 +73,7 @@ def refuse_open_cluster(address: str) -> None:
 
 
 def refuse_unclear_address(address: str) -> None:
-    """Raise DispatchError for an address of another form than `host:port`, without a connection."""
+    """Raise DispatchError if an address does not have the format `host:port`. Do not connect to it."""
     if _host_and_port(address) is None:
         raise DispatchError(
             f"dispatch.address: must be host:port to check whether the cluster asks for a token (given {address!r}); "
@@ -89,7 +89,7 @@ def _host_and_port(address: str) -> tuple[str, int] | None:
 def _call_cluster(
     address: str, environment: Mapping[str, str], seconds: float = _ANSWER_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Call the cluster in a separate process, because the call waits in C code and cannot be cancelled."""
+    """Call the cluster from a separate process. In this process the call would wait in C code without a timeout."""
     return subprocess.run(
         [sys.executable, "-P", "-c", CALL_CLUSTER, address],
         env=dict(environment),

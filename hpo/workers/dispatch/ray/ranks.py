@@ -1,4 +1,4 @@
-"""A group of processes that train one task in several Ray workers. The first worker leads."""
+"""A group of processes in several Ray workers that train one task together. The first worker leads the group."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from hpo.workers.training.worker import Message
 
 
 class RankGroup:
-    """The workers of a group, as the leader sees them."""
+    """Used by the leading worker of a group to run tasks in all workers of the group."""
 
     def __init__(self, actors: Sequence[Any], child: Child) -> None:
         import ray
@@ -25,16 +25,16 @@ class RankGroup:
 
     @property
     def gpus(self) -> Sequence[str]:
-        """The numbers of the group's GPUs on the leader's machine."""
+        """The numbers of the GPUs that the group uses on the leader's machine."""
         return [gpu for each in self._seats if each.node == self._seats[0].node for gpu in each.gpus]
 
     def run(self, task: Sequence[Any], call: str, begin: Any) -> Iterator[Message]:
-        """Yield the messages of `Group.run`; the last one is `{"lost": ...}` if another worker was lost."""
+        """Run a task and yield the messages of `Group.run`. The last message is `{"lost": ...}` if a worker is lost."""
         self._group = Group(self._child, [_rank_of(actor, task) for actor in self._actors])
         yield from self._group.run(call, variables_of(self._seats, self._address), begin)
 
     def request_end(self) -> None:
-        """Let all processes save their states and end."""
+        """Ask all processes to save their states and end."""
         if self._group is not None:
             self._group.request_end()
 

@@ -1,4 +1,4 @@
-"""The number of workers that fit on the machines of a cluster, and each worker's share of the GPUs."""
+"""Computes how many workers fit on the machines of a cluster, and the share of the GPUs that each worker gets."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class Resources:
-    """The CPUs and GPUs of a machine of the cluster."""
+    """The numbers of CPUs and GPUs of one machine of the cluster."""
 
     cpus: float
     gpus: float
@@ -23,24 +23,25 @@ class Resources:
 
 @dataclass(frozen=True)
 class Shares:
-    """The number of workers, and the share of each."""
+    """The number of workers, and the resources of each worker."""
 
-    workers: int  # each trains one task at a time
-    gpus: float  # GPUs of each worker, or of each of its processes: a fraction of one, or a whole number
+    workers: int  # number of workers; each trains one task at a time
+    gpus: float  # number of GPUs per process of a worker: a fraction below 1, or a whole number
     memory: float | None = None  # the share of a GPU's memory that each worker may hold; None = all
 
 
 def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use | None = None) -> Shares:
-    """Return the configured shares. By default there are as many workers as fit; with GPUs, one for each GPU.
+    """Return the number of workers and the resources of each, as configured.
 
-    With more workers than GPUs, each worker has the same fraction of a GPU. If a task has several processes, each
-    process has whole GPUs. The CPUs and GPUs of a process must be on one node.
+    By default there are as many workers as fit on the cluster; if it has GPUs, one worker per GPU. If more workers than
+    GPUs are configured, each worker has the same fraction of a GPU. If a task has several processes, each process has
+    whole GPUs. All CPUs and GPUs of a process must be on one node.
 
     Args:
         nodes: the machines of the cluster.
         settings: the section `dispatch` of the configuration.
-        in_use: what other searches use of a single node. The default number of workers fits into the rest, but is at
-            least 1. None = not counted.
+        in_use: what other searches use, if the cluster is a single node. By default only as many workers are started as
+            fit into the remaining resources, but at least 1. None = ignore other searches.
 
     Raises:
         DispatchError: the workers do not fit.
@@ -83,7 +84,7 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
 
 
 def refuse_too_many(kind: str, workers: int, each: float, total: float) -> None:
-    """Raise DispatchError if the workers need more CPUs, or GPUs, than all nodes have together."""
+    """Raise DispatchError if all workers together need more resources than all nodes have. `kind` is CPU or GPU."""
     if workers * each > total + _TINY:
         key = f"dispatch.{kind.lower()}s_per_worker"
         raise DispatchError(
@@ -93,7 +94,7 @@ def refuse_too_many(kind: str, workers: int, each: float, total: float) -> None:
 
 
 def _fit(node: Resources, cpus: float, gpus: float) -> int:
-    """Return how many workers fit on a node. A fraction of a GPU must come from one GPU."""
+    """Return how many workers fit on a node. A worker with a fraction of a GPU cannot use two GPUs."""
     by_cpus = math.floor(node.cpus / cpus + _TINY)
     if gpus == 0:
         return by_cpus

@@ -1,7 +1,8 @@
-"""A separate script that ends a driver's Ray processes, even if the driver is killed. It imports nothing of hpo.
+"""A separate script that ends the Ray processes of a driver, even if the driver is killed.
 
-A killed driver cannot stop its processes. Ray's servers notice its end late, Ray's agents after minutes, and a training
-in C code never. The driver holds one end of a pipe. When that end closes, the watchdog kills the remaining processes.
+A killed driver cannot stop these processes. Ray's servers notice late that the driver has ended, Ray's agents notice it
+after minutes, and a training in C code never does. The driver holds one end of a pipe open. When that end closes, the
+watchdog kills the remaining processes. The script imports nothing from hpo.
 """
 
 import contextlib
@@ -14,19 +15,20 @@ from collections.abc import Iterator
 
 import psutil
 
-# The driver sets this variable only while it starts Ray. So all of Ray's processes and their children inherit it.
+# The driver sets this environment variable only while it starts Ray, so only Ray's processes and their children inherit
+# it.
 MARK = "HPO_RAY_FOLDER"
 _SECONDS = 10.0
 
 
 def main(pipe: int, folder: str) -> int:
-    """Wait for the end of the pipe, kill every Ray process of this folder, and delete the folder."""
-    # Signals to the driver's group are meant for the driver only.
+    """Wait until the pipe closes. Then kill every process that belongs to this Ray folder, and delete the folder."""
+    # Ignore signals that are sent to the driver's whole group, because they are meant for the driver only.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.read(pipe, 1)
     deadline = time.monotonic() + _SECONDS
-    # Repeat, because a process may have started another just before its end.
+    # Repeat, because a process may have started another process just before it was killed.
     while (remaining := list(processes_of(folder))) and time.monotonic() < deadline:
         for process in remaining:
             with contextlib.suppress(psutil.Error):
@@ -37,12 +39,12 @@ def main(pipe: int, folder: str) -> int:
 
 
 def processes_of(folder: str) -> Iterator[psutil.Process]:
-    """Yield the running processes that have the folder in MARK or a file open there, except the driver."""
+    """Yield running processes, except the driver, whose variable MARK is this folder or that have a file open in it."""
     for process in psutil.process_iter():
         try:
             if process.pid == os.getppid() or process.status() == psutil.STATUS_ZOMBIE:
                 continue
-            # Ray's agents and workers overwrite their environment with their titles, so they lose the mark.
+            # Ray's agents and workers lose the variable, because they overwrite their environment with a process title.
             is_marked = process.environ().get(MARK) == folder
             if is_marked or any(file.path.startswith(folder + os.sep) for file in process.open_files()):
                 yield process
