@@ -46,7 +46,7 @@ _NOT_METRICS = ("more", "units", "warning")
 
 # It applies only with `command.continues=true`; see `describe_search`.
 CONTINUES = True
-# Raise this number when a change passes other values to the same command, or reads its output differently.
+# Increase this number when a change passes other values to the same command, or reads its output differently.
 REVISION = 3
 
 
@@ -96,9 +96,10 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return the file's values for these keys, and the keys as `command.searched`.
+    """Return the default values of the keys in `searched` from the command's file, and `searched` itself.
 
-    The keys are searched, or are changed by `study.scales`.
+    `searched` has the keys that the study searches or that `study.scales` changes. It is returned as the key
+    `command.searched`.
     """
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}

@@ -11,7 +11,8 @@ from hpo.objectives.command_line import CommandLine, fill, placeholders
 # Files with these suffixes are read by a command and never written. Other files may be results of an earlier run.
 _PROGRAMS = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m")
 _CONFIGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
-# Options of Python, torchrun and Accelerate that the name of a module follows. Python also accepts `-um` and `-mNAME`.
+# In Python, torchrun and Accelerate, the name of a module follows one of these options. Python also accepts `-um` and
+# `-mNAME`.
 _MODULE_OPTIONS = ("-m", "--module")
 _COMBINED_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(?P<name>\w[\w.]*)?")
 _PATH = "PYTHONPATH"
@@ -26,7 +27,7 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return a line for the user if no file of the command's program is found, as changes in it cannot be noticed."""
+    """Return a line for the user if the command's program has no file here, because its changes go unnoticed."""
     programs = _programs(command)
     module = next((words[0] for words in _after_module_option(command.words) if words), None)
     # If the line has a Python script, `-m` does not name the user's module: after the script, `-m` is an option of the
@@ -53,7 +54,7 @@ def _programs(command: CommandLine) -> set[str]:
 
 
 def _named(command: CommandLine) -> set[str]:
-    """Return the words that may name files, such as `small.yaml`, or its value in `--config=small.yaml`."""
+    """Return all words that may name files, and the values of options such as `--config=small.yaml`."""
     words = [fill(word, {}) for word in command.words if not placeholders(word)]
     named = {part for word in words for part in (word, word.partition("=")[2]) if part}
     program = Path(command.words[0])

@@ -28,7 +28,7 @@ class Reader(Protocol):
     """Reads the lines of one program's output, in order.
 
     Attributes:
-        points: the values in each line by name, without nesting. It also has lines that are not reports by themselves.
+        points: for each line with values, a flat dict of its values, whether the line is part of a report or not.
     """
 
     points: list[dict[str, Any]]
@@ -100,14 +100,14 @@ class JsonReader:
         return self._curve.rest()
 
     def _read(self, line: str) -> dict[str, Any] | None:
-        """Return the values in a line; None if it has no values to read."""
+        """Return the values in a line; None if the line has no values."""
         try:
             whole = json.loads(line)
         except (ValueError, RecursionError):
             whole = None
         if isinstance(whole, dict) and not isinstance((values := flat(whole)).get(self._metric), str):
             return values
-        # Skip the search for most lines.
+        # Most lines cannot contain the metric, so do not search them.
         if "{" not in line or self._metric.rpartition("/")[2] not in line:
             return None
         for found in (*_objects(line), *_dicts(line)):
@@ -231,7 +231,7 @@ def _objects(line: str) -> Iterator[dict[str, Any]]:
 
 
 def _dicts(line: str) -> Iterator[dict[Any, Any]]:
-    """Yield the Python dict between the first and the last brace of a line, if that text is one."""
+    """Yield the Python dict that spans from the first to the last brace of a line, if there is one."""
     text = _SCALAR.sub(r"\1", line[line.find("{") : line.rfind("}") + 1])
     try:
         value = ast.literal_eval(_NOT_FINITE.sub(r"'\1'", text))

@@ -8,7 +8,7 @@ OUTSIDE = f"{__name__}:run_fold"
 
 # The user's own training stores the states that it continues from.
 CONTINUES = True
-# Raise this number when a change proposes other trials after the same reported scores.
+# Increase this number when a change proposes other trials after the same reported scores.
 REVISION = 1
 
 

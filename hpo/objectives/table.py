@@ -15,7 +15,7 @@ from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
 # An amount of training is a number of points on the stored learning curve, so no state is needed to continue.
 CONTINUES = True
-# Raise this number when a change gives another score, curve or cost for the same table and configuration.
+# Increase this number when a change gives another score, curve or cost for the same table and configuration.
 REVISION = 1
 
 # If the table has no cost: the seconds of a training, or of each point on its learning curve.
@@ -120,9 +120,9 @@ def _cell(row: Row, column: str) -> float:
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
-    """Return the row of a configuration, and its distance.
+    """Return the row for a configuration, and None; the row is None if the table does not have it.
 
-    With `data.absent=nearest` the row is the nearest one. Otherwise the distance is None, and so is a missing row.
+    With `data.absent=nearest`, return the nearest row and its distance instead.
     """
     table = _table(config)
     values = flatten(config)

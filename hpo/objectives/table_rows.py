@@ -70,9 +70,9 @@ class Table:
     def nearest(self, point: Key) -> tuple[Row, float]:
         """Return the row nearest to a point, and the distance. On ties, return the row that comes first in the table.
 
-        The distance is the mean of the distances in each hyperparameter. Two numbers have the difference between their
-        positions in the ascending list of values, divided by the largest possible difference. Two texts have 0 if they
-        are equal, else 1.
+        The distance is the mean of one distance per hyperparameter. For numbers, that is the difference between their
+        positions in the ascending list of values, divided by the largest possible difference. For texts, it is 0 if
+        they are equal, else 1.
         """
         # The distance of each row from the point in each hyperparameter; shape (rows, hyperparameters).
         parts = np.ones(self._row_places.shape)

@@ -75,7 +75,7 @@ class GivenData:
 
     @classmethod
     def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
-        """Return the data for a result of `head` and the folder of its rows. Raise TypeError for an unknown field."""
+        """Create the object from a result of `head` and the folder with the rows. Raise TypeError for other fields."""
         return cls(**{**head, "names": tuple(head["names"])}, source=folder)
 
     def head(self) -> dict[str, Any]:

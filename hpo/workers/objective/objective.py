@@ -209,8 +209,8 @@ class Objective:
             work, and equal for equal configurations. A unit is the training between two steps of the learning curve;
             without a curve, the whole training. With `describe_cost`, a step may have `units`: the number of units done
             so far, which must rise by at least 1 per step. The returned dict may have the total number in `units`.
-            Without `describe_cost` every unit costs 1. It may raise the errors that `check` raises, because a trial
-            with such a configuration fails anyway.
+            Without `describe_cost` every unit costs 1. `describe_cost` may raise the errors that `check` raises,
+            because a trial with such a configuration fails anyway.
         describe_length: `(config) -> number or None`: the length of the longest possible training of this
             configuration, in the unit of its reports, such as epochs; None = unlimited. If the strategy trains in
             amounts, the length must be at least the largest amount.
@@ -233,8 +233,8 @@ class Objective:
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script. Paths are relative to the working directory. Only the toolkit's own objectives have this function.
         pickled: the pickled function; None = the function is imported from a module.
-        revision: the REVISION of the toolkit's own objective. It is raised when the same training gives another
-            result. None for any other objective; the code of such an objective is compared by content.
+        revision: the REVISION of an objective of the toolkit. It is increased when the same training gives another
+            result. None for any other objective, because such an objective's code is compared by content.
 
     A plain function, `f(config)` or `f(config, trial)`, is converted to a `run_fold` (see `plain_function.py`). Its
     `run_test`, also `f(config, trial)`, is converted in the same way.
@@ -308,7 +308,7 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Convert errors within the block, which constructs a `kind` from a function's result, to DataError."""
+        """Convert errors in the block to DataError. The block must construct a `kind` from the result of `function`."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:

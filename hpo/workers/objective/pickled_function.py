@@ -215,7 +215,10 @@ def _counts(key: str, value: Any) -> bool:
 
 
 def _has_parts(value: Any) -> bool:
-    """Return whether a value has parts: it, or the class of the object, is defined in the script or notebook."""
+    """Return whether a value is defined in the script or notebook, or is a partial or a bound method.
+
+    An object counts as defined there if its class is.
+    """
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)
     if isinstance(value, functools.partial) or inspect.ismethod(value):
@@ -224,7 +227,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return the function itself, or the methods of a class; empty for other values and for importable ones."""
+    """Return a list with the function itself, or with the methods of a class; empty if the value has no parts."""
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):
@@ -248,7 +251,7 @@ def _used(function: Any) -> Parts:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
-    """Return the names that a function's bytecode, and that of its inner functions, uses in these operations."""
+    """Return the names that operations of these kinds use in a function's bytecode and in its inner functions."""
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -45,7 +45,7 @@ class RunningTrial:
             kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
         max_amount: largest amount in the search; None = all trainings are full.
-        trained: amount of training that is already done, so that the state in `resume_dir` is from this amount.
+        trained: amount of training that is already done. The state in `resume_dir` continues from there.
         mlflow_run_id: id of the MLflow run for the training's own logs; None = there is no run.
     """
 
@@ -97,8 +97,8 @@ class RunningTrial:
         """Store a number or a text with the trial, such as `note("checkpoint", path)`.
 
         A later note replaces an earlier note with the same name. Notes appear as columns of `study.trials`, and in
-        report.json, `hpo show --trial` and MLflow. A text is cut to 1,000 characters. With several folds, the trial's
-        note is the mean of the folds' numbers.
+        report.json, `hpo show --trial` and MLflow. A text is cut to 1,000 characters. With several folds, a
+        number is stored as the mean over the folds.
 
         Raises:
             TypeError: the value is neither a finite number nor a text.
@@ -113,8 +113,8 @@ class RunningTrial:
     def dir(self) -> Path:
         """A folder for other files of the training, such as plots and predictions.
 
-        The files are copied to the study's folder from whatever node the training runs on. Their total size is limited
-        to `study.trial_files_bytes`. In a training outside a study, for example in `hpo compare`, the folder is
+        The files are stored in the study's folder, on whatever node the training runs. Their total size is limited to
+        `study.trial_files_bytes`. In a training outside a study, for example in `hpo compare`, the folder is
         temporary.
         """
         if self._files_dir is None:
@@ -211,17 +211,17 @@ class SuggestingTrial(RunningTrial):
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        """Return the trial's value for this name. Raise ValueError if it has no value, or one outside this range."""
+        """Return the trial's value for this name. Raise ValueError if it is missing or outside this range."""
         del step, log  # The space has already determined the value.
         return float(self._within(name, low, high))
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """Return the trial's value for this name. Raise ValueError if it has no value, or one outside this range."""
+        """Return the trial's value for this name. Raise ValueError if it is missing or outside this range."""
         del step, log
         return int(self._within(name, low, high))
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
-        """Return the trial's value for this name. Raise ValueError if it has no value, or one not among the choices."""
+        """Return the trial's value for this name. Raise ValueError if it is missing or is not among the choices."""
         value = self._value(name)
         for choice in choices:
             # A tuple among the choices is stored as a list in the configuration.
@@ -245,7 +245,7 @@ class SuggestingTrial(RunningTrial):
             self.warn(f"set_user_attr: '{key}' is ignored: neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return the function's result; if that is a number, add the numbers of `set_user_attr`."""
+        """Return the function's result. If it is a number, return a dict that also has the numbers of `set_user_attr`."""
         numbers = reported_values.numbers(self.user_attrs)
         if reported_values.number(returned) is None or not numbers:
             return returned

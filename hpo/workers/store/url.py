@@ -31,7 +31,7 @@ class UrlStore:
         return digest
 
     def get(self, digest: str, file: Path) -> bool:
-        """Download the file with this SHA-256. Return whether the downloaded content has this SHA-256."""
+        """Download the stored file with this SHA-256 to `file`. Return False if its content is damaged."""
         self.place.get(f"{_FILES}/{digest}", file)
         return digest_of(file) == digest
 

@@ -19,7 +19,7 @@ from hpo.trials.places import Point, place_of
 # Names within a training's folder: the folder for the objective's state, and the journal.
 _STATE, _REPORTS = "state", "reports.jsonl"
 _MOST_FILES = 100  # a state with more files is not hashed
-_SMALL = 1 << 16  # larger files, in bytes, are hashed by size and time, not content
+_SMALL = 1 << 16  # files of more bytes are hashed by size and time, not by content
 
 
 def state_of(folder: str) -> str:

@@ -50,7 +50,7 @@ class OwnLines(TypedDict):
     Attributes:
         uri: address of the tracking store, with secrets redacted.
         experiment: name of the experiment.
-        artifacts: folder for the artifacts of the experiment, if the store is on this machine and has to create it.
+        artifacts: folder for the artifacts of a new experiment; it is used only if the store is on this machine.
         study_id: id of the study.
         host: name of the driver's machine. If the store is a file, only this machine can reach it.
         name: name of the run.

@@ -24,7 +24,7 @@ class Reports:
     An attempt may die after it has saved its state but before it reports. The next attempt continues from that state,
     so one report would be missing. There are two signs of this, and both must occur: the state differs from the state
     at the last report; and the first new report comes later than expected, or never. If reports have no epoch or step,
-    it is unknown to which report a state belongs. In all these cases the class raises `StateIsAhead`, except for an
+    it is unknown to which report a state belongs. In both cases the class raises `StateIsAhead`, except for an
     objective that `reports_again` (see `Objective`).
 
     Attributes:
@@ -69,7 +69,7 @@ class Reports:
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Begin to count the reports of a run of the objective; it may repeat reports of an earlier run."""
+        """Prepare for a run of the objective. The run may repeat reports of an earlier run."""
         counted = max(self._payload.trained, self._before if self._reports_again else self._last)
         # If a training starts again from the beginning, it repeats the reports of the trials that it continues.
         has_started_again = self.trained < self._payload.trained

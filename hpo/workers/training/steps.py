@@ -31,8 +31,8 @@ class Units:
 
     done: float = 0.0
     more: bool | None = None  # whether the training continues after the last report; None = unknown
-    # Units to add to the reported ones, because the objective counts from 0 again after it has continued from a state.
-    # None before its first report of units.
+    # The number to add to reported units. It is not 0 if the objective continues from a state but counts from 0 again.
+    # None before the first report of units.
     _uncounted: float | None = None
 
     def step(self, given: Any, more: Any) -> float:
@@ -60,7 +60,10 @@ class Units:
         self.done, self.more = self.done + entry.units, entry.more
 
     def end(self, given: Any) -> None:
-        """Set the final number of units. None = as at the last report, plus 1 if the training went on; at least 1."""
+        """Set the final number of units to `given`.
+
+        If `given` is None, use the units at the last report, plus 1 if the training continued after it; at least 1.
+        """
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
         if units is None or units < least:

@@ -63,8 +63,8 @@ class Payload:
     # as early stopping from these curves. None in all other trainings.
     curves: Sequence[Sequence[Mapping[str, float]]] | None = None
     limit_minutes: float | None = None  # the training fails at its next report after this time; None = no limit
-    # Pairs of a position on the curve and the limit for the best score there, and the number of points from which on
-    # these limits apply. A training whose best score is worse than the limit is stopped; see `Limits`.
+    # `limits`: pairs of a position on the curve and a score. A training whose best score is worse there is stopped.
+    # `limits_after`: the number of points from which on this applies. See `Limits`.
     limits: Sequence[tuple[float, float]] = ()
     limits_after: int = 1
     # `metrics`: the names of the metrics in order; empty if there is only one. `limited`: the names of other results
@@ -88,7 +88,10 @@ class Payload:
         return task | {"config": config, "resume_dir": None if self.resume_dir is None else state_of(self.resume_dir)}
 
     def known_secrets(self) -> Mapping[str, str]:
-        """Return the secrets by name, with those in environment variables; only `secrets` if a variable is unset."""
+        """Return the secrets by name, including secrets from the environment.
+
+        If an environment variable is not set, return only the field `secrets`.
+        """
         try:
             return values_of(self.config, self.secrets)
         except ConfigError:
@@ -104,7 +107,7 @@ class Task:
     payload: Payload
 
 
-# Stands for the fold in seeds and messages of the final training, which uses all development examples.
+# The fold number of the final training in seeds and messages. The final training uses all development examples.
 FINAL_FOLD = -1
 
 
@@ -216,7 +219,9 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, payload)
 
     def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
-        """Return the task that scores the model in `checkpoint_dir` on the test split; None = train a model first.
+        """Return the task that scores the model in `checkpoint_dir` on the test split.
+
+        If `checkpoint_dir` is None, the task trains a model first.
 
         Only this task's configuration contains the path of the test split.
         """
@@ -245,7 +250,7 @@ class TaskBuilder:
         ]
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
-        """Return the payload of one task. All payloads start here."""
+        """Return the payload of one task. Every method of this class gets its payloads here."""
         training = self.training
         config = self._without_sources(training.trial_config(trial.point))
         train = validation = None
@@ -334,7 +339,7 @@ class TaskBuilder:
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:
-    """Return the name of a training's state folder. Trials with the same values share it, and so can continue."""
+    """Return the name of a training's state folder. Trials with the same values share it to continue the training."""
     return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 

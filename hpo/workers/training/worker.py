@@ -178,7 +178,7 @@ class Limits:
     """Decides from the points of its learning curve whether a training is stopped.
 
     The training is stopped if its best score so far is worse than the limit for its current position on the curve. The
-    trainings that it continues count for its best score. The last limit applies to all later positions too.
+    best score includes the trainings that this training continues. The last limit applies to all later positions too.
     """
 
     def __init__(self, payload: Payload) -> None:

@@ -145,7 +145,7 @@ class Group:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run the task in the process of this rank. If it fails, kill the first process unless that ends soon."""
+        """Run the task in the process of this rank. If it fails, give the first process time to end, then kill it."""
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -184,7 +184,10 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait for the other processes, then kill those that still run. Return the last message of each ended one."""
+        """Wait for the other processes, then kill those that are still running.
+
+        Return the last messages of the processes that ended without being killed, by rank.
+        """
 
         def have_ended() -> bool:
             return len(self._endings) == len(self._others)

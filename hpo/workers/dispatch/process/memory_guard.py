@@ -19,7 +19,10 @@ TASK_PROCESS = "hpo.workers.dispatch.process.task_process"
 
 
 class MemoryGuard:
-    """Watches one training process. It is killed only if it is the largest of all this user's training processes."""
+    """Watches one training process.
+
+    When memory runs out, the guard kills the process only if it is the largest of all this user's training processes.
+    """
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ _HINT = "give the address that `ray start` printed, or null to start Ray here"
 
 
 def is_connected_here() -> bool:
-    """Return whether this process has called `ray.init` or is itself a Ray task. Do not import Ray for it."""
+    """Return whether this process has called `ray.init` or is itself a Ray task. The check does not import Ray."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 
@@ -73,7 +73,7 @@ def refuse_open_cluster(address: str) -> None:
 
 
 def refuse_unclear_address(address: str) -> None:
-    """Raise DispatchError if an address does not have the format `host:port`. Do not connect to it."""
+    """Raise DispatchError if an address does not have the format `host:port`. The check makes no connection."""
     if _host_and_port(address) is None:
         raise DispatchError(
             f"dispatch.address: must be host:port to check whether the cluster asks for a token (given {address!r}); "

@@ -30,7 +30,7 @@ _MOST_LOSSES = 10
 
 @dataclass
 class _Run:
-    """A task in progress: the numbers of its starts and of its workers' deaths and losses, and its current worker."""
+    """A task in progress: how often it was started, how often its worker died or was lost, and where it runs."""
 
     task: Task
     attempt: int = 0
@@ -174,7 +174,10 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Return the next message of a run as a report. Empty if the message is not one, or if the task runs again."""
+        """Return the next message of a run as a report.
+
+        The list is empty if the message is not a report, or if the task will run again.
+        """
         message = None
         try:
             message = self._ray.get(next(run.stream))

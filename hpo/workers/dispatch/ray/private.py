@@ -4,9 +4,9 @@
   and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if these are
   off. So we replace the function. If Ray lacks the name, the process starts, and a warning says so.
 - `Config`, `AuthenticationTokenLoader` and `ENABLE_RAY_CLUSTER` make Ray read its variables and the token again.
-  Otherwise Ray reads its variables at import, and the token once. So a process can start a second cluster, or a first
-  cluster after Ray was imported. If Ray lacks a name, such a start is refused. Our commands start Ray only once and do
-  not need this.
+  Otherwise Ray reads its variables at import, and the token once. A process needs this to start a second cluster, or
+  a first cluster after Ray was imported. If Ray lacks a name, such a start is refused. Our commands start Ray only
+  once and do not need this.
 - `get_draining_nodes` returns the nodes that will be taken away soon; Ray has no public function for this. If Ray lacks
   the name, trainings on these nodes do not get SIGTERM, and later continue from their last saved states.
 - `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
@@ -34,7 +34,8 @@ from hpo.errors import DispatchError
 _log = logging.getLogger(__name__)
 
 _SECONDS_TO_ANSWER = 2
-# Whether other machines can reach Ray's servers. The name is Ray's: on Windows and macOS, access is off by default.
+# This variable decides whether other machines can reach Ray's servers. Ray has named it after the systems on which
+# they cannot by default.
 REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 # A program that prints `answered` if a cluster answers at the address that is its argument.
 CALL_CLUSTER = """

@@ -10,7 +10,7 @@ from hpo.workers.training.worker import Message
 
 
 class RankGroup:
-    """Used by the leading worker of a group to run tasks in all workers of the group."""
+    """Runs tasks in all workers of a group. The leading worker uses this class."""
 
     def __init__(self, actors: Sequence[Any], child: Child) -> None:
         import ray

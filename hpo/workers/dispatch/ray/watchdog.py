@@ -39,7 +39,10 @@ def main(pipe: int, folder: str) -> int:
 
 
 def processes_of(folder: str) -> Iterator[psutil.Process]:
-    """Yield running processes, except the driver, whose variable MARK is this folder or that have a file open in it."""
+    """Yield the running processes that belong to this folder, except the driver.
+
+    A process belongs to the folder if its variable MARK is the folder, or if it has a file in the folder open.
+    """
     for process in psutil.process_iter():
         try:
             if process.pid == os.getppid() or process.status() == psutil.STATUS_ZOMBIE:

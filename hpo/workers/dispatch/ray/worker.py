@@ -136,11 +136,11 @@ class RayWorker:
         return seat()
 
     def request_end(self) -> None:
-        """Ask the training to save its state and end. Must be called while `run` or `follow` is running."""
+        """Ask the training to save its state and end. The pool or the leading worker calls this while a task runs."""
         (self._child if self._ranks is None else self._ranks).request_end()
 
     def kill(self) -> None:
-        """Kill the child process. Must be called while `follow` is running."""
+        """Kill the child process. The leading worker calls this while `follow` runs."""
         self._child.kill()
 
     def _train(

@@ -151,7 +151,7 @@ class WorkerGroup:
         self.starting[leader.start.remote(others)] = leader
 
     def add_started(self, answer: Any) -> None:
-        """Add a worker to the idle workers, because its start has been answered. If its start failed, start another.
+        """Add a worker that has answered to the idle workers. If its start failed, start another worker instead.
 
         Raises:
             DispatchError: too many starts have failed.
