@@ -45,7 +45,7 @@ class RunningTrial:
             kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
         max_amount: largest amount in the search; None = all trainings are full.
-        trained: amount of training that is already done. The state in `resume_dir` continues from there.
+        trained: amount of training that is already done. The state in `resume_dir` is from there.
         mlflow_run_id: id of the MLflow run for the training's own logs; None = there is no run.
     """
 
@@ -245,7 +245,7 @@ class SuggestingTrial(RunningTrial):
             self.warn(f"set_user_attr: '{key}' is ignored: neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return the function's result. If it is a number, return a dict that also has the numbers of `set_user_attr`."""
+        """Return the function's result. If it is a number, return a dict with it and the numbers of `set_user_attr`."""
         numbers = reported_values.numbers(self.user_attrs)
         if reported_values.number(returned) is None or not numbers:
             return returned
