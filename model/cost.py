@@ -1,4 +1,4 @@
-"""Counts the cost of a training, and of an example, in operations, from the configuration alone."""
+"""Computes the cost of a training and of one example, in operations; the configuration is the only input."""
 
 import math
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ class Work:
     """The work of a forward pass for one token.
 
     Attributes:
-        products: multiplications.
-        numbers: numbers written to memory, which take most of the time of small networks.
-        blocks: parts that run one after the other; one of them is all that comes before and after the layers.
+        products: the number of multiplications.
+        numbers: the number of values written to memory, which takes most of the time in small networks.
+        blocks: the number of blocks that run one after the other: the layers, and one block for everything before and
+            after them.
     """
 
     products: float
@@ -33,12 +34,13 @@ class Work:
 def cost_of_unit(config: Config[Any, Any]) -> float:
     """Return the cost of training from one evaluation to the next, in multiplications, up to a constant factor.
 
-    Without `evaluate_every_steps` that is an epoch. The number of its examples is the same for all trials of a study,
-    so it is left out, and the cost is that of one example. For the same reason, the backward pass (twice the forward
-    pass) and evaluations are left out.
+    Without `evaluate_every_steps`, evaluations are one epoch apart. All trials of a study have the same number of
+    examples per epoch, so the cost of one example is returned instead. The backward pass (twice the forward pass) and
+    the evaluations are left out for the same reason: they change the cost of all trials by the same factor.
 
-    If lengths differ, sequences are padded to the longest of their batch. In a shuffled batch, this exceeds the mean by
-    sqrt(2 ln batch) standard deviations, the bound for so many normal numbers (Gumbel 1958).
+    If lengths differ, each sequence is padded to the longest sequence of its batch. For a shuffled batch, the longest
+    length is estimated as sqrt(2 ln batch) standard deviations above the mean. This is the bound for the maximum of
+    `batch` normal numbers (Gumbel 1958).
     """
     training = config.training
     length, batch = training.cost_length, training.batch_size
@@ -57,8 +59,8 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
 def cost_per_example(config: Config[Any, Any]) -> float:
     """Return the cost of a forward pass of one example, in multiplications.
 
-    The example has `training.cost_length` tokens; a pair has so many on either side. A number written to memory counts
-    as `training.cost_number` multiplications.
+    The example has `training.cost_length` tokens; a pair has this many tokens on each side. A number written to memory
+    counts as `training.cost_number` multiplications.
     """
     length = config.training.cost_length
     work = _work_at(config, length)
@@ -70,9 +72,11 @@ def _work_at(config: Config[Any, Any], length: int) -> Work:
 
 
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
-    """Return the number of tokens of the head; 0 = there is no such head; `otherwise` if only the data determines it.
+    """Return the number of different tokens that the network can predict; 0 = the network does not predict tokens.
 
-    Subwords reach `max_size`, and words nearly always do. Characters, and words between blanks, are fewer.
+    If the number depends on the data, the result is an estimate: `max_size` for subwords, which always reach it, and
+    for words, which nearly always do. Characters, and words between blanks, are usually fewer: for them, `otherwise` is
+    the estimate, up to `max_size`. Without `max_size`, `otherwise` is always the estimate.
     """
     if isinstance(data, GeneratedConfig):
         return data.num_symbols
@@ -85,14 +89,15 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 
 
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
-    """Return the work of a forward pass for one token (of pairs, for one token of either side).
+    """Return the work of a forward pass for one token; for pairs, for one source token and one target token.
 
-    The products are those of torch.utils.flop_counter, without the one product per sequence of `bridge=mlp`.
+    The products are those that torch.utils.flop_counter counts, except the product of `bridge=mlp`, which is computed
+    once per sequence.
 
     Args:
         model: the network.
         length: the number of tokens of a sequence.
-        vocabulary: the number of tokens of the head; 0 = there is no such head.
+        vocabulary: the number of different tokens that the network can predict; 0 = it does not predict tokens.
     """
     if isinstance(model, RecurrentConfig):
         work, width = _recurrent(model, length), model.hidden_width
@@ -101,19 +106,30 @@ def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
     else:
         assert isinstance(model, TransformerConfig)
         work, width = _transformer(model, length), model.d_model
-    # The head writes the logits, and its softmax once more, which takes less time than most numbers: count them once.
+    # The head writes the logits, and the softmax as many numbers again. Count them only once, because writing them
+    # takes less time than writing most other numbers.
     return Work(work.products + vocabulary * width, work.numbers + vocabulary, work.blocks)
 
 
 def _transformer(model: TransformerConfig, length: int) -> Work:
-    """Return the work of the blocks: attention, in a decoder cross-attention, and a feed-forward network.
+    """Return the work of all blocks.
 
-    Products: the projections of queries, keys, values and of the result, the scores and sums of attention over `length`
-    tokens, and the layers of the feed-forward network (Kaplan et al. 2020, "Scaling laws for neural language models",
-    table 1, with the terms of attention over tokens). Numbers per attention: norm, queries, keys, values, results,
-    their projection, dropout and residual sum; the scores, their softmax and dropout, and the masked scores. Numbers
-    per feed-forward network: its inner layer before and after the nonlinearity, and after dropout; norm, result,
-    dropout and residual sum.
+    A block has attention and a feed-forward network. If there is a source, a block of the decoder has cross-attention,
+    too.
+
+    `products` counts:
+        - the projections to queries, keys and values, and the output projection;
+        - the scores and weighted sums of attention over `length` tokens;
+        - the layers of the feed-forward network.
+
+    `numbers` counts:
+        - for each attention: norm, queries, keys, values, weighted sums, output projection, dropout, residual sum; and
+          for each head the scores, the masked scores, their softmax and its dropout;
+        - for each feed-forward network: the inner layer before the nonlinearity, after it, and after dropout; norm,
+          output, dropout, residual sum.
+
+    Source: Kaplan et al. 2020, "Scaling laws for neural language models", table 1; the scores and sums of attention are
+    added.
     """
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0
     blocks = model.num_layers + reading
@@ -134,10 +150,13 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
 def _recurrent(model: RecurrentConfig, length: int) -> Work:
     """Return the work of the layers of cells.
 
-    Products: the maps of each gate from the input and from the last state; for attention the maps of its score, the
-    scores and sums over `length` tokens, and the map to the head. Numbers: the gates, the state and the output; the
-    scores and their softmax, and with `attention=mlp` the hidden layer of the score. A decoder that goes token by token
-    has a sequential part for each token.
+    `products` counts the maps from the input and from the previous state to each gate. For attention, it adds the maps
+    of the score function, the scores and weighted sums over `length` tokens, and the map to the head's input.
+
+    `numbers` counts the gates, the state and the output. For attention, it adds the scores and their softmax, and with
+    `attention=mlp` the hidden layer of the score function.
+
+    `blocks` counts the layers. A decoder that goes token by token runs its layers once per token.
     """
     gates, width = GATES[model.cell], model.hidden_width
     halves = 2 if isinstance(model, Reading) and model.bidirectional else 1
@@ -151,7 +170,7 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
     if isinstance(model, RecurrentEncoderDecoder):
         layers, has_attention = model.decoder_layers, model.attention != "none"
         is_fed = model.goes_token_by_token
-        # A sequential part per token takes half as long as a block, in addition to its computations.
+        # Each sequential run of a layer takes half as long as a block, in addition to its computations.
         times = length / 2 if is_fed else 1
         products += cells(layers, model.d_model + (width if is_fed else 0), 1)
         numbers += layers * (gates + 2) * width
@@ -171,9 +190,11 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
     """Return the work of the convolutional blocks.
 
-    Products: the maps from and to the embeddings, the filters of each block, and for attention its maps, the scores and
-    sums over `length` tokens. Numbers: the inputs of the filters, their halves, gates and the residual sum; the scores
-    and their softmax, the context, its map and the sum.
+    `products` counts the maps between the width of the embeddings and that of the filters, and the filters of each
+    block. For attention, it adds its maps, and the scores and weighted sums over `length` tokens.
+
+    `numbers` counts the inputs of the filters, both halves of their outputs, the gates and the residual sum. For
+    attention, it adds the scores and their softmax, the context, the mapped context and the sum.
     """
     filters, width = model.filters, model.d_model
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0

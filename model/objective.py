@@ -1,6 +1,6 @@
 """The only interface between a search and this package; arguments and results are plain dicts.
 
-To import this module, and to read data with it, does not load torch, because the driver of a search does not need it.
+Neither importing this module nor reading data with it loads torch, because the driver of a search does not need torch.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -20,8 +20,8 @@ from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 CONTINUES = True
 # A training that continues after an interruption yields all of its points again.
 REPORTS_AGAIN = True
-# Increase it when a change to networks, optimizers, batches, metrics or costs gives a training of the same
-# configuration, data and seed another result.
+# Increase this number when a change to networks, optimizers, batches, metrics or costs changes the result of a training
+# with the same configuration, data and seed.
 REVISION = 2
 # The keys that may change between a training and its continuation.
 CONTINUES_WITH = tuple(f"training.{name}" for name in OF_LENGTH)
@@ -34,8 +34,8 @@ def check(config: dict[str, Any]) -> None:
         config: a plain dict with `model`, `data` and `training`.
 
     Raises:
-        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. An error of a
-            rule between keys has the type `cross_field` and the keys in `ctx["keys"]`.
+        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. If a rule for
+            several keys is violated, the error has the type `cross_field`, and `ctx["keys"]` lists the keys.
     """
     parse(config, source_required=True)
 
@@ -46,10 +46,10 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     Returns:
         `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`,
         `labels` (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined
-        splits), `notes` (lines for people). Examples are numbered in the order train, validation, test.
+        splits), `notes` (lines for the user). Examples are numbered in the order train, validation, test.
 
     Raises:
-        DataError: the data cannot be used; the message is one line with the place of the error and what to do.
+        DataError: the data cannot be used; the message says in one line where the error is and what to do.
     """
     data = parse(config, source_required=True).data
     examples = read_examples(data)
@@ -68,14 +68,14 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_method(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what a report states about every training of a configuration; see `model.tasks.method.describe_method`."""
+    """Return a report's description of a configuration's method; see `model.tasks.method.describe_method`."""
     from model.tasks.method import describe_method as describe  # imported here, because sacrebleu loads slowly
 
     return describe(parse(config, source_required=True))
 
 
 def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:
-    """Write exactly these examples, in this order, into the folder `data_dir`, which holds no others."""
+    """Write the examples at `indices`, in this order, into the folder `data_dir`, which then holds only these."""
     items = read_examples(parse(config, source_required=True).data).items
     write_store([items[index] for index in indices], data_dir)
 
@@ -86,7 +86,10 @@ def describe_cost(config: dict[str, Any]) -> float:
 
 
 def describe_length(config: dict[str, Any]) -> int:
-    """Return the most epochs of a training; every epoch has at least one step."""
+    """Return the largest possible number of epochs of a training.
+
+    `max_steps` also limits the epochs, because every epoch has at least one step.
+    """
     training = parse(config).training
     return min(training.epochs, training.max_steps or training.epochs)
 
@@ -95,9 +98,9 @@ def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
     """Return the sizes at which `hpo scale` compares a configuration's network by default.
 
     Returns:
-        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate; `holds_from`: the layers
-        whose sizes are comparable only from a value of a key on. This is the head, because the parametrization caps its
-        initial spread below the base width.
+        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate; `holds_from`: a dict from a
+        layer to a key and a value. The output sizes of such a layer are comparable only if the key has at least that
+        value. With mup and untied embeddings the layer is the head: below the base width, its initial spread is capped.
     """
     model = parse(config).model
     is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
@@ -115,26 +118,32 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
             - `train`, `validation`: positions in the prepared data; without validation, the last weights are saved.
             - `data_dir`: the folder of the prepared data.
             - `metric`, `direction`: the metric that chooses the best evaluation, and maximize or minimize.
-            - `amount`: stop after so many epochs, although the schedule covers training.epochs; None = all epochs.
+            - `amount`: the number of epochs to train now; the schedule still covers training.epochs. None = all epochs.
             - `checkpoint_dir`: the folder for the trained network; None = do not save it.
             - `seed`, `threads`: the random seed, and the number of threads.
             - `processes` (optional): the number of processes that train together; 1 by default.
-            - `resume_dir` (optional): the folder of the training state. It is saved after evaluations, at the end, and
-              every training.save_minutes. A task that stops at any moment, or at a smaller `amount`, continues from
-              there and ends with the same bits.
-            - `trained` (optional): the number of epochs whose points an earlier task has yielded.
-            - `curves` (optional, without validation): the curves of the folds' trainings, for schedule=plateau.
+            - `resume_dir` (optional): the folder of the training state, which is saved after evaluations, at the end,
+              and every training.save_minutes. If an earlier task stopped at any moment, or at a smaller `amount`, this
+              task continues from its state. The result is bit-identical to that of an uninterrupted training.
+            - `trained` (optional): the number of epochs whose points an earlier task yielded.
+            - `curves` (optional, only without validation): the learning curves of the trainings on the folds, which
+              schedule=plateau needs.
 
     Yields:
         One point per evaluation; see `model.training.train.train`.
 
     Returns:
-        The validation metrics of the best evaluation (with training.ema, of the running mean of the weights) and its
-        epoch, `best_epoch`. `parameters`, `cost_per_example` and `model_bytes` (see
-        `model.tasks.resources.count_resources`) are the same on every machine. `examples_per_second` is measured: the
-        median over the evaluations (see `model.training.train.evaluate`). The best evaluation is the best by `metric`.
-        If that is no metric of predictions (`parameters`), the task's first metric decides: accuracy for classes and
-        tags, else loss. Without validation: `train_loss` and the counted values.
+        A dict with the validation metrics of the best evaluation, the epoch of this evaluation (`best_epoch`), and the
+        costs. With training.ema, the metrics are those of the running mean of the weights.
+
+        `metric` decides which evaluation is the best. If `metric` is a cost, such as `parameters`, the task's first
+        metric decides instead: accuracy for classes and tags, else loss.
+
+        The costs `parameters`, `cost_per_example` and `model_bytes` are counted, and the same on every machine (see
+        `model.tasks.resources.count_resources`). The cost `examples_per_second` is measured; it is the median over the
+        evaluations (see `model.training.train.evaluate`).
+
+        Without validation, the dict holds only `train_loss` and the counted costs.
 
     Raises:
         Diverged: the loss became NaN or infinite.
@@ -148,16 +157,19 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
 
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
-    """Return the mean size of each layer's output after some steps on one batch; width or depth should not change it.
+    """Train some steps on one batch, and return the mean size of each layer's output.
+
+    These sizes should not change with the width or depth of the network. The learning rate is `training.lr` at every
+    step.
 
     Args:
         task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, the steps after which to
-            measure; optionally `over`, what grows from one call to the next: `width` (the default) or `depth`. With
-            `depth`, layers whose sizes may depend on the depth are left out.
+            measure; optionally `over`, the dimension that the caller varies: `width` (the default) or `depth`. With
+            `depth`, sizes that may depend on the depth are left out.
 
     Returns:
-        The mean absolute output by step and layer; "NAME, changed" holds that of the difference from the output before
-        the first step. The learning rate is `training.lr` at every step.
+        For each step and each layer NAME, the mean absolute output. "NAME, changed" holds the mean absolute difference
+        from the output before the first step.
     """
     from model import coordinate_check  # imported here, like torch in `run_fold`
 
@@ -165,15 +177,16 @@ def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
 
 
 def run_test(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the scores of a checkpoint on the examples `test`, numbered as in `describe_data`.
+    """Return the scores of a checkpoint on test examples.
 
     Args:
-        task: `config` (with its real paths), `checkpoint_dir`, `test`, `threads`.
+        task: `config` (with its real paths), `checkpoint_dir`, `threads`, and `test`, the numbers of the test examples
+            as in `describe_data`.
 
     Returns:
-        Every metric of the task, and the costs that `run_fold` returns; `examples_per_second` is that of the test
-        split. For labels of whole sequences, `scores_by_example` holds `accuracy`: whether each example is right, in
-        ascending order of the examples.
+        Every metric of the task, and the costs that `run_fold` returns; `examples_per_second` is measured on the test
+        examples. For classification, `scores_by_example["accuracy"]` is a list with one boolean per example, in
+        ascending order of the example numbers: whether the predicted label is correct.
     """
     from model.training.fold import score_test  # imported here, like torch in `run_fold`
 
@@ -205,7 +218,7 @@ def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, An
         (translation, generated); the continuation, without the input (language modelling).
 
     Raises:
-        ValueError: an input, an option or the checkpoint cannot be used; the message is one line that names it.
+        ValueError: an input, an option or the checkpoint cannot be used; the message names the cause in one line.
     """
     from model.predict import predict_inputs  # imported here, like torch in `run_fold`
 

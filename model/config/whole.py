@@ -154,11 +154,12 @@ class Config(Section, Generic[Model, Data]):
 def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
     """Return the checked configuration of a dict's `model`, `data`, `training` and optional `metrics`.
 
-    Other keys are ignored. `source_required`: whether the files of the data must be given (False in a worker).
+    Other keys are ignored. `source_required` says whether the configuration must name the files of the data; a worker
+    does not need them.
 
     Raises:
-        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key; an error of a
-            rule between keys has them in `ctx["keys"]`.
+        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. If a rule for
+            several keys is violated, `ctx["keys"]` lists the keys.
     """
     family = FAMILIES.get(_name(config, "model", "family"), {})
     shape = family.get(_name(config, "model", "shape"), UnknownNetwork)

@@ -9,20 +9,20 @@ from torch import Tensor
 
 from model.data.packing import Packing
 
-# The number of batches in a pool of `batches_by_length`. In batches of 64 of multi30k, shuffled ones have 1.61 times as
-# many tokens, with padding, as pools of 8; 1.79 times as many as pools of 50, and 1.84 times as many as the whole set
-# sorted. Large pools cost accuracy: the 3,600 words of g2p are two pools of 50.
+# The number of batches in a pool of `batches_by_length`. With batches of 64, shuffling multi30k gives 1.61 times as
+# many tokens (with padding) as pools of 8 batches, 1.79 times as many as pools of 50, and 1.84 times as many as sorting
+# the whole set. But large pools cost accuracy: with pools of 50, the 3,600 words of g2p are only two pools.
 _POOL = 8
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences stored one after the other, so that an index gathers a batch without a loop.
+    """Sequences stored one after the other, so that a batch is gathered by indexing, without a loop.
 
     Attributes:
         flat: (all tokens,) or (all tokens, features), on any device.
         starts: (sequences,), the start of each sequence in `flat`; on the CPU.
-        lengths: (sequences,), at least 1 each; on the CPU, so that the size of a batch is known without a GPU.
+        lengths: (sequences,), at least 1 each; on the CPU, so that a batch's size is known without waiting for a GPU.
     """
 
     flat: Tensor
@@ -31,14 +31,14 @@ class Ragged:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> "Ragged":
-        """Return the sequences of lists of token numbers, which must not be empty."""
+        """Return lists of token numbers as sequences; no list may be empty."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         flat = torch.tensor([token for sequence in sequences for token in sequence])
         return cls(flat, lengths.cumsum(0) - lengths, lengths)
 
     @classmethod
     def of_rows(cls, rows: Tensor) -> "Ragged":
-        """Return the sequences of (sequences, time, features), which have the same length."""
+        """Return a tensor (sequences, time, features) as sequences of equal length."""
         count, time, _ = rows.shape
         return cls(rows.flatten(0, 1), torch.arange(count) * time, torch.full((count,), time))
 
@@ -46,11 +46,11 @@ class Ragged:
         return len(self.lengths)
 
     def gather(self, indices: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the sequences at `indices`, padded at their end with 0 to the longest of them.
+        """Return the sequences at `indices`, padded at their end with 0 to the length of the longest, and their mask.
 
         Returns:
-            (batch, time) or (batch, time, features); and (batch, time) boolean, True = a token, False = padding, or
-            None without padding.
+            The sequences, (batch, time) or (batch, time, features); and the mask, (batch, time) boolean, True = a
+            token, False = padding. Without padding, the mask is None.
         """
         sizes = self.lengths[indices].tolist()
         device = self.flat.device
@@ -71,8 +71,8 @@ class Ragged:
         """Return the sequences at `indices` end to end, on the device, optionally without their first or last tokens.
 
         Returns:
-            (1, tokens) or (1, tokens, features), and their packing. Sequences of equal length need no packing: they are
-            (batch, time) or (batch, time, features), and None, as from `gather`.
+            The tokens, (1, tokens) or (1, tokens, features), and their packing. Sequences of equal length need no
+            packing: they are returned as by `gather`, as (batch, time) or (batch, time, features), and None.
         """
         starts = self.starts[indices] + int(without_first)
         lengths = self.lengths[indices] - int(without_first) - int(without_last)
@@ -95,9 +95,9 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def resident(encoded: Any, device: torch.device) -> Any:
-    """Return a dataclass of sequences with its tokens on the GPU if they fit, so that no step copies them.
+    """Return encoded examples with their tokens on the GPU if they fit there, so that no step needs to copy them.
 
-    They fit if they take at most a tenth of the GPU's free memory.
+    Tokens fit if they take at most a tenth of the GPU's free memory.
     """
     parts = {each.name: getattr(encoded, each.name) for each in fields(encoded)}
     ragged = {name: part for name, part in parts.items() if isinstance(part, Ragged)}
@@ -109,7 +109,7 @@ def resident(encoded: Any, device: torch.device) -> Any:
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Return every position 0 .. count - 1 once, in a fresh random order; the last batch may be smaller."""
+    """Return batches of the positions 0 to count - 1 in a fresh random order; the last batch may be smaller."""
     return list(torch.split(torch.randperm(count, generator=generator), batch_size))
 
 
@@ -118,15 +118,17 @@ def batches_by_length(
 ) -> list[Tensor]:
     """Return batches that hold every position once, with sequences of similar length together, for little padding.
 
-    Without a generator, the examples are sorted by length, the shortest first. Sorted batches would all be short or all
-    long, which costs accuracy. So with a generator, the examples are cut into random pools of several batches, and each
-    pool is sorted. The lengths in a batch are the same in every epoch, and so is the number of batches. The generator
-    draws the examples of each length, and the order of the batches.
+    Without a generator, all examples are sorted by length, the shortest first.
+
+    For training, this would cost accuracy, because only the same few lengths would meet in a batch. So with a
+    generator, the examples are divided into random pools of several batches, and only each pool is sorted. This fixes
+    the number of batches and the lengths in each batch for all epochs. For each epoch, the generator draws which
+    example of a length is in which batch, and the order of the batches.
 
     Args:
-        lengths: (examples,), the number of tokens of each.
+        lengths: (examples,), the number of tokens of each example.
         batch_size: the most examples of a batch.
-        batch_tokens: the most tokens of a batch with padding, but at least one example; None = no limit.
+        batch_tokens: the most tokens of a batch, with padding; None = no limit. A longer example is a batch by itself.
         generator: the random numbers; None = sorted batches.
     """
     if generator is None:
@@ -147,14 +149,14 @@ def batches_by_length(
 
 
 def _pool_size(lengths: Tensor, batch_size: int, batch_tokens: int | None) -> int:
-    """Return the number of examples of a pool, for batches of mean length."""
+    """Return the number of examples in a pool, estimated from the mean length."""
     if batch_tokens is not None:
         batch_size = max(1, min(batch_size, round(batch_tokens / float(lengths.double().mean()))))
     return _POOL * batch_size
 
 
 def _cut(order: Tensor, lengths: Tensor, batch_size: int, batch_tokens: int | None) -> list[Tensor]:
-    """Return examples, which must be sorted by length, in batches within both limits."""
+    """Divide examples, which must be sorted by length, into batches within both limits."""
     if batch_tokens is None:
         return list(torch.split(order, batch_size))
     return list(torch.split(order, _sizes(lengths[order].tolist(), batch_size, batch_tokens)))
@@ -163,7 +165,7 @@ def _cut(order: Tensor, lengths: Tensor, batch_size: int, batch_tokens: int | No
 def _sizes(rising_lengths: list[int], batch_size: int, batch_tokens: int) -> list[int]:
     sizes: list[int] = []
     size = 0
-    for length in rising_lengths:  # the longest so far, which is the width of the batch
+    for length in rising_lengths:  # each length is the longest so far, so it is the width of the batch
         if size and (size == batch_size or (size + 1) * length > batch_tokens):
             sizes.append(size)
             size = 0

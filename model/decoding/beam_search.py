@@ -37,7 +37,7 @@ def length_penalty(length: int | Tensor, strength: float) -> float | Tensor:
 def greedy(
     network: EncoderDecoder, source: Tensor, source_mask: Tensor | None, max_length: int, penalty: float = 0.0
 ) -> Decoded:
-    """Return the targets that take the most likely next token, until END or `max_length` tokens, including END.
+    """Return the targets whose every token is the most likely next token, up to END or `max_length` tokens.
 
     Arguments are those of `beam_search`; the length penalty changes only the scores.
     """
@@ -46,7 +46,7 @@ def greedy(
 
 def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: int, penalty: float) -> Decoded:
     device = source.device
-    running = torch.arange(len(source), device=device)  # the sources with a target that has not ended
+    running = torch.arange(len(source), device=device)  # the sources whose target has not ended
     last = torch.full((len(source), 1), START, device=device)
     tokens = torch.full((len(source), max_length), PADDING, device=device)
     scores = torch.zeros(len(source), device=device)
@@ -54,7 +54,7 @@ def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: i
         gained, last = _chances(network, last, state).max(dim=-1, keepdim=True)
         tokens[running, place] = last[:, 0]
         scores[running] += gained[:, 0]
-        # The only synchronization with the device in a step: which targets go on.
+        # Selecting the targets that go on is the only synchronization with the device in a step.
         goes_on = (last[:, 0] != END).nonzero()[:, 0]
         if len(goes_on) == 0:
             break
@@ -73,19 +73,21 @@ def beam_search(
     beam_size: int,
     penalty: float,
 ) -> Decoded:
-    """Return the best target of a search with `beam_size` prefixes.
+    """Return the best target that a search with `beam_size` prefixes finds for each source.
 
-    A prefix with END is finished, and a source is finished after `beam_size` such prefixes. Pruning can lose the greedy
-    target although it is the best one, so the greedy target is also a candidate. A target without END never beats one
-    with END, because an endless loop would win by its length. If no target has END, the greedy one is returned, cut off
-    at `max_length`.
+    A prefix is finished when it ends with END. The search of a source ends when `beam_size` of its prefixes are
+    finished. Pruning can lose the greedy target even if it is the best, so the greedy target is always a candidate. A
+    target with END always beats a target without END, because otherwise an endless loop could win by its length. If no
+    target has END, the greedy target is returned, cut off at `max_length`.
 
     Args:
         network: the network, in evaluation mode.
-        source, source_mask: (batch, source time), token numbers, and True for a token; None = no padding.
+        source: (batch, source time), token numbers.
+        source_mask: (batch, source time), True = a token, False = padding; None = no padding.
         max_length: the most tokens of a target, including END.
         beam_size: the number of prefixes per source; 1 = greedy search.
-        penalty: the strength of the length penalty; 0 prefers short targets, 1 is close to the mean per token.
+        penalty: the strength of the length penalty. 0 ranks targets by their total log-probability, which prefers short
+            targets; 1 is close to ranking them by the mean per token.
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
     """
@@ -128,7 +130,7 @@ def beam_search(
         scores, selected = candidate.masked_fill(is_end, -torch.inf).topk(beam_size, dim=1)
         beams = longer.gather(1, selected.unsqueeze(-1).expand(-1, -1, length))
         rows = torch.arange(len(running), device=device).unsqueeze(1) * beam_size + parent.gather(1, selected)
-        # The only synchronization with the device in a step: which sources go on.
+        # Selecting the sources that go on is the only synchronization with the device in a step.
         goes_on = (num_finished < beam_size).nonzero()[:, 0]
         if len(goes_on) == 0:
             break

@@ -1,4 +1,4 @@
-"""Scales initial weights, multipliers and learning rates with a network's size, so that hyperparameters can stay."""
+"""Scales initial weights, multipliers and learning rates with a network's size, so that hyperparameters stay good."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from model.networks.convolutional.block import Map
 from model.networks.roles import Head, Role, roles_of
 from model.networks.transformer.stack import Stack
 
-# The default factors of the learning rate of embeddings: for many tokens, most of which are rare (Hayou, Liu 2025,
-# arXiv 2506.15025), and for fewer; measured in benchmarks/scale/README.md.
+# The default factors of the learning rate of embeddings: one for at least MANY_TOKENS tokens, most of which are rare
+# (Hayou, Liu 2025, arXiv 2506.15025), and one for fewer tokens. benchmarks/scale/README.md has the measurements.
 MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 
 
 @dataclass(frozen=True)
 class Factors:
-    """The factors of an optimizer's settings for one parameter; that of weight decay is 1 / rate.
+    """The factors of an optimizer's settings for one parameter; the factor of weight decay is 1 / rate.
 
     Attributes:
         rate: the factor of the learning rate of adamw.
@@ -35,11 +35,12 @@ class Factors:
 
 @torch.no_grad()
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
-    """Apply the maximal update parametrization to a network with initial weights, and return its factors by parameter.
+    """Apply the maximal update parametrization to a network with initial weights, and return each parameter's factors.
 
-    All of these are relative to the base network: i is the fan-in of a parameter, m its width, L the number of layers,
-    and r the factor of token vectors (m^1/2 for a Transformer, else 1). h is `head_scale`, g `gain_rate`, e
-    `embedding_rate`, and X the spread of Glorot, Bengio 2010.
+    In the table, i is the fan-in of a parameter, m its width, and L the number of layers, each divided by its value in
+    the base network. r is the factor of token vectors, also relative to the base network: m^1/2 for a Transformer, else
+    1. h is `head_scale`, g `gain_rate` and e `embedding_rate`. X is the initial spread of Glorot, Bengio 2010, in this
+    network (own) or in the base network (base).
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
@@ -51,13 +52,14 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     | gain, bias      | as standard                             | 1                  | g      | 1 / (m L) |
     | residual branch |                                         | 1 / L              |        |           |
 
-    Decoupled weight decay gets the inverse of the rate's factor, so that their product stays the same. Muon's rate of a
-    matrix gets i^-1/2: its step has a fixed spread, so its largest singular value grows with the root of the width.
-    Attention scores are divided by the root of the key width, as in every Transformer, and not by the width.
+    The factor of decoupled weight decay is the inverse of the learning rate's factor, so that the product of both
+    settings stays the same. The factor of Muon's learning rate is i^-1/2 for a matrix, because Muon's step has a fixed
+    spread, so that its largest singular value grows with the root of the width. Attention scores are divided by the
+    root of the key width, as in the original Transformer, and not by the key width.
 
     Source: Yang et al. 2021, "Tensor programs V: tuning large neural networks via zero-shot hyperparameter transfer",
     table 8; for depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with
-    alpha = 1. Differences from these come from measurements: see docs/explanation/scale.md.
+    alpha = 1. Some rules differ from these sources because of measurements: see docs/explanation/scale.md.
 
     Args:
         network: a network with initial weights; its weights, and the scales of its heads and residual branches change.
@@ -94,7 +96,7 @@ def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
 
 
 def factors_of(role: Role, parameter: Tensor, base: Tensor, size: float, read: float, config: ModelConfig) -> Factors:
-    """Return the factors of one parameter, by its role and by how much larger it is than at the base size."""
+    """Return the factors of one parameter, which depend on its role and on its size relative to the base network."""
     if role == "vector":
         return Factors(rate=config.gain_rate, epsilon=1 / size)
     if role == "matrix":
@@ -110,7 +112,7 @@ def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -
     """Return the factor of a parameter's initial spread.
 
     `glorot` is X(base) / X(own) for a parameter that `initialise` draws from the distribution of Glorot, Bengio 2010;
-    None = it is drawn from another one.
+    None = the parameter has another initial distribution.
     """
     m, i = parameter.numel() / base.numel(), parameter.shape[-1] / base.shape[-1]
     match role:
@@ -128,7 +130,7 @@ def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -
 def _glorot(module: nn.Module, name: str, base: nn.Module) -> float | None:
     """Return X(base) / X(own) for a parameter drawn from +-X = sqrt(6 / (inputs + outputs)); None for others."""
     if isinstance(module, nn.RNNBase) and isinstance(base, nn.RNNBase) and name.startswith("weight_ih"):
-        # Each gate is a map of its own.
+        # Each gate is a separate map.
         own, of_base = (cells.get_parameter(name).shape[1] + cells.hidden_size for cells in (module, base))
     elif isinstance(module, nn.Linear) and not isinstance(module, Map) and name == "weight":
         own, of_base = (sum(layer.get_parameter(name).shape) for layer in (module, base))

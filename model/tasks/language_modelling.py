@@ -26,8 +26,9 @@ class TextBlocks:
 
     Attributes:
         blocks: up to context + 1 tokens each.
-        characters_per_token, bytes_per_token: of the text before tokenization; bytes are of UTF-8.
-        unknown_bits: the bits that identify the unknown tokens among the predicted ones; 0 if none is unknown.
+        characters_per_token, bytes_per_token: the mean number of characters and UTF-8 bytes of the text per token.
+        unknown_bits: the number of bits that identify all unknown tokens among the predicted tokens; 0 = no unknown
+            tokens.
     """
 
     blocks: Ragged
@@ -37,7 +38,7 @@ class TextBlocks:
 
     @property
     def lengths(self) -> Tensor:
-        """(blocks,), tokens in each."""
+        """The number of tokens in each block, (blocks,)."""
         return self.blocks.lengths
 
     def __len__(self) -> int:
@@ -58,8 +59,8 @@ class LanguageModelling:
 
     Attributes:
         vocabulary: the tokens.
-        context: the number of tokens in a block; a token is predicted from the ones before it in its block.
-        unknown: the code of unknown tokens; None if no token is unknown.
+        context: the number of predictions in a block; a token is predicted from the earlier tokens of its block.
+        unknown: the code that gives the bits of unknown tokens; None = no token can be unknown.
     """
 
     vocabulary: Tokens
@@ -88,7 +89,7 @@ class LanguageModelling:
         return LanguageModel(config.model, vocabulary_size=len(self.vocabulary), max_length=self.context)
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TextBlocks:
-        """Return the lines as one text.
+        """Return the texts of the items, joined to one text and cut into blocks.
 
         Raises:
             DataError: there are fewer than two tokens, so that no token can be predicted.
@@ -108,7 +109,7 @@ class LanguageModelling:
         )
 
     def _unknown_bits(self, text: str, stream: Sequence[int]) -> float:
-        """Return the bits that identify the unknown tokens after the first token."""
+        """Return the number of bits that identify the unknown tokens, without the first token of the text."""
         if self.unknown is None:
             return 0.0
         assert isinstance(self.vocabulary, Vocabulary)
@@ -117,7 +118,7 @@ class LanguageModelling:
         return math.fsum(count * self.unknown.bits(token) for token, count in counts.items())
 
     def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device, *, packed: bool = False) -> TextBatch:
-        """Return the blocks at `indices` (batch,): each token, and the one after it; they are never packed."""
+        """Return the blocks at `indices` (batch,), never packed; each target is the token after its input token."""
         assert not packed
         tokens, mask = encoded.blocks.gather(indices)
         targets = tokens[:, 1:] if mask is None else tokens[:, 1:].masked_fill(~mask[:, 1:], NO_TARGET)
@@ -128,7 +129,7 @@ class LanguageModelling:
         return sum(encoded.lengths[indices].tolist()) - len(indices)
 
     def loss(self, network: Forward, batch: TextBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the sums of the cross-entropies."""
+        """Return the loss, summed over the batch's predictions."""
         return token_loss(network, (batch.inputs,), batch.targets, len(self.vocabulary), label_smoothing, z_loss)
 
     def measure(
@@ -141,13 +142,12 @@ class LanguageModelling:
     def metrics(self, encoded: TextBlocks, measured: Sequence[tuple[float, int]]) -> dict[str, float]:
         """Return the metrics over the whole text; for all four, lower is better.
 
-        `loss` is the mean cross-entropy in nats per token. `perplexity` is its exponential, which is the size of the
-        vocabulary for a uniform prediction. Both count an unknown token as one token.
+        `loss` is the mean cross-entropy in nats per token. `perplexity` is the exponential of `loss`; if all tokens are
+        equally probable, it equals the size of the vocabulary. Both treat all unknown tokens as the same token.
 
         `bits_per_character` and `bits_per_byte` divide the bits of all predicted tokens by the characters and the UTF-8
-        bytes of their text. These bits are the cross-entropy, and for each unknown token the bits that identify it. So
-        models with different vocabularies are comparable: a token outside of the vocabulary costs the bits of an
-        estimate without context.
+        bytes of their text. The bits of a token are its cross-entropy; an unknown token has in addition the bits that
+        identify it, which are estimated without context. So models with different vocabularies are comparable.
         """
         count = sum(count for _, count in measured)
         loss = sum(loss for loss, _ in measured) / count

@@ -40,7 +40,7 @@ _RESOURCES = {
     "examples_per_second": "examples of the validation part that the network predicts in a second, median over the "
     "evaluations; measured on the machine that trained it",
 }
-# The smallest and the largest value of each; all others are 0 or more.
+# The smallest and the largest value of these metrics; the values of all other metrics are 0 or more.
 _BOUNDS = {
     **{name: [0, 1] for name in ("accuracy", "macro_f1", "exact_match")},
     **{name: [0, 100] for name in ("bleu", "chrf")},
@@ -61,7 +61,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
     """Return the description of the method, which is the same for every training of a configuration.
 
     Returns:
-        `preprocessing`, `vocabulary`, `checkpoint` (which one is scored), `determinism`: texts;
+        `preprocessing`, `vocabulary`, `checkpoint` (which checkpoint is scored), `determinism`: texts;
         `metrics`: the definition of each metric, with sacrebleu's signature for that library's metrics;
         `directions`: maximize or minimize, for each metric;
         `bounds`: the smallest and the largest value of each metric, None = no bound;

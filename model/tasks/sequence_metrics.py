@@ -14,14 +14,15 @@ from model.data.tokens.tokens import join_tokens, split_reference
 
 @dataclass(frozen=True)
 class TextMetrics:
-    """Compares decoded targets with the texts of the files, so that a reference reproduced by the tokens is perfect.
+    """Compares decoded targets with the target texts in the data files.
 
-    Both sides are in NFC, like subwords, and with `lowercase` in lower case. White space only separates words; among
-    characters it is predicted, too.
+    A prediction has a perfect score if it reproduces the reference as well as the tokens allow. Both sides are
+    normalized to NFC, as subwords are, and with `lowercase` to lower case. White space only separates words, and is not
+    compared; with characters as tokens, it is predicted and compared, too.
 
     Attributes:
-        unit: the unit of exact_match and token_error_rate; for subwords, the words between blanks.
-        tokenize: sacrebleu's name of the tokenizer of BLEU; None = take the tokens of `unit`.
+        unit: the tokens that exact_match and token_error_rate compare; for subwords, they compare words between blanks.
+        tokenize: sacrebleu's name for the tokenizer of BLEU; None = use the tokens of `unit`.
         lowercase: whether all metrics ignore letter case.
     """
 
@@ -31,10 +32,10 @@ class TextMetrics:
 
     @classmethod
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
-        """Return the comparison of a configuration.
+        """Return the comparison for a configuration.
 
-        `auto` is sacrebleu's default 13a, except for words: decoded words have blanks around every sign, which 13a
-        splits differently than the text of the file.
+        The tokenizer `auto` is sacrebleu's default, 13a, except with words as tokens: decoded words have blanks around
+        every punctuation mark, so 13a would split them differently from the text of the file.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -45,12 +46,13 @@ class TextMetrics:
     def compare(
         self, predicted: Sequence[str], reference: Sequence[str], normalize: Callable[[str], str]
     ) -> dict[str, float]:
-        """Return exact_match, token_error_rate, bleu and chrf of decoded texts against the files' texts.
+        """Return exact_match, token_error_rate, bleu and chrf of decoded texts, given the texts in the files.
 
-        `normalize` applies the tokens' own normalization of a text to a reference.
+        `normalize` normalizes a reference as the tokens normalize their texts.
         """
         reference = [normalize(text) for text in reference]
-        # Split references like inputs, because a lower-case letter may be two signs; join them like predictions.
+        # Split references as inputs are split, before `_folded`, because lower-casing can turn one character into two.
+        # Then join them, so that they have the form of predictions.
         rejoined = [join_tokens(split_reference(text, self.unit), self.unit) for text in reference]
         decoded_unit = "characters" if self.unit == "characters" else "blanks"
         predicted_tokens, reference_tokens = (
@@ -70,7 +72,8 @@ class TextMetrics:
 
     def _folded(self, text: str) -> str:
         text = unicodedata.normalize("NFC", text)
-        # Letter by letter, so that a sigma at the end of a word equals one within it, wherever a text is split.
+        # Convert each letter separately. Otherwise a final sigma would differ from a sigma within a word, and the
+        # result would depend on where the text is split.
         return "".join(map(str.lower, text)) if self.lowercase else text
 
     def definitions(self) -> dict[str, str]:
@@ -116,10 +119,10 @@ def token_error_rate(predicted: Sequence[Sequence[str]], reference: Sequence[Seq
 def bleu(predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> float:
     """Return sacrebleu's corpus BLEU, 0 .. 100, higher is better; see `signatures`.
 
-    `tokenize` is the name of a tokenizer of sacrebleu; none = split at white space, for tokens joined by blanks.
+    `tokenize` is the name of a tokenizer of sacrebleu; `none` splits at white space, for tokens joined by blanks.
     Source: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
     """
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # because texts may be split already
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # do not warn about texts that are already split
     return float(metric.corpus_score(list(predicted), [list(reference)]).score)
 
 

@@ -21,7 +21,7 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sources, targets with START before and END after them, and the target texts of the data."""
+    """The source tokens, the target tokens between START and END, and the target texts as they are in the data."""
 
     sources: Ragged
     targets: Ragged
@@ -29,7 +29,7 @@ class Pairs:
 
     @property
     def lengths(self) -> Tensor:
-        """(examples,), tokens of the longer side."""
+        """The number of tokens of each pair's longer side, (examples,)."""
         return torch.maximum(self.sources.lengths, self.targets.lengths)
 
     def __len__(self) -> int:
@@ -38,10 +38,10 @@ class Pairs:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Source (batch, source time) and its mask; inputs and targets, both (batch, target time).
+    """Source (batch, source time) and its mask; inputs and targets of the decoder, both (batch, target time).
 
-    In a packed batch, each is (1, tokens); the source's mask is its packing, and `target_packing` is that of the
-    targets.
+    In a packed batch, the token tensors are (1, tokens). `source_mask` is then the packing of the source, and
+    `target_packing` is the packing of the inputs and targets.
     """
 
     source: Tensor
@@ -52,7 +52,13 @@ class PairBatch:
 
 
 class MeasuredPairs(NamedTuple):
-    """The measurements of one batch: decoded texts by index, the summed cross-entropy in nats, the number of tokens."""
+    """The measurements of one batch.
+
+    Attributes:
+        predicted: the decoded text of each example, by the index of the example.
+        loss: the summed cross-entropy in nats.
+        num_tokens: the number of target tokens that were predicted.
+    """
 
     predicted: dict[int, str]
     loss: float
@@ -63,7 +69,7 @@ class MeasuredPairs(NamedTuple):
 class SequenceToSequence:
     """The task with the tokens of both sides, which may share a vocabulary, and the settings of beam search.
 
-    Sources and targets are cut to `max_length` tokens, without END.
+    Sources and targets are cut to `max_length` tokens; END does not count.
     """
 
     source_tokens: Tokens
@@ -107,7 +113,7 @@ class SequenceToSequence:
         return Pairs(Ragged.of(sources), Ragged.of(targets), [item["target"] for item in items])
 
     def batch(self, encoded: Pairs, indices: Tensor, device: torch.device, *, packed: bool = False) -> PairBatch:
-        """Return the pairs at `indices` (batch,), padded or packed: each target token, and the one after it."""
+        """Return the pairs at `indices` (batch,), padded or packed; each target is the token after its input token."""
         if packed:
             inputs, packing = encoded.targets.pack(indices, device, without_last=True)
             targets, _ = encoded.targets.pack(indices, device, without_first=True)
@@ -125,13 +131,13 @@ class SequenceToSequence:
         return sum(encoded.targets.lengths[indices].tolist()) - len(indices)
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the sums of the cross-entropies."""
+        """Return the loss, summed over the batch's predictions."""
         inputs: tuple[Any, ...] = (batch.source, batch.source_mask, batch.inputs)
         inputs = inputs if batch.target_packing is None else (*inputs, batch.target_packing)
         return token_loss(network, inputs, batch.targets, len(self.target_tokens), label_smoothing, z_loss)
 
     def measure(self, network: nn.Module, encoded: Pairs, indices: Tensor, device: torch.device) -> MeasuredPairs:
-        """Return the decoded targets of a batch, and the cross-entropy of the right ones."""
+        """Return the decoded targets of a batch, and the cross-entropy of the true targets."""
         assert isinstance(network, EncoderDecoder)
         batch = self.batch(encoded, indices, device)
         loss = float(self.loss(network, batch, 0.0).cross_entropy)
@@ -141,7 +147,7 @@ class SequenceToSequence:
     def metrics(self, encoded: Pairs, measured: Sequence[MeasuredPairs]) -> dict[str, float]:
         """Return the mean cross-entropy in nats per token (lower is better), and the metrics of the decoded targets.
 
-        exact_match 0 .. 1, bleu and chrf 0 .. 100: higher is better; token_error_rate: lower is better.
+        For exact_match (0 to 1), bleu and chrf (0 to 100), higher is better; for token_error_rate, lower is better.
         """
         of_index = {index: text for each in measured for index, text in each.predicted.items()}
         predicted = [of_index[index] for index in range(len(encoded))]
@@ -149,7 +155,7 @@ class SequenceToSequence:
         return {"loss": loss, **self._compare(predicted, encoded.references)}
 
     def _compare(self, predicted: Sequence[str], reference: Sequence[str]) -> dict[str, float]:
-        if self.lowercase and not self.text_metrics.lowercase:  # references keep the letter case, which counts
+        if self.lowercase and not self.text_metrics.lowercase:  # keep the case of references: the metrics compare it
             return self.text_metrics.compare(predicted, reference, str)
         return self.text_metrics.compare(predicted, reference, self.target_tokens.normalize)
 

@@ -22,14 +22,14 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class TaggedSentences:
-    """Inputs (time, 2) per sentence, which are word and ending, and one tag number per word."""
+    """The inputs of each sentence, (time, 2), which are the numbers of word and ending; and the tag number per word."""
 
     inputs: Ragged
     targets: Ragged
 
     @property
     def lengths(self) -> Tensor:
-        """(sentences,), words in each."""
+        """The number of words in each sentence, (sentences,)."""
         return self.inputs.lengths
 
     def __len__(self) -> int:
@@ -52,9 +52,10 @@ class TaggedBatch:
 class Tagging:
     """The task with its tags, words, and endings of words.
 
-    The ending of a word is its last `ending_length` letters, and whether it begins with a capital: both indicate the
-    tag of a rare word. The number of a tag, word or ending is its place. Tags are sorted; words and endings come after
-    the special ones, the most frequent first. Sentences are split into pieces of at most `max_length` words.
+    The ending of a word is its last `ending_length` letters, with a mark if the word begins with a capital letter; both
+    are hints to the tag of a rare word. The number of a tag, word or ending is its position in its tuple. Tags are
+    sorted. `words` and `endings` begin with the special tokens; the others follow, the most frequent first. Sentences
+    are split into pieces of at most `max_length` words.
     """
 
     tags: tuple[str, ...]
@@ -69,7 +70,9 @@ class Tagging:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":
-        """Return the task: tags from all `items` (names reveal no example), words and endings of the training split.
+        """Return the task: tags from all `items`, words and endings from the training split only.
+
+        Taking the names of tags from all items is no leak, because they reveal no example.
 
         Raises:
             DataError: no word occurs `min_count` times in the training split.
@@ -111,7 +114,7 @@ class Tagging:
         return numbered(self.words), numbered(self.endings), {tag: number for number, tag in enumerate(self.tags)}
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TaggedSentences:
-        """Return sentences as numbers, long ones in pieces; an unknown tag becomes number len(tags)."""
+        """Return sentences as numbers, and split long sentences; the number of an unknown tag is len(tags)."""
         words, endings, tags = self._numbers
         flat_inputs, flat_tags, lengths = [], [], []
         for item in items:
@@ -129,7 +132,7 @@ class Tagging:
     def batch(
         self, encoded: TaggedSentences, indices: Tensor, device: torch.device, *, packed: bool = False
     ) -> TaggedBatch:
-        """Return the sentences at `indices` (batch,), padded to the longest of them, or packed."""
+        """Return the sentences at `indices` (batch,), padded to the longest sentence, or packed."""
         if packed:
             targets, _ = encoded.targets.pack(indices, device)
             return TaggedBatch(*encoded.inputs.pack(indices, device), targets)
@@ -144,14 +147,14 @@ class Tagging:
         return sum(encoded.lengths[indices].tolist())
 
     def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the sums of the cross-entropies."""
+        """Return the loss, summed over the batch's predictions."""
         logits = network(batch.inputs, batch.attention_mask).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
     def measure(
         self, network: nn.Module, encoded: TaggedSentences, indices: Tensor, device: torch.device
     ) -> MeasuredLabels:
-        """Return the predicted tags of a batch's words, and the cross-entropy of the right ones."""
+        """Return the predicted tags of a batch's words, and the cross-entropy of the true tags."""
         batch = self.batch(encoded, indices, device)
         is_word = batch.targets != NO_TARGET
         logits = network(batch.inputs, batch.attention_mask).float()[is_word]
@@ -177,7 +180,7 @@ class Tagging:
 
 
 def _ending(form: str, length: int) -> str:
-    """Return the ending of a word: `^` if it begins with a capital, and its last letters: `^ing`, `s`."""
+    """Return the ending of a word, such as `^ing` or `s`: `^` if it begins with a capital, then its last letters."""
     return ("^" if form[:1].isupper() else "") + (form[-length:].lower() if length else "")
 
 

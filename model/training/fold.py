@@ -41,7 +41,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
         raise ValueError(f"training.precision: must be auto, float32 or bfloat16 without a GPU, given {precision}")
-    # Sort the positions, so that neither results nor a running text depend on the order of the lists.
+    # Sort the positions, so that the order of the lists has no effect on results, and a running text keeps its order.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(task_type, config, task["data_dir"], parts)
     data, validation = resident(data, device), None if validation is None else resident(validation, device)
@@ -91,7 +91,7 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:
-    """Return the goal that chooses the best evaluation: the study's metric, or the task's first if that is a cost."""
+    """Return the goal that chooses the best evaluation: the study's metric, or if it is a cost, the task's first."""
     first, *_ = names = task_type.metric_names
     if metric in names:
         return Goal(metric, direction)
@@ -102,7 +102,7 @@ def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, directio
 
 
 def _measured(evaluations: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the medians of measured values: one measurement depends on the load of the machine."""
+    """Return the median of each measured value, because a single measurement depends on the load of the machine."""
     return {name: statistics.median(each[name] for each in evaluations) for name in MEASURED}
 
 

@@ -21,7 +21,8 @@ from model.training.schedule import Plateau
 
 TENSORS, STATE = "training.safetensors", "training.json"
 LAST, BEFORE = "last", "before"
-TIMES_ITS_DURATION = 19.0  # the least time between two states, per time to save one: at most 5 % of all time
+# After a save, wait at least this many times the duration of the save, so that saving takes at most 5 % of the time.
+TIMES_ITS_DURATION = 19.0
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ class Best:
 
 @dataclass
 class Progress:
-    """All that changes from step to step, except weights, optimizers and random numbers.
+    """All values that change from step to step, except weights, optimizers and random numbers.
 
     Attributes:
         step: the number of updates.
         without_gain: the number of evaluations since the last gain, for early stopping.
-        train_loss: the mean loss of the predictions before the last evaluation.
+        train_loss: the mean loss per prediction since the evaluation before.
         gradient_norm: the norm of the gradients of the last update, before clipping.
         loss_sum, loss_count: the sum and the number of the losses since the last evaluation.
         plateau: the state of schedule=plateau.
@@ -62,8 +63,8 @@ class Progress:
 class Resumable:
     """The saved states of a training, and the JSON-able settings that a continuation must share.
 
-    The folder holds the last two states with their hashes. If the last one is damaged, the one before it is used.
-    `minutes` is the longest time between two states, also between evaluations.
+    The folder holds the last two states with their hashes. If the last state is damaged, the state before it is used.
+    States are saved after evaluations. If no state was saved for `minutes`, the next one is saved between evaluations.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], minutes: float) -> None:
@@ -74,7 +75,7 @@ class Resumable:
 
     @property
     def is_due(self) -> bool:
-        """Whether saving another state keeps within a twentieth of the training's time."""
+        """Whether another save still keeps all saves within a twentieth of the training's time."""
         return time.monotonic() >= self._next_save
 
     @property
@@ -91,7 +92,7 @@ class Resumable:
         randomness: Randomness,
         average: nn.Module | None = None,
     ) -> None:
-        """Write a state, completely or not at all, and keep the one before."""
+        """Write a state, completely or not at all, and keep the previous state."""
         began = time.monotonic()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"random.{name}": tensor for name, tensor in randomness.state().items()}
@@ -125,7 +126,7 @@ class Resumable:
                 put_in_place(self.folder / LAST, self.folder / BEFORE)
             aside.rename(self.folder / LAST)
         except OSError as error:
-            # A process that was considered lost may still run, and write the same states with the same bits.
+            # Ignore collisions: a process that was considered lost may still run and write the same, identical states.
             if error.errno not in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
                 raise
 
@@ -137,7 +138,10 @@ class Resumable:
         randomness: Randomness,
         average: nn.Module | None,
     ) -> tuple[Progress, list[str]]:
-        """Restore the last sound state; return its progress (a new one without a state), and a line per damaged state.
+        """Restore the last state that is not damaged.
+
+        Returns:
+            The progress of this state, or a new progress if there is no state; and one line per damaged state.
 
         Raises:
             CheckpointError: the state has other settings or another format.
@@ -162,7 +166,10 @@ class Resumable:
 
 
 def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors on the CPU, each with memory of its own; it copies only shared tensors and those of a GPU."""
+    """Return the tensors on the CPU, no two of which share memory.
+
+    Only tensors that are on a GPU, or share memory, are copied.
+    """
     addresses: set[int] = set()
     separate = {}
     for name, tensor in tensors.items():

@@ -59,13 +59,14 @@ def train(
 ) -> Generator[Point, None, Progress]:
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`, and at the end.
 
-    The network ends with the last weights, or with `ema` with their running mean. Evaluations use the same weights. So
-    the best evaluation and all metrics of the curve are of the mean, except `train_loss` and `gradient_norm`. The first
-    of equal evaluations is the best. Without validation there is no evaluation, and the progress has no `best`.
+    At the end, the network holds its last weights, or their running mean if `ema` is set. Evaluations also use the
+    running mean: with `ema`, it determines all metrics except `train_loss` and `gradient_norm`. If several evaluations
+    are equally good, the first of them is the best. Without validation there are no evaluations, and the returned
+    progress has no `best`.
 
-    If `stop_after` ends the training between two evaluations, it is evaluated, too. This evaluation counts for the
-    result, but not for early stopping, the schedule or the state. So a training that continues from there ends with the
-    same bits as one that was never stopped.
+    If `stop_after` ends the training between two evaluations, one extra evaluation follows. It counts for the result,
+    but has no effect on early stopping, the schedule or the saved state. Therefore a continued training ends with the
+    same bits as a training that never stopped.
 
     Args:
         task: the task.
@@ -76,14 +77,15 @@ def train(
         goal: the metric that chooses the best evaluation.
         randomness: the random numbers.
         device: the device of the network.
-        processes: the processes that train this network together, each in its own call. After a notice to end, the
-            state is saved after the step.
-        factors: the factors of the optimizer's settings by parameter; None = all are 1.
-        stop_after: stop after so many epochs, although the schedule covers `config.epochs`; None = all epochs.
-        resumable: the states on disk, saved after evaluations, at the end, and when the last state is
-            `config.save_minutes` old; the training continues from the last one. None = no states.
-        reported_epochs: the number of epochs whose points an earlier training has yielded; they are not repeated.
-        curves: without validation, the curves of other trainings, whose reductions schedule=plateau repeats.
+        processes: the processes that train this network together; each of them calls this function. If they must end,
+            the state is saved after the current step.
+        factors: for each parameter, the factors of its optimizer settings; None = all factors are 1.
+        stop_after: the number of epochs to train now; the schedule still covers `config.epochs`. None = all epochs.
+        resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
+            `config.save_minutes` old. The training continues from the last state. None = do not save or load states.
+        reported_epochs: the number of epochs whose points an earlier training yielded; they are not yielded again.
+        curves: the learning curves of other trainings. Without validation, schedule=plateau reduces the learning rate
+            at the same points as these trainings did.
 
     Yields:
         One point per evaluation: `epoch` (the number of epochs so far, such as 1.5), `step`, `train_loss` (the mean
@@ -93,7 +95,7 @@ def train(
 
     Raises:
         Diverged: the loss is NaN or infinite.
-        ValueError: schedule=plateau has neither evaluations nor curves; or the processes have found different states.
+        ValueError: schedule=plateau has neither evaluations nor curves; or the processes loaded different states.
     """
     if config.schedule == "plateau" and validation is None and not curves:
         raise ValueError(
@@ -141,7 +143,7 @@ def train(
             "epochs": config.epochs, **speed.measured(),
         }  # fmt: skip
 
-    # Continue from the last state, and yield its points again, because the receiver of an interrupted training is gone.
+    # Continue from the last state. Yield its points again, because their first receiver may have ended since.
     if resumable is not None:
         progress, damages = resumable.load(network, optimizers, scaler, randomness, average)
         yield from ({"warning": damage} for damage in damages)
@@ -157,7 +159,7 @@ def train(
     saved_step = progress.step
 
     while goes_on():
-        # Updates until an evaluation, a save or a notice to end.
+        # Update until an evaluation or a save is due, or the processes must end.
         losses = Losses(progress.step, device, (progress.loss_sum, progress.loss_count))
         with randomness.use(), numerics(config, device):
             network.train()
@@ -178,7 +180,7 @@ def train(
             speed.end()
         progress.loss_sum, progress.loss_count = (0.0, 0) if is_due else (losses.sum, losses.count)
 
-        # A due evaluation comes before the end, because a continuation from a later state would not do it.
+        # Evaluate before the processes end, because a training that continues from the saved state skips this step.
         if validation is not None and is_due:
             progress.curve.append(evaluation())
             try:
@@ -209,9 +211,9 @@ def evaluate(
 ) -> dict[str, float]:
     """Return every metric of the task over all of `data`; each process measures its share of the batches.
 
-    The metrics equal those of a single process, to the bit if equal batches give equal bits. `examples_per_second` is
-    the number of examples that all processes together predict, by the clock of the first, without the comparison with
-    references; it differs from run to run.
+    The metrics equal those of a single process. They are bit-identical if the same batch always gives the same bits.
+    `examples_per_second` is the joint speed of all processes, measured by the first process. It leaves out the time
+    for comparing predictions with references, and differs from run to run.
 
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.
@@ -223,7 +225,7 @@ def evaluate(
 def measure(
     task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig, processes: Processes
 ) -> tuple[list[Any], Tensor, float]:
-    """Return the measurements of each batch, the positions of the examples in this order, and examples per second."""
+    """Return the measurements of each batch, the example positions in batch order, and the examples per second."""
     network.eval()
     batches = batches_by_length(data.lengths, len(data), config.evaluation_tokens)
     began = time.perf_counter()

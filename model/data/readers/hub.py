@@ -1,6 +1,7 @@
-"""Reads data sets of the Hugging Face hub, or folders saved by its `datasets` library, as tables, without running code.
+"""Reads data sets of the Hugging Face hub, or folders saved by its `datasets` library, as tables.
 
-Since version 4 the library refuses data sets with code; the extra [hub] requires a later version.
+This never runs code from a data set, because the library refuses such data sets since version 4, and the extra [hub]
+requires a later version.
 """
 
 import json
@@ -18,8 +19,7 @@ from model.errors import DataError
 
 Check = Callable[[Any, str, str], Any]
 
-# The names of the splits on the hub, by its own list of recognized names (documentation of the hub's data sets, "File
-# names and splits").
+# The names of splits that the hub recognizes (documentation of the hub's data sets, "File names and splits").
 SPLIT_NAMES = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
@@ -31,9 +31,11 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
     """Yield each split (or WHOLE) and its rows, in the order in which examples are numbered.
 
-    A place is a folder of `save_to_disk`, or a name on the hub; the suffix `:split` takes one split only. `data.path`
-    without a suffix takes every split with a known name; if there is only one, the search splits it. A column inside
-    another is `outer.inner`. `check` gets a value, its place and the name of its column, and returns the value to use.
+    The configuration names a folder that `save_to_disk` wrote, or a data set on the hub; the suffix `:split` selects
+    one split. Without a suffix, `data.path` selects every split with a known name; if there is only one, it is WHOLE,
+    which the search splits. The name of a column inside another column is `outer.inner`.
+
+    `check` receives a value, its location for messages, and the name of its column; it returns the value to use.
 
     Raises:
         DataError: something is missing, or a row cannot be used; the message is one line.
@@ -46,7 +48,7 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
 
 
 def _name_and_split(place: str) -> tuple[str, str | None]:
-    """Return `owner/name:split` as name and split; a folder may have a colon in its name."""
+    """Return name and split (or None) of `owner/name:split`; an existing folder may have a colon in its name."""
     name, _, split = place.rpartition(":")
     return (name, split) if name and split and not Path(place).is_dir() else (place, None)
 
@@ -79,7 +81,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
     import huggingface_hub
 
     datasets.disable_progress_bars()
-    # Without this, each of its retries is a warning.
+    # Otherwise each retry of the library prints a warning.
     huggingface_hub.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # it has no types
     try:
         return datasets.load_dataset(name, subset)
@@ -92,7 +94,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return the name and the data of each split (or WHOLE)."""
+    """Return the name in the data set (None = no name) and the data of each split (or WHOLE)."""
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
             raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")
@@ -126,7 +128,7 @@ def _table(dataset: Any, place: str, columns: Columns, check: Check) -> Table:
     ]
     if not rows:
         raise DataError(f"{place}: has no row; must hold at least one example")
-    # The fingerprint is that of the rows, because the files of the same data differ when they are saved again.
+    # Hash the rows and not the files, because the files differ if the same data is saved again.
     content = json.dumps(rows, ensure_ascii=False).encode()
     return Table(File.of(place, content), rows, licence=dataset.info.license or None)
 

@@ -1,4 +1,4 @@
-"""Reads tables of texts from files (CSV, TSV or JSON lines, plain or gzipped); every error names its line."""
+"""Reads tables of texts from files (CSV, TSV or JSON lines, plain or gzipped); errors name the line of the file."""
 
 import csv
 import gzip
@@ -14,8 +14,8 @@ from model.data.readers.header import column_of_a_header
 from model.data.surrogates import refuse_surrogates
 from model.errors import DataError
 
-_SHOWN = 100  # characters of a first line in a message
-TEXT_NAMES = ("text", "sentence")  # known names of a column of texts
+_SHOWN = 100  # the most characters of a first line that a message shows
+TEXT_NAMES = ("text", "sentence")  # column names that indicate texts
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -24,9 +24,9 @@ class Columns:
     """The columns to read.
 
     Attributes:
-        wanted: the configured column of each role (`text`, `label`): a name, a number from 0, or None. Without a
-            header, columns of None are in this order.
-        known: the names to try for each role if the column is None.
+        wanted: the configured column of each role (`text`, `label`): a name, a number from 0, or None. In a file
+            without a header, a role with None takes the column at the role's position in this dict.
+        known: the column names to try for a role with None.
     """
 
     wanted: dict[str, str | int | None]
@@ -39,11 +39,11 @@ class Table:
 
     Attributes:
         file: the source.
-        rows: the text of each role (from the hub also lists of texts).
+        rows: one dict per row, with the text of each role (a list of texts for some data sets of the hub).
         licence: the licence; None = unknown.
         names: the header; None = no header.
-        columns: the columns of the roles; None = unknown.
-        note: a line for people about the reading.
+        columns: the columns that were read; None = not recorded.
+        note: a line that tells the user how the file was read; None = nothing to tell.
     """
 
     file: File
@@ -90,10 +90,11 @@ def read_table(
         path: the file.
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: whether the first row is a header; None = if it has a wanted or known name, or by the values below, see
-            `column_of_a_header`.
+        header: whether the first row is a header. None = guess: it is a header if a column is configured by name, if it
+            holds a known name, or if the values below it differ in kind (see `column_of_a_header`).
         columns: the columns to read.
-        before: the table of the first split; with `header` None, this file has a header only if it has the same one.
+        before: the table of the first split. If given and `header` is None, this file has a header only if its first
+            row equals the header of `before`.
 
     Raises:
         DataError: the file is not valid; the message names the line.
@@ -116,7 +117,7 @@ def read_table(
 
 
 def guess_format(path: str) -> str:
-    """Return the format by the ending of the file's name."""
+    """Return the format that the ending of the file's name indicates."""
     name = path.removesuffix(".gz")
     for ending, file_format in ENDINGS.items():
         if name.endswith(ending):
@@ -145,7 +146,7 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
 
 
 def find_column(where: str, role: str, names: list[str], columns: Columns) -> str:
-    """Return the name of the column of `role`, in a table with names.
+    """Return the name of the column for `role`, in a table whose columns have names.
 
     Raises:
         DataError: the configured column is a number, or does not exist.
@@ -163,7 +164,7 @@ def as_text(value: Any, where: str, name: str) -> str:
     """Return a JSON value as the text of an example.
 
     Raises:
-        DataError: it is neither a text nor a whole number, it is empty, or UTF-8 cannot store it.
+        DataError: the value is neither a text nor a whole number, is empty, or cannot be stored as UTF-8.
     """
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise DataError(f"{where}: {name!r} is {json.dumps(value, default=str)[:40]}; must be a text or a whole number")
@@ -178,7 +179,7 @@ def as_text(value: Any, where: str, name: str) -> str:
 def _names(
     numbered: list[tuple[int, list[str]]], key: str, header: bool | None, columns: Columns, before: Table | None
 ) -> tuple[list[str] | None, Columns, str | None]:
-    """Return the header (None = no header), the columns to read, and a note about them."""
+    """Return the header (None = no header), the columns to read, and a note about a guessed header (None = no note)."""
     (_, first), *others = numbered
     if header or (header is None and _is_header(first, columns)):
         return first, columns, None
@@ -213,7 +214,7 @@ def _delimited_rows(
 
 
 def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield every row that is not blank, with the number of its first line."""
+    """Yield the number of the first line, and the fields, of every row that is not blank."""
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
             content = content.removesuffix("\r")
@@ -271,7 +272,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the remaining column for a role, if there are as many columns as roles and none is configured."""
+    """Return the column that is left for `role` after matching the known names.
+
+    Return None if a column is configured, or if the numbers of columns and roles differ.
+    """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None
     known = {each: _known_name(columns.known[each], names) for each in columns.wanted}

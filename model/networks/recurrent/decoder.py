@@ -20,10 +20,10 @@ class RecurrentState:
 
     Attributes:
         hidden: the states of all layers, (layers, rows, width) each.
-        fed: (rows, width), the attentional vector of the last token, which is an input of the next one.
+        fed: (rows, width), the attentional vector of the last token, which is an input of the next step.
         keys: the keys of the source; None = no attention.
         source: the source; None = no source.
-        first: `hidden` before the first token, by source.
+        first: the value of `hidden` before the first token, with one row per source.
         length: the number of decoded tokens.
     """
 
@@ -49,7 +49,7 @@ class RecurrentState:
             self.keys = None if self.keys is None else self.keys[sources]
 
     def spread(self, rows: int) -> None:
-        """Repeat the rows of every source up to `rows` in all; this has an effect only before the first token."""
+        """Repeat each source's row, so that there are `rows` rows; this has an effect only before the first token."""
         times = rows // self.fed.shape[0]
         if times > 1:
             self.hidden = tuple(part.repeat_interleave(times, dim=1) for part in self.hidden)
@@ -57,16 +57,19 @@ class RecurrentState:
 
 
 class RecurrentDecoder(nn.Module):
-    """Cells over the target, with an initial state from the bridge, and attention to the source before or after a cell.
+    """Recurrent cells over the target, with attention to the source before or after the cells of a step.
 
-    `after` (Luong et al. 2015, equation 5): the query is the cell's state h, and the head gets tanh(W [context; h]);
-    with `input_feeding` the cell's next input gets it, too (section 3.3). `before` (Bahdanau et al. 2015, section
-    A.2.2): the query is the last state, and the cell gets the context together with the token y. The head gets the
-    maxima of pairs of W [last state; y; context]. With several layers, the query comes from the last layer, and the
-    first layer gets the context.
+    `attend=after` (Luong et al. 2015, equation 5): the query is the new state h of the cells, and the head reads
+    tanh(W [context; h]). With `input_feeding`, the cells read this vector in the next step, too (section 3.3).
 
-    The bridge `copy` takes the encoder's last states (Sutskever et al. 2014), `mlp` takes tanh(W h) of the last state h
-    of its last layer (Bahdanau et al. 2015), and `zero` takes zeros.
+    `attend=before` (Bahdanau et al. 2015, section A.2.2): the query is the previous state, and the cells read the
+    context together with the token y. The head reads W [previous state; y; context], reduced to the maximum of each
+    pair of neighbouring numbers.
+
+    With several layers, the query comes from the last layer, and the first layer reads the context.
+
+    The bridge computes the initial states. `copy` copies the encoder's last states (Sutskever et al. 2014), `mlp`
+    computes tanh(W h) from the last state h of the encoder's last layer (Bahdanau et al. 2015), and `zero` gives zeros.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -116,7 +119,7 @@ class RecurrentDecoder(nn.Module):
         return [] if self.attention is None else [self.attention]
 
     def matrices(self) -> list[Matrix]:
-        """Return the maps of the bridge and of the combination of context and state."""
+        """Return the matrices of the bridge and of the layer that combines context and state."""
         return [Matrix(m.weight, (len(m.weight),)) for m in (self.combine, self.begins) if m is not None]
 
     def _step(self, token: Tensor, now: RecurrentState) -> Tensor:

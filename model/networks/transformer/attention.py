@@ -1,4 +1,4 @@
-"""Multi-head attention with free head widths, on torch's fused kernel."""
+"""Multi-head attention with configurable head widths, on torch's fused kernel."""
 
 import math
 
@@ -16,9 +16,9 @@ class MultiHeadAttention(nn.Module):
     """Computes softmax(Q K^T / sqrt(key_width)) V for several heads at once, then a linear layer over all heads.
 
     `key_width` and `value_width` need not be d_model / num_heads, because the last layer,
-    (num_heads * value_width) -> d_model, returns to the model's width. If there are fewer heads of keys and values than
-    of queries, neighbouring query heads share one. With `qk_norm`, queries and keys are divided by their root mean
-    square.
+    (num_heads * value_width) -> d_model, returns to the model's width. If there are fewer key and value heads than
+    query heads, neighbouring query heads share a key head and a value head. With `qk_norm`, queries and keys are
+    divided by their root mean square.
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.2; shared heads: Ainslie et al. 2023, "GQA",
     section 2.2; norms: Dehghani et al. 2023, "Scaling vision Transformers to 22 billion parameters", section 2.
@@ -45,7 +45,8 @@ class MultiHeadAttention(nn.Module):
         # One layer for queries, keys and values, so that self-attention takes one matrix product instead of three.
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * value_width, d_model, bias=bias)
-        # None = do not store weights, which the fused kernel does not return; see model.attention_maps.
+        # The attention weights of each call, for model.attention_maps; None = do not store them. The fused kernel does
+        # not return weights, so storing them needs an extra computation.
         self.stored_weights: list[Tensor] | None = None
 
     def forward(
@@ -64,11 +65,12 @@ class MultiHeadAttention(nn.Module):
             x: (batch, time, d_model).
             mask: None, or broadcastable to (batch, heads, time, keys): boolean, True = attend; or float, added to the
                 scores.
-            causal: whether a position attends only to itself and earlier ones; with a mask, the mask decides.
+            causal: whether a position attends only to itself and earlier positions; ignored if there is a mask.
             rotation: rotary positions of `x`, or None.
-            cache: the earlier positions, to which `x` also attends, and is added. If the cache is not empty, `x` must
-                have one position.
-            packing: the packing of `x`, (1, tokens, d_model); batch and time are then those of the packing.
+            cache: the keys and values of earlier positions. `x` also attends to them, and its keys and values are
+                appended. If the cache is not empty, `x` must have one position.
+            packing: the packing of `x`, or None. With a packing, `x` is (1, tokens, d_model), and batch and time are
+                those of the packing.
         """
         projected = self.projection(x)
         projected = projected if packing is None else packing.pad(projected)
@@ -81,14 +83,17 @@ class MultiHeadAttention(nn.Module):
         return self._gather(query, key, value, mask, causal and query.shape[2] > 1 and mask is None, packing)
 
     def matrices(self) -> list[Matrix]:
-        """Return the maps to queries, keys and values, and the map from all heads."""
+        """Return the matrices that compute queries, keys and values, and the matrix of the output layer."""
         return [
             Matrix(self.projection.weight, tuple(self.widths)),
             Matrix(self.output.weight, (len(self.output.weight),)),
         ]
 
     def project_source(self, source: Tensor, packing: Packing | None = None) -> Memory:
-        """Return keys and values, (batch, heads, time, width), of a source, (batch, time, d_model) or packed."""
+        """Return the keys and the values of a source, each (batch, heads, time, width).
+
+        The source is (batch, time, d_model), or packed if there is a packing.
+        """
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
         both = functional.linear(source, weight[queries:], None if bias is None else bias[queries:])
         both = both if packing is None else packing.pad(both)
@@ -99,13 +104,13 @@ class MultiHeadAttention(nn.Module):
         """Return the cross-attention of `x` to another sequence, in the shape of `x`.
 
         Args:
-            x: (batch, time, d_model); or several consecutive rows per source sequence: (batch * rows, ...).
+            x: (batch, time, d_model); or (batch * rows, time, d_model), with consecutive rows for each source sequence.
             memory: the keys and values of the other sequence.
-            mask: as in self-attention.
-            packing: as in self-attention.
+            mask: as in `forward`.
+            packing: as in `forward`.
         """
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
-        # Rows that share a source become further positions of one row, so that its keys and values are not repeated.
+        # Join the rows that share a source into one longer row, so that the source's keys and values are not repeated.
         rows = x if packing is not None else x.reshape(len(memory[0]), -1, x.shape[2])
         rows = functional.linear(rows, weight[:queries], None if bias is None else bias[:queries])
         query = self._queries(rows if packing is None else packing.pad(rows))
@@ -114,7 +119,7 @@ class MultiHeadAttention(nn.Module):
     def _gather(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, packing: Packing | None
     ) -> Tensor:
-        """Return the attention's output: (batch, heads, time, width) each -> (batch, time, d_model), or packed."""
+        """Return the attention's output, (batch, time, d_model) or packed; inputs are (batch, heads, time, width)."""
         if self.stored_weights is not None:
             self.stored_weights.append(attention_weights(query, key, mask, causal))
         is_grouped = self.is_grouped
@@ -147,12 +152,13 @@ class MultiHeadAttention(nn.Module):
 
 
 def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
-    """Return whether torch's best kernel for these inputs supports fewer heads of keys than of queries.
+    """Return whether torch's best kernel for these inputs supports fewer key heads than query heads.
 
-    On a GPU the flash kernel does; it takes half precision, one width for keys and values, and no mask. Other inputs
-    need the memory-efficient kernel, which takes float32, any mask and bias (also ALiBi's, without a copy per
-    sequence), and two widths. It supports groups only in some releases of torch. In the others, torch takes its plain
-    kernel, which stores scores (batch, heads, time, keys). Repeated keys and values take much less memory.
+    On a GPU, the flash kernel does. It requires half precision, equal key and value widths, and no mask. Other inputs
+    need the memory-efficient kernel, which supports float32, any mask and bias (also ALiBi's, without a copy per
+    sequence), and different widths. That kernel supports fewer key heads only in some releases of torch. In other
+    releases, torch falls back to its plain kernel, which stores all scores (batch, heads, time, keys). Repeating the
+    keys and values takes much less memory than these scores.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """
@@ -163,15 +169,15 @@ def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
 
 
 def precision_of(x: Tensor) -> torch.dtype:
-    """Return the type of the attention's computations: that of autocast if it is on, else that of `x`."""
+    """Return the dtype in which attention is computed: autocast's dtype if autocast is on, else the dtype of `x`."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def in_aligned_rows(bias: Tensor) -> Tensor:
-    """Return the bias (..., keys) with rows that begin at multiples of 8 numbers in memory.
+    """Return a copy of the bias (..., keys) in which every row begins at a multiple of 8 elements in memory.
 
-    torch's memory-efficient kernel would copy any other bias in each layer, and store the copy for the gradients.
+    Otherwise torch's memory-efficient kernel would copy the bias in each layer, and store the copy for the gradients.
 
     Source: torch, aten/src/ATen/native/transformers/attention.cpp, preprocess_mask and pad_bias.
     """
@@ -183,9 +189,9 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: b
 
     Args:
         query: (batch, heads, time, key_width).
-        key: (batch, heads, keys, key_width); with fewer heads, neighbouring query heads share one.
-        mask: as in self-attention.
-        causal: whether a position attends only to itself and earlier ones; requires as many keys as queries.
+        key: (batch, heads, keys, key_width); if it has fewer heads than `query`, neighbouring query heads share one.
+        mask: as in `MultiHeadAttention.forward`.
+        causal: whether a position attends only to itself and earlier positions; requires as many keys as queries.
 
     Returns:
         (batch, heads, time, keys).

@@ -22,7 +22,8 @@ from model.networks.transformer.state import KeyValueCache, Memory, TransformerS
 class Layer(nn.Module):
     """Self-attention, cross-attention (if there is a source), and feed-forward.
 
-    Each sub-layer has a residual connection, and a norm before it (first) or after the sum (last).
+    Each sub-layer has a residual connection. `norm_order` says whether a norm is applied to the sub-layer's input
+    (first) or to the residual sum (last).
 
     Source: Vaswani et al. 2017, section 3.1 (last); Xiong et al. 2020, "On layer normalization in the Transformer
     architecture" (first).
@@ -53,7 +54,7 @@ class Layer(nn.Module):
         cache: KeyValueCache | None,
         packing: Packing | None,
     ) -> Tensor:
-        """Return the output, in the shape of `x`; the arguments are those of MultiHeadAttention."""
+        """Return the output, in the shape of `x`; the arguments are those of the methods of MultiHeadAttention."""
         inner = self.attention_norm(x) if self.norm_first else x
         inner = self.attention(inner, mask, causal=causal, rotation=rotation, cache=cache, packing=packing)
         x = self._add(x, inner, self.attention_norm)
@@ -85,7 +86,7 @@ class Stack(nn.Module):
     def __init__(
         self, config: TransformerConfig, num_layers: int, *, causal: bool = False, has_source: bool = False
     ) -> None:
-        """Build an encoder; with `causal` a decoder; with `has_source` the decoder of an encoder-decoder."""
+        """Build an encoder, or a decoder if `causal`; `has_source` adds cross-attention for an encoder-decoder."""
         super().__init__()
         self.causal, self.width = causal, config.d_model
         # Whether the activations of a layer are recomputed for the gradients, instead of stored: Chen et al. 2016,
@@ -108,16 +109,16 @@ class Stack(nn.Module):
         """Return every token's representation.
 
         Args:
-            x: (batch, time, d_model), with positions already added if they are part of the input.
+            x: (batch, time, d_model); includes the position embeddings if the network adds them to its input.
             attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
                 needs no mask, because no real token attends to the padding at the end. For packed sequences, the mask
                 is their packing; `x` and the result are then (1, tokens, d_model).
             source: the output of the encoder, for a stack with cross-attention.
-            state: with a state, `x` follows the positions of the state and is added to them, and the source is that of
-                the state.
+            state: the state of earlier positions, or None. With a state, `x` follows these positions and is appended to
+                them; the source of the state replaces `source`.
 
         Returns:
-            (batch, time, d_model); undefined numbers at padding.
+            (batch, time, d_model); the values at padding are undefined.
         """
         assert state is None or isinstance(state, TransformerState)
         start = 0 if state is None else state.length
@@ -167,8 +168,9 @@ class Stack(nn.Module):
     def _mask(self, x: Tensor, time: int, attention_mask: Tensor | None, start: int) -> Tensor | None:
         """Return the mask or bias of self-attention, broadcastable to (batch, heads, time, keys); None = no mask.
 
-        The fastest kernels need None. ALiBi is always a bias, (1, heads, time, keys), or with padding one per sequence.
-        It is made once, so that no layer must convert and store a copy of it.
+        The fastest kernels support no mask, so the mask is None if possible. ALiBi always needs a bias, (1, heads,
+        time, keys); with padding, one bias per sequence. The bias is converted and aligned here, once for all layers,
+        because otherwise each layer would convert it and store a copy.
         """
         allowed = _mask_of(attention_mask)
         if self.slopes is None:
