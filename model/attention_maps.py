@@ -24,7 +24,7 @@ NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 @torch.no_grad()
 def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[dict[str, Any]]:
-    """Return the attention maps of one input; see `model.objective.attention`."""
+    """Return the attention maps for one input; see `model.objective.attention`."""
     checkpoint = load_on_device(checkpoint_dir)
     refuse_rows(checkpoint)
     if not text.strip():
@@ -50,7 +50,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
 
 @contextmanager
 def store_weights(attentions: Sequence[StoresWeights]) -> Iterator[None]:
-    """Let every attention store its weights in `stored_weights`, one tensor per call, inside the context."""
+    """Inside the context, let every attention module add its weights to `stored_weights`, one tensor per call."""
     for attention in attentions:
         attention.stored_weights = []
     try:
@@ -62,12 +62,12 @@ def store_weights(attentions: Sequence[StoresWeights]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A pass of a network over an input, or over a piece of it.
+    """One forward pass of a network over an input, or over a piece of a long input.
 
     Attributes:
         inputs: the arguments of the network.
-        axes: the tokens that attend and the tokens attended to, by the name of the attention.
-        piece: the piece of the input, as text; empty = the whole input.
+        axes: for each kind of attention (a key of NAMES), the tokens that attend and the tokens attended to.
+        piece: a text that says which piece of the input is read; empty = the whole input.
     """
 
     inputs: tuple[Tensor | None, ...]
@@ -76,7 +76,7 @@ class Reading:
 
 
 def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
-    """Return the passes over an input: one, or for a sentence to tag, one per piece."""
+    """Return the forward passes for an input: one per piece for a sentence to tag, one in all for other inputs."""
     task, device, first = checkpoint.task, checkpoint.device, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None
@@ -94,7 +94,7 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
             begin = end
         return readings
     if isinstance(task, LanguageModelling):
-        # The last tokens, as before the first token that `predict` draws.
+        # The network reads the last tokens, as it does when `predict` draws the first token.
         numbers = task.vocabulary.encode(text)[-task.context :]
         if not numbers:
             raise ValueError(f"input: must hold {task.vocabulary.unit}, given none")
@@ -104,8 +104,8 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
     pair = task.batch(task.encode([{"source": text, "target": target or ""}]), first, device)
     decoded = pair.inputs
     if target is None:
-        # Take the token numbers, because their text could be tokenized differently. The decoder never reads the last
-        # token of a target without END.
+        # Use the predicted token numbers, because their text could be tokenized differently. If the target has no END,
+        # leave out its last token, which the decoder predicts but never reads.
         assert isinstance(checkpoint.network, EncoderDecoder)
         (predicted,) = task.predict_tokens(checkpoint.network, pair)
         decoded = torch.tensor([[START, *predicted[: task.max_length]]], device=device)
@@ -116,17 +116,17 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
 
 
 def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield the stored weights of one pass, layer by layer: first encoder, then decoder, then cross-attention."""
+    """Yield one map per layer from the weights stored in a pass: encoder first, then decoder, then cross-attention."""
     for name, place, attention in _attentions(network, reading.axes):
         rows, columns = reading.axes[name]
         assert attention.stored_weights is not None
-        # There is one call per pass, or one per token.
+        # A pass calls an attention module once, or once per token.
         heads = _heads(torch.cat(attention.stored_weights, dim=2))
         yield {"name": f"{NAMES[name]} layer {place}{reading.piece}", "rows": rows, "columns": columns, "heads": heads}
 
 
 def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, StoresWeights]]:
-    """Yield the attention modules of these names, each with its name and layer."""
+    """Yield the attention modules of the kinds in `names` (keys of NAMES), as kind, number of the layer, and module."""
     for name in names:
         body: Any = getattr(network, "encoder" if name == "encoder" else "decoder", None)
         if body is not None:
@@ -135,6 +135,6 @@ def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str,
 
 
 def _heads(weights: Tensor) -> list[list[list[float]]]:
-    """Return weights (1, heads, time, keys) as lists, in double precision, so that each row in JSON sums to 1."""
+    """Return weights (1, heads, time, keys) as lists; double precision makes each row sum to 1 in JSON."""
     heads: list[list[list[float]]] = weights[0].double().tolist()
     return heads

@@ -1,4 +1,4 @@
-"""Saves and loads trained networks: files with all that a prediction needs, and without code."""
+"""Saves and loads trained networks; the files hold everything that a prediction needs, but no code."""
 
 import json
 import tempfile
@@ -32,7 +32,7 @@ class Checkpoint:
 
     @property
     def device(self) -> torch.device:
-        """The device of the network, on which its inputs must be, too."""
+        """The device of the network; inputs must be on the same device."""
         return next(self.network.parameters()).device
 
 
@@ -52,7 +52,7 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
     """Return the network with its weights, on the CPU, in evaluation mode.
 
     Raises:
-        CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not match.
+        CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not fit together.
         FormatError: the files have another format.
     """
     folder = Path(checkpoint_dir)

@@ -1,4 +1,4 @@
-"""The coordinate check: the mean size of each layer's output after some steps, which should not depend on the width."""
+"""The coordinate check: measures each layer's mean output size after some steps; the width should not change it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ _CPU = torch.device("cpu")
 
 
 def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
-    """Train some steps on one batch, at a constant learning rate; see `model.objective.output_sizes`."""
+    """Train some steps on one batch, and return the sizes of the outputs; see `model.objective.output_sizes`."""
     torch.set_num_threads(task["threads"])
     config = parse(task["config"])
     items, chosen = read_store(task["data_dir"]), sorted(task["train"])
@@ -41,9 +41,9 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 
 
 def is_of_any_depth(name: str) -> bool:
-    """Return whether the size of this name should not depend on the depth.
+    """Return whether the size called `name` is comparable between networks of any depth.
 
-    The sum after a layer, and the change of a layer's input and output, depend on all layers before it.
+    The residual sum after a layer, and the changes of a layer's input and output, depend on all layers before it.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))
@@ -52,10 +52,10 @@ def is_of_any_depth(name: str) -> bool:
 def sizes_after(
     steps: Sequence[int], task: Task, config: Config[Any, Any], data: Encoded, batch: Tensor
 ) -> dict[int, dict[str, float]]:
-    """Return sizes by step and layer, for a network with random weights from torch's generator.
+    """Return the output sizes by step and layer, for a network with random weights from torch's generator.
 
-    `NAME` is the mean absolute output of the layer, without dropout. `NAME, changed` is that of the difference from the
-    output before the first step.
+    `NAME` is the mean absolute output of the layer, without dropout. `NAME, changed` is the mean absolute difference
+    from the layer's output before the first step.
 
     Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
     """
@@ -87,11 +87,11 @@ def _size(output: Tensor) -> float:
 
 @contextmanager
 def _recorded(network: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Record the last output of each layer, by its name."""
+    """Yield a dict that receives the last output of each layer, by the layer's name."""
     outputs: dict[str, Tensor] = {}
 
     def record(name: str, _: nn.Module, __: Any, output: Any) -> None:
-        # Cells also return their states.
+        # Recurrent cells also return their states, after the output.
         outputs[name] = output if isinstance(output, Tensor) else output[0]
 
     layers = [name for name, module in network.named_modules() if isinstance(module, _LAYERS)]

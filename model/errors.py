@@ -2,19 +2,19 @@
 
 
 class ModelError(Exception):
-    """The root of this package's errors."""
+    """The base class of this package's errors."""
 
 
 class DataError(ModelError, ValueError):
-    """The user's data cannot be used; the message is one line with the place of the error and what to do."""
+    """The user's data cannot be used; the message says in one line where the error is and what to do."""
 
 
 class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- searches recognize this name
-    """The training loss became NaN or infinite."""
+    """The training or validation loss became NaN or infinite."""
 
 
 class OutOfMemoryError(ModelError, MemoryError):
-    """The memory was not enough for one update."""
+    """The memory was not enough for an update or an evaluation."""
 
 
 class SequenceTooLongError(ModelError, ValueError):
@@ -26,4 +26,4 @@ class CheckpointError(ModelError, ValueError):
 
 
 class FormatError(CheckpointError):
-    """A checkpoint folder, or a training state, has another format than this version reads."""
+    """A checkpoint folder or a training state has a format that this version cannot read."""

@@ -21,7 +21,7 @@ from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
 from model.training.device import choose_device
 
-_log = logging.getLogger("hpo.model")  # a child of `hpo`, whose warnings the command line prints
+_log = logging.getLogger("hpo.model")  # a child of the logger `hpo`, because the command line prints its warnings
 
 BATCH_SIZE = 64
 
@@ -40,7 +40,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
             hint = f"allowed: {', '.join(sorted(known))}" if known else "it is for language models"
             raise ValueError(f"{name}: has no effect on a model of '{checkpoint.config.data.name}'; {hint}")
     for number, text in enumerate(inputs, start=1):
-        # For a language model, white space is text.
+        # A language model can continue white space.
         if not (text if task is LanguageModelling else text.strip()):
             raise ValueError(f"input {number}: must not be empty; give some text")
         refuse_surrogates(text, f"input {number}")
@@ -51,9 +51,9 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
 
 
 def load_on_device(checkpoint_dir: str) -> Checkpoint:
-    """Return a checkpoint with its network on the GPU, if there is one; on the CPU if training.device is cpu.
+    """Load a checkpoint, with its network on the GPU if there is a GPU and training.device is not cpu.
 
-    The matrix products are in float32, whatever the precision of the training.
+    Predictions use float32 for matrix products, whatever the precision of the training.
     """
     checkpoint = load_checkpoint(checkpoint_dir)
     checkpoint.network.to(choose_device("cpu" if checkpoint.config.training.device == "cpu" else "auto"))
@@ -61,9 +61,10 @@ def load_on_device(checkpoint_dir: str) -> Checkpoint:
 
 
 def warn_of_cut(checkpoint: Checkpoint, inputs: Sequence[str]) -> None:
-    """Log a warning with the number of texts that have more tokens than the network reads, if there are any.
+    """Log a warning if inputs are cut, because they have more tokens than the network reads.
 
-    There is no warning for sentences to tag, which are read in pieces, and for prompts, of which the end is read.
+    There is no warning for sentences to tag, because they are read in pieces, and none for prompts, because only their
+    end matters.
     """
     task = checkpoint.task
     if not isinstance(task, SequenceToSequence | Classification):
@@ -80,7 +81,7 @@ def warn_of_cut(checkpoint: Checkpoint, inputs: Sequence[str]) -> None:
 
 
 def refuse_rows(checkpoint: Checkpoint) -> None:
-    """Raise ValueError for a network that reads something other than text."""
+    """Raise ValueError for a network that reads rows of numbers instead of text."""
     if isinstance(checkpoint.task, Classification) and checkpoint.task.vocabulary is None:
         raise ValueError(
             f"a model of '{checkpoint.config.data.name}' reads rows of numbers, but only text can be given here"
@@ -94,7 +95,7 @@ def _labels(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str
 
 
 def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return the label of each input of numbers: `max_length` rows of `features`, nested or flat."""
+    """Return the label of each input; an input is `max_length` rows of `features` numbers, nested or as a flat list."""
     task = checkpoint.task
     if not isinstance(task, Classification) or task.features is None:
         raise ValueError(f"a model of '{checkpoint.config.data.name}' reads texts, given numbers")
@@ -135,7 +136,8 @@ def _tags(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, 
         lengths = encoded.lengths[indices].tolist()
         return [[task.tags[n] for n in row[:length]] for row, length in zip(rows, lengths, strict=True)]
 
-    # A long sentence is encoded in consecutive pieces, so its words take the next tags in order.
+    # A long sentence is encoded in consecutive pieces, so joining the tags of all pieces gives one tag per word, in
+    # order.
     tags = iter([tag for piece in _in_batches(encoded.lengths, predict) for tag in piece])
     return [" ".join(next(tags) for _ in words) for words in sentences]
 
@@ -170,7 +172,7 @@ def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mappi
 
 
 def _in_batches(lengths: Tensor, predict: Callable[[Tensor], Iterable[Any]]) -> list[Any]:
-    """Return the results of `predict` for batches of similar length, in the order of the inputs."""
+    """Call `predict` on batches of inputs with similar lengths, and return the results in the order of the inputs."""
     results: list[Any] = [None] * len(lengths)
     for indices in batches_by_length(lengths, BATCH_SIZE):
         for index, result in zip(indices.tolist(), predict(indices), strict=True):

@@ -1,1 +1,1 @@
-"""The configuration of a training: its rules, without values, which are in conf/."""
+"""The configuration of a training: keys and rules; the values are in conf/."""

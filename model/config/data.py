@@ -1,6 +1,6 @@
-"""The configuration of texts, tags and numbers: its rules, without values, which are in conf/data.
+"""The configuration of texts, tags and numbers: keys and rules; the values are in conf/data.
 
-Only the paths and `metric_name` have defaults here, because not every kind of data has them.
+Only the paths and `metric_name` have defaults here, because not every kind of data needs them.
 """
 
 from typing import Annotated, ClassVar, Literal, Self

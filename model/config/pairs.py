@@ -1,4 +1,4 @@
-"""The configuration of pairs of sequences: its rules, without values, which are in conf/data."""
+"""The configuration of pairs of sequences: keys and rules; the values are in conf/data."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 from model.config.data import Column, DataConfig, FilesConfig, Path, Share
 from model.config.section import Section, refuse
 
-# The most numbers of all generated sources together: they stay in memory, as about 10 GB of Python integers.
+# The most numbers in all generated sources together. They are kept in memory; this many Python integers take about
+# 10 GB.
 MOST_NUMBERS = 100_000_000
 ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
 
@@ -102,7 +103,7 @@ class GeneratedConfig(DataConfig, SearchedTargets):
             )
         return self
 
-    # SequenceToSequence reads these settings for all pairs of sequences; for generated ones they are fixed.
+    # SequenceToSequence reads these settings for every kind of pairs; for generated pairs, their values are fixed.
     tokens: ClassVar[str] = "blanks"
     target_tokens: ClassVar[None] = None
     shared_vocabulary: ClassVar[bool] = True

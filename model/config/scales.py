@@ -1,4 +1,4 @@
-"""The sizes at which `hpo scale` compares a network: each twice as wide, or as deep, as the one before."""
+"""The sizes at which `hpo scale` compares a network; from size to size, the width or the depth doubles."""
 
 from typing import Literal
 
@@ -9,16 +9,18 @@ from model.config.networks.network import EncoderDecoder, ModelConfig
 Growing = Literal["width", "depth"]
 
 _COUNT, _LEAST_LAYERS = 4, 2
-# The rules of `parametrize` are for wide networks; they were measured from this width on.
+# The rules of `parametrize` hold for wide networks; this is the smallest width at which they were measured.
 _LEAST_WIDTH = 32
 
 
 def scales_of(model: ModelConfig, over: Growing) -> list[dict[str, int]]:
-    """Return four scales, as changes of the configuration by dotted key.
+    """Return four scales; each is a dict from dotted keys of the configuration to new values.
 
-    Over width, all widths of the family's base grow together, each scale twice as wide as the last. The first scale has
-    half the network's own widths, or the own ones if half is below 32 or not valid. Over depth there are 2, 4, 8 and 16
-    layers.
+    With `over="width"`, all widths in the family's `BaseShape` are doubled from scale to scale. The first scale has
+    half of the network's widths. If half of d_model is below 32, or half of the widths is not a valid network, the
+    first scale has the network's widths.
+
+    With `over="depth"`, the scales have 2, 4, 8 and 16 layers.
     """
     if over == "depth":
         has_decoder = isinstance(model, EncoderDecoder) and model.num_decoder_layers is not None

@@ -1,4 +1,4 @@
-"""The configuration of the training: its rules, without values, which are in conf/training."""
+"""The configuration of the training: keys and rules; the values are in conf/training."""
 
 from typing import Annotated, Literal, Self
 
@@ -12,11 +12,13 @@ MUP_OPTIMIZERS = ("adamw", "muon")
 
 GPU_PRECISIONS = ("tf32", "float16")
 
-# The share of steps for decay in schedule=wsd. With a fifth the result is that of a cosine over all steps: Hägele et
-# al. 2024, "Scaling laws and compute-optimal training beyond fixed training durations", section 3.
+# The default share of steps in which schedule=wsd lowers the learning rate. With a fifth of the steps, the result is as
+# good as with a cosine over all steps: Hägele et al. 2024, "Scaling laws and compute-optimal training beyond fixed
+# training durations", section 3.
 DECAY = 0.2
 
-# The settings of a training's length and of its saving, which may change between a training and its continuation.
+# The settings that may change between a training and its continuation: those of its length, and of how often it is
+# saved.
 OF_LENGTH = ("epochs", "max_steps", "patience", "save_minutes")
 
 
@@ -115,5 +117,5 @@ class TrainingConfig(Section):
 
     @property
     def decay(self) -> float:
-        """With schedule=wsd, the share of all steps in which the learning rate falls."""
+        """The share of all steps in which schedule=wsd lowers the learning rate."""
         return DECAY if self.decay_fraction is None else self.decay_fraction

@@ -1,4 +1,4 @@
-"""Counts the texts that are longer than data.max_length, and so are cut in training and validation."""
+"""Counts the texts that training and validation must cut, because they are longer than data.max_length."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,13 +17,13 @@ _LOST = {
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
-    """Return a line for people for each side of the examples that has cut texts.
+    """Return notes for the user: one line for each side (text, or source and target) with texts that must be cut.
 
-    A predefined test split is not read. Subwords are learned as in a training: from the training split, or from all
-    examples if the search splits them.
+    The texts of a predefined test split are not counted. Subwords are learned from the training split, as in a
+    training; if the search splits the data, they are learned from all examples.
 
     Raises:
-        DataError: more than data.max_cut_share of a side's texts would be cut, or all of them.
+        DataError: the share of a side's texts that would be cut is above data.max_cut_share, or is 1.
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()
@@ -31,7 +31,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     if isinstance(config, TranslationConfig):
         units = {"source": config.tokens, "target": config.target_tokens or config.tokens}
     for side, unit in units.items():
-        # A text has at least as many subwords as words between blanks.
+        # For subwords, count the words between blanks, because a text has at least as many subwords.
         _refuse_all_cut(examples, side, config.max_length, "blanks" if unit == "subwords" else unit)
     parts = examples.parts or {}
     items = examples.items[: len(examples.items) - parts.get("test", 0)]
@@ -66,8 +66,8 @@ def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -
 def _cut(
     texts: Sequence[str], tokens: Tokens, side: str, config: TextClassificationConfig | TranslationConfig
 ) -> Iterator[str]:
-    """Yield a line about the cut texts of a side, if there are any; raise DataError for too many."""
-    # A token has at least one character, except the mark of a blank that subwords put before a text.
+    """Yield a line about the texts of a side that must be cut, if there are any; raise DataError for too many."""
+    # Skip short texts: a token has at least one character, except the mark that subwords put before a text.
     long = (text for text in texts if len(tokens.normalize(text)) >= config.max_length)
     lengths = [length for text in long if (length := len(tokens.encode(text))) > config.max_length]
     if not lengths:

@@ -1,4 +1,4 @@
-"""A cache of encoded examples on disk: encoded once per machine, and memory-mapped by every worker."""
+"""A cache of encoded examples on disk: one worker encodes them, and all workers of the machine memory-map them."""
 
 import hashlib
 import json
@@ -19,9 +19,10 @@ PLAIN = "plain.json"
 
 
 def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) -> Path:
-    """Return the folder of prepared data that is encoded with these settings.
+    """Return the cache folder for prepared data that is encoded with these settings.
 
-    Its name is a hash of the data, the settings, and the fields of `encoded_type`, so that no other type is read.
+    The folder's name is a hash of the data, the settings, and the fields of `encoded_type`, so that a change of any of
+    them leads to another folder.
     """
     key = json.dumps([store_digest(data_dir), settings, _fields_of(encoded_type)], sort_keys=True)
     return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]
@@ -30,9 +31,10 @@ def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) ->
 def encode_once(
     folder: Path, types: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the result of `build`, from the folder if it exists: a JSON-able dict, and encoded splits by name.
+    """Return the result of `build`: a JSON-able dict, and the encoded splits by name.
 
-    `types` holds the dataclass of each split, made of tensors, JSON-able values and such dataclasses. The tensors are
+    If the folder exists, load the result from it; otherwise call `build` and write the folder. `types` holds the
+    dataclass of each split; its fields are tensors, JSON-able values, or dataclasses of these. Loaded tensors are
     memory-mapped, and writing to them does not change the files.
     """
     if not folder.exists():
@@ -48,7 +50,7 @@ def encode_once(
 
 
 def _fields_of(value_type: Any) -> dict[str, Any] | str:
-    """Return the names and types of a dataclass's fields, recursively; for any other type, its name."""
+    """Return the names and types of a dataclass's fields, recursively; for any other type, return the type's name."""
     if not is_dataclass(value_type):
         return str(value_type)
     assert isinstance(value_type, type)  # a dataclass, not one of its instances
@@ -84,7 +86,7 @@ def _save(value: Any, name: str, folder: Path, plain: dict[str, Any]) -> None:
 
 def _load(value_type: Any, name: str, folder: Path, plain: dict[str, Any]) -> Any:
     if value_type is Tensor:
-        # Copy-on-write: lazy and shared between workers, but writable, because torch requires writable arrays.
+        # Map the file copy-on-write: workers share it and load it lazily, but the array is writable, as torch requires.
         return torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
     if is_dataclass(value_type):
         assert isinstance(value_type, type)  # a dataclass, not one of its instances

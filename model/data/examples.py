@@ -12,7 +12,7 @@ from model.errors import DataError
 
 @dataclass(frozen=True)
 class File:
-    """A source file of examples."""
+    """A source file of examples: its path, hash and size in bytes."""
 
     path: str
     sha256: str
@@ -20,7 +20,7 @@ class File:
 
     @classmethod
     def of(cls, path: str, content: bytes) -> "File":
-        """Return the fingerprint of a file from its content as stored, without decompression."""
+        """Return the path, hash and size of a file; `content` is its bytes as stored, not decompressed."""
         return cls(path, hashlib.sha256(content).hexdigest(), len(content))
 
 
@@ -31,10 +31,10 @@ class Examples:
     Attributes:
         source, licence, version: the source of the data, its licence, and its version.
         files: the source files.
-        items: JSON-able examples; their keys are those that the task reads.
-        labels: one label per example for stratified splits; None = no labels.
+        items: the examples, as JSON-able dicts with the keys that the task reads.
+        labels: one label per example, for stratified splits; None = no labels.
         parts: the number of examples of each predefined split; None = no predefined splits.
-        notes: lines for people about the reading.
+        notes: lines that tell the user how the data was read.
     """
 
     source: str
@@ -57,7 +57,7 @@ def read_bytes(path: str, key: str) -> bytes:
     """Return the bytes of a user's file as stored.
 
     Raises:
-        DataError: the file is missing, a folder, unreadable or empty; the message names the configuration key.
+        DataError: the file is missing, is a folder, is not readable, or is empty; the message names the key `key`.
     """
     file = Path(path)
     if file.is_dir():

@@ -1,6 +1,6 @@
-"""Hashes of the files of a folder, which detect truncated and changed files.
+"""Hashes of the files in a folder, which detect truncated and changed files.
 
-`FORMAT` is the number of the format of the files of a saved model or a training state; it is written with the hashes.
+`FORMAT` is the version of the file format of saved models and training states. It is stored with the hashes.
 """
 
 import hashlib
@@ -15,17 +15,17 @@ FORMAT = 1
 
 
 def write_hashes(folder: Path) -> None:
-    """Write the format and the SHA-256 of every file of the folder; call this after all files are written."""
+    """Write `FORMAT` and the SHA-256 of every file in the folder; call this after all files are written."""
     files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     (folder / HASHES).write_text(json.dumps({"format": FORMAT, "files": files}, indent=2), encoding="utf-8")
 
 
 def refuse_changed(folder: Path) -> None:
-    """Raise CheckpointError if a file of the folder is missing or changed, or there are no hashes.
+    """Raise an error if the files in a folder do not match the stored format and hashes.
 
     Raises:
         FormatError: the files have another format.
-        CheckpointError: any other fault.
+        CheckpointError: a file is missing or changed, or the hashes are missing or cannot be read.
     """
     try:
         written = json.loads((folder / HASHES).read_text(encoding="utf-8"))

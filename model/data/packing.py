@@ -1,4 +1,4 @@
-"""The packing of a batch: its sequences end to end, so that no layer computes padding."""
+"""The packing of a batch: its sequences are joined end to end, so that no layer computes padding."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,15 @@ from torch import Tensor
 
 
 class Packing(NamedTuple):
-    """The places of packed tokens in a padded batch, which only attention needs.
+    """The positions of packed tokens in the padded batch; only attention needs the padded form.
 
-    A token attends only to tokens of its own sequence. A block mask over all tokens would have (tokens, tokens)
-    numbers. So each attention pads its queries, keys and values, and uses the kernels and masks of padded batches; a
-    causal one needs no mask. Of torch 2.13's kernels for packed sequences, `varlen_attn` supports neither dropout nor
-    float32, and the one for nested tensors supports neither a bias nor gradients in float32.
+    A token attends only to tokens of its own sequence. A block mask over all packed tokens would have (tokens, tokens)
+    numbers. So each attention pads its queries, keys and values, and uses the kernels and masks for padded batches;
+    causal attention needs no mask. torch 2.13 has two kernels for packed sequences, but `varlen_attn` supports neither
+    dropout nor float32, and the kernel for nested tensors supports neither a bias nor gradients in float32.
 
     Attributes:
-        places: (tokens,), row * time + position of each token, row by row.
+        places: (tokens,), row * time + position in the padded batch for each token; tokens are ordered row by row.
         attention_mask: (batch, time), True = a token, False = padding.
 
     Source: Zhai et al. 2023, "ByteTransformer", the zero padding algorithm.
@@ -40,5 +40,5 @@ class Packing(NamedTuple):
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """Return the position of a batch's first tokens; for packed sequences the position of each token, (tokens,)."""
+    """Return the position of a padded batch's first tokens (0), or of every token in a packed batch, (tokens,)."""
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

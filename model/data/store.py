@@ -1,4 +1,4 @@
-"""The store of examples for workers: a folder with these examples, and no others."""
+"""The store of examples for workers: a folder that holds only the examples that workers need."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ EXAMPLES = "examples.jsonl"
 
 
 def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
-    """Write examples as JSON lines, in this order; the folder appears complete or not at all."""
+    """Write examples as JSON lines, in the given order; the folder appears complete or not at all."""
     target = Path(data_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -29,7 +29,7 @@ def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
 
 
 def put_in_place(aside: Path, target: Path) -> None:
-    """Rename a finished folder `aside` to `target`, in place of an earlier one."""
+    """Rename the finished folder `aside` to `target`, and replace `target` if it exists."""
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
         target.rename(old / target.name)
@@ -40,7 +40,7 @@ def put_in_place(aside: Path, target: Path) -> None:
 
 
 def read_store(data_dir: str) -> list[dict[str, Any]]:
-    """Return the examples by position; they stay in memory for the next task of this process.
+    """Return the examples in stored order, and keep them in memory for the next task of this process.
 
     Raises:
         DataError: the folder holds no prepared data.
@@ -67,11 +67,11 @@ def _changed(path: Path) -> int:
 
 
 @functools.lru_cache(maxsize=2)
-def _digest(path: str, changed: int) -> str:  # noqa: ARG001 -- a rewritten folder is read again
+def _digest(path: str, changed: int) -> str:  # noqa: ARG001 -- for the cache: a rewritten file is read again
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @functools.lru_cache(maxsize=2)
-def _read(path: str, changed: int) -> list[dict[str, Any]]:  # noqa: ARG001 -- a rewritten folder is read again
+def _read(path: str, changed: int) -> list[dict[str, Any]]:  # noqa: ARG001 -- as in `_digest`
     with Path(path).open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]

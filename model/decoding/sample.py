@@ -17,17 +17,17 @@ def sample(
 ) -> list[list[int]]:
     """Return the continuation of each prompt.
 
-    All prompts are read in parallel from their first token. At the same position, a longer prompt may still have its
-    own tokens while a shorter one has drawn ones. So there is no padding on the left, and a continuation does not
-    depend on the other prompts of its batch.
+    All prompts are read in parallel from their first token. At a given position, a longer prompt may still have its own
+    token, while a shorter prompt already has a drawn token. So no padding on the left is needed, and a continuation
+    does not depend on the other prompts in its batch.
 
     Args:
         network: the network, in evaluation mode.
-        prompts: the token numbers of each prompt, at least one.
-        draws: (prompts, max_tokens), uniform in 0 .. 1, the random numbers of the drawn tokens; on the network's
-            device, so that the CPU waits only for the last token.
-        context: the context of the training; the network reads at most so many of the last tokens.
-        settings: the settings of sampling, with `max_tokens` per prompt.
+        prompts: the token numbers of each prompt, at least one number per prompt.
+        draws: (prompts, max_tokens), the random numbers for drawing tokens, uniform between 0 and 1. They are on the
+            network's device, so that the CPU waits only for the last token.
+        context: the context of the training; the network reads at most this many of the last tokens.
+        settings: the settings of sampling.
 
     Returns:
         `max_tokens` token numbers per prompt, without the prompt.
@@ -41,7 +41,7 @@ def sample(
         if place <= context:
             logits = network.advance(tokens[:, num_read:place], state)[:, -1]
             num_read = place
-        else:  # the context moves on, which changes the position of every token
+        else:  # the context moves by one token, so every token has a new position, and the state cannot be used
             logits = network(tokens[:, place - context : place])[:, -1]
         drawn_before = place - lengths
         draw = draws.gather(1, drawn_before.clamp(0, settings.max_tokens - 1).unsqueeze(1))[:, 0]
@@ -51,32 +51,33 @@ def sample(
 
 
 def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
-    """Return one token per row, (batch,), by inversion of the cumulative probabilities; never a special token.
+    """Draw one token per row, (batch,), by inverting the cumulative probabilities; never draw a special token.
 
-    `logits` are (batch, vocabulary), and `draw` (batch,) is uniform in 0 .. 1.
+    `logits` is (batch, vocabulary), and `draw` (batch,) is uniform between 0 and 1.
     """
     logits = logits.index_fill(-1, torch.arange(len(SPECIAL), device=logits.device), -torch.inf)
     if settings.temperature == 0:
         return logits.argmax(dim=-1)
-    # Shift the largest logit to 0, because a tiny temperature would make it infinite.
+    # Shift the largest logit to 0, because dividing it by a tiny temperature could make it infinite.
     scaled = (logits - logits.max(dim=-1, keepdim=True).values).double() / settings.temperature
     chance, token = scaled.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
     if settings.top_k is not None:
         chance[:, settings.top_k :] = 0
     if settings.top_p is not None:
         chance = chance / chance.sum(dim=-1, keepdim=True)
-        # A token is kept if the sum before it is below p: so the token that reaches p is kept, and there is always one.
+        # Keep a token if the sum of the probabilities before it is below p. This keeps the token whose probability
+        # reaches p, and always at least one token.
         chance = chance.masked_fill(chance.cumsum(dim=-1) - chance >= settings.top_p, 0.0)
     reached = chance.cumsum(dim=-1)
     place = (reached <= draw.unsqueeze(1) * reached[:, -1:]).sum(dim=-1)
-    # Rounding could select a place after the last token that may be drawn.
+    # Rounding could select a position after the last token that may be drawn.
     place = torch.minimum(place, (chance > 0).sum(dim=-1) - 1)
     return token.gather(1, place.unsqueeze(1))[:, 0]
 
 
 def uniform_draws(seed: int, number: int, max_tokens: int) -> Tensor:
-    """Return (max_tokens,) draws in 0 .. 1 for input `number`.
+    """Return (max_tokens,) random numbers between 0 and 1 for input `number`.
 
-    Raising `max_tokens` only appends draws, and other inputs do not change them.
+    They do not depend on other inputs, and a larger `max_tokens` only appends numbers.
     """
     return torch.from_numpy(np.random.default_rng((seed, number)).random(max_tokens))

@@ -1,4 +1,4 @@
-"""The options of sampling from a language model, and their bounds. Loads no torch."""
+"""The options of sampling from a language model, and their bounds. Importing this module does not load torch."""
 
 from dataclasses import dataclass, fields
 
@@ -8,14 +8,18 @@ class Sampling:
     """The options for drawing the next token.
 
     Attributes:
-        temperature: divisor of the logits: below 1 sharper, above 1 more even; 0 = always the most likely token.
-        top_k: only this many of the most likely tokens may be drawn; None = all.
-        top_p: only the fewest most likely tokens that together reach this probability, 0 < p <= 1; None = all.
-        max_tokens: how many tokens are drawn.
-        seed: of the draws; 0 or more.
+        temperature: the divisor of the logits. Below 1, probabilities become sharper; above 1, they become more even;
+            0 = always take the most likely token.
+        top_k: draw only from this many of the most likely tokens; None = from all.
+        top_p: draw only from the most likely tokens: from as few as reach this probability together, 0 < top_p <= 1;
+            None = from all.
+        max_tokens: the number of tokens to draw.
+        seed: the seed of the random draws, 0 or more.
+
+    If both are given, top_k applies first, and top_p is a share of the probability that remains.
 
     Source: top_k: Fan et al. 2018, section 5.2; top_p: Holtzman et al. 2020, "The curious case of neural text
-    degeneration", section 3.1. Where both are given, top_k applies first, and top_p to the remaining probability.
+    degeneration", section 3.1.
     """
 
     temperature: float = 1.0
@@ -40,7 +44,7 @@ def _check(name: str, value: object, allowed: str, holds: bool) -> None:
         raise ValueError(f"{name}: must be {allowed}, given {value}")
 
 
-# By name, each option's type and default, for `describe_prediction`.
+# The type and the default of each option, by the option's name, for `describe_prediction`.
 OPTIONS = {
     field.name: {"type": "number" if "float" in str(field.type) else "integer", "default": field.default}
     for field in fields(Sampling)

@@ -1,1 +1,1 @@
-"""Networks: the bodies of each family, and the embeddings and heads that all families share."""
+"""Networks: the encoders and decoders of each family, and the embeddings and heads that all families share."""

@@ -1,4 +1,4 @@
-"""The interfaces of bodies, which are the part of a network between embedding and head: encoders and decoders."""
+"""The interfaces of encoders and decoders, which form the body of a network, between embedding and head."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
@@ -14,10 +14,10 @@ class Source(NamedTuple):
     Attributes:
         outputs: (batch, source time, width), the representation of each token.
         attention_mask: (batch, source time), True = a token, False = padding; None = no padding.
-        more: further tensors for the decoder of a family. Recurrent: the states after the last token, (layers, batch,
+        more: more tensors, which depend on the family. Recurrent: the states after the last token, (layers, batch,
             width) each. Convolutional: the embeddings, (batch, source time, d_model).
-        packing: the packing of the outputs, which are then (1, tokens, width) with the mask of the packing; None = they
-            are not packed.
+        packing: the packing if the outputs are packed; None = they are not packed. Packed outputs are (1, tokens,
+            width), and `attention_mask` is the mask in the packing.
     """
 
     outputs: Tensor
@@ -44,7 +44,10 @@ class State(Protocol):
 
 
 class StoresWeights(Protocol):
-    """An attention that can store its weights, (batch, heads, time, keys) per call; None = it does not store them."""
+    """An attention module that can store its weights.
+
+    `stored_weights` collects one tensor (batch, heads, time, keys) per call; None = store nothing.
+    """
 
     stored_weights: list[Tensor] | None
 
@@ -57,12 +60,12 @@ class EncoderBody(Protocol):
     def __call__(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
         """Return every token's representation: (batch, time, d_model) -> (batch, time, width).
 
-        `attention_mask` (batch, time): True = a token, False = padding, where the result is undefined; None = no
-        padding. A Transformer also takes packed sequences, (1, tokens, d_model), with their packing as the mask.
+        In `attention_mask` (batch, time), True is a token, and False is padding, for which the result is undefined;
+        None = no padding. A Transformer also takes packed sequences, (1, tokens, d_model); their packing is the mask.
         """
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the encoded sequence for a decoder of the same family; arguments as for `__call__`."""
+        """Return the encoded sequence for a decoder of the same family; the arguments are those of `__call__`."""
 
     def attentions(self) -> Sequence[StoresWeights]:
         """Return the self-attentions, layer by layer."""
@@ -83,8 +86,8 @@ class DecoderBody(Protocol):
     ) -> Tensor:
         """Return every token's representation, which depends on no later token: (batch, time, d_model) -> (..., width).
 
-        With a state, `x` follows the tokens of the state and is added to them, and the source is that of the state.
-        Only a Transformer takes packed sequences, with their packing as the mask.
+        With a state, `x` follows the tokens in the state and is appended to them; the source of the state replaces
+        `source`. Only a Transformer takes packed sequences; their packing is the mask.
         """
 
     def begin(self, source: Source | None = None) -> State:

@@ -37,8 +37,8 @@ class Classifier(nn.Module):
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding; or the packing of
-                `x`, (1, tokens[, features]).
+            attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding. If `x` is packed,
+                (1, tokens[, features]), the mask is its packing.
 
         Returns:
             (batch, classes).
@@ -50,7 +50,7 @@ class Classifier(nn.Module):
 
 
 def pooled(encoded: Tensor, attention_mask: Tensor | None, pooling: str) -> Tensor:
-    """Return one vector per sequence: (batch, time, d_model) -> (batch, d_model); see `Classifier.forward`."""
+    """Pool each sequence into one vector: (batch, time, d_model) -> (batch, d_model); padding does not count."""
     match pooling:
         case "first":
             return encoded[:, 0]

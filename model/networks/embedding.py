@@ -13,27 +13,28 @@ from model.config.networks.transformer import TransformerConfig
 from model.networks.roles import Head
 from model.networks.transformer.positions import input_positions
 
-# `initialise` names the sources.
+# Initial standard deviations; the docstring of `initialise` gives their sources.
 _TIED_STD = 0.02
 _PLAIN_STD = 0.1
-# The epsilon of the root mean square; the initial numbers of tied tokens are as small as 1e-3.
+# The epsilon of the root mean square. It is small, because the initial numbers of tied tokens are as small as 1e-3.
 _SMALLEST = 1e-12
 
-# A function of the input of the head, (batch, time, width), and the head.
+# A function that receives the input of the head, (batch, time, width), and the head.
 Reader = Callable[[Tensor, nn.Module], Any]
 
 
 class InputEmbedding(nn.Module):
     """Maps tokens or rows of numbers to vectors, and adds positions and dropout.
 
-    A Transformer's token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4. Vectors that are
-    tied to the head start as small as a head, and grow during training. So they are divided by their root mean square
-    (Zhang, Sennrich 2019), which keeps the input at a constant size.
+    A Transformer multiplies token vectors by sqrt(d_model): Vaswani et al. 2017, section 3.4. Token vectors that are
+    tied to the head start as small as the weights of a head, and grow during training. So they are first divided by
+    their root mean square (Zhang, Sennrich 2019), which keeps the size of the input constant.
 
     Attributes:
-        initial_std, position_std: the initial standard deviation of a token's numbers, and of a learned position's.
+        initial_std: the initial standard deviation of token vectors.
+        position_std: the initial standard deviation of learned position vectors.
         scale: the factor of token vectors.
-        is_normed: whether token vectors are divided by their root mean square first.
+        is_normed: whether token vectors are divided by their root mean square before scaling.
     """
 
     def __init__(
@@ -68,8 +69,8 @@ class InputEmbedding(nn.Module):
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            start: the position of the first token; for packed sequences (time,), the position of each token.
-            also: (batch, time, d_model), further embeddings of the same tokens, to be added; or None.
+            start: the position of the first token; for packed sequences, the position of each token, (time,).
+            also: (batch, time, d_model), more embeddings of the same tokens, which are added; or None.
 
         Returns:
             (batch, time, d_model).
@@ -86,25 +87,27 @@ class InputEmbedding(nn.Module):
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
     def inputs(self) -> list[nn.Module]:
-        """Return the module of positions, and the map from rows of numbers."""
+        """Return the module of positions, and if inputs are rows of numbers, the layer that maps them to vectors."""
         return [self.positions] if self.rows is None else [self.positions, self.rows]
 
 
 class TokenHead(Head):
-    """The layer from a token's representation to the logits of a vocabulary; if tied, it is the transposed embedding.
+    """The layer from a token's representation to the logits of the vocabulary.
 
-    Logits are multiplied by `head_scale`, and the initial weights are divided by it. So the initial logits are the
-    same, but the head learns faster than the layers below with the same learning rate.
+    A tied head uses the weights of the embedding.
+
+    Logits are multiplied by `head_scale`, and the initial weights are divided by it. So the initial logits stay the
+    same, but with the same learning rate the head learns faster than the layers below.
 
     Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models"; scale: Yang et al. 2021,
-    "Tensor programs V", where it is one of the multipliers to be tuned.
+    "Tensor programs V", where the scale is one of the multipliers to be tuned.
     """
 
     def __init__(self, config: Writing, width: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:
         super().__init__()
         self.scale = config.head_scale
         self.own = nn.Linear(width, vocabulary_size, bias=False) if tied_to is None else None
-        # In a list, so that torch does not register the embedding's weights a second time.
+        # A list hides the embedding from torch, which would otherwise register its weights a second time.
         self.tied = [] if tied_to is None else [tied_to]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -120,5 +123,5 @@ class TokenHead(Head):
 
     @property
     def is_tied(self) -> bool:
-        """Whether the weights are those of the embedding."""
+        """Whether the head uses the weights of the embedding."""
         return self.own is None

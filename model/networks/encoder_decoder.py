@@ -53,14 +53,15 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source: (batch, source time) token numbers.
-            source_mask: (batch, source time), True = a token, False = padding; None = no padding; or the packing of the
-                source, (1, tokens).
+            source_mask: (batch, source time), True = a token, False = padding; None = no padding. If the source is
+                packed, (1, tokens), the mask is its packing.
             target: (batch, target time) token numbers, with a start token first and padding at the end.
-            target_packing: the packing of the target and the result, (1, tokens); None = they are not packed.
-            read: a function of the head's input and the head, whose result is returned in place of the logits.
+            target_packing: the packing if the target is packed, (1, tokens); the result is then packed, too. None = not
+                packed.
+            read: a function of the head's input and the head; if given, its result is returned instead of the logits.
 
         Returns:
-            (batch, target time, target vocabulary): at place t the logits of token t + 1.
+            (batch, target time, target vocabulary): at position t the logits of token t + 1.
         """
         embedded = self.source_embedding(source, first_position(source_mask))
         if isinstance(source_mask, Packing):
@@ -75,9 +76,9 @@ class EncoderDecoder(nn.Module):
         return self.head(decoded) if read is None else read(decoded, self.head)
 
     def begin(self, source: Tensor, source_mask: Tensor | None) -> State:
-        """Encode a source (as in `forward`), and return the state before the first target token."""
+        """Encode a source, given as in `forward`, and return the state of decoding before the first target token."""
         return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_mask))
 
     def advance(self, target: Tensor, state: State) -> Tensor:
-        """Return the logits of `forward` for target tokens that follow those of the state."""
+        """Return the logits as `forward` does, for target tokens that follow those in `state`; update the state."""
         return self.head(self.decoder(self.target_embedding(target, state.length), state=state))

@@ -13,7 +13,7 @@ from model.networks.transformer.stack import Stack
 
 
 def build_encoder(config: ModelConfig) -> EncoderBody:
-    """Return the encoder of a network that has one."""
+    """Return the encoder for a configuration whose shape has an encoder."""
     match config:
         case RecurrentConfig():
             return RecurrentEncoder(config)
@@ -25,7 +25,7 @@ def build_encoder(config: ModelConfig) -> EncoderBody:
 
 
 def build_decoder(config: ModelConfig) -> DecoderBody:
-    """Return the decoder of a network that has one; in a network with an encoder, it reads the encoder's output."""
+    """Return the decoder for a configuration whose shape has a decoder; if there is an encoder, it reads its output."""
     match config:
         case RecurrentConfig():
             return RecurrentDecoder(config)

@@ -20,15 +20,15 @@ def initialise(network: nn.Module) -> None:
     |                              | tokens and sinusoidal positions are of similar size          |
     | the same, not a Transformer's| normal with 0.1 (Gehring et al. 2017, section 3.5)           |
     | the same, tied to the head   | normal with 0.02 / head_scale (Radford et al. 2018): as a    |
-    |                              | head, a larger one would predict each token itself, and the  |
-    |                              | first loss would be far above ln(vocabulary)                 |
+    |                              | head, larger weights would make each token predict itself,   |
+    |                              | and the first loss would be far above ln(vocabulary)         |
     | head over tokens             | as a linear weight, / head_scale                             |
     | learned position (n, d)      | normal, standard deviation 0.02 (Radford et al. 2018)        |
     | norm weight / bias           | 1 / 0                                                        |
     | convolutional: position      | normal with 0.1                                              |
     | convolutional: map           | see `Map`; bias 0                                            |
     | cells, from the input        | each gate as a linear weight                                 |
-    | cells, from the last state   | each gate orthogonal (Saxe et al. 2014)                      |
+    | cells, from previous state   | each gate orthogonal (Saxe et al. 2014)                      |
     | cells' biases                | 0, but 1 for an LSTM's forget gate (Jozefowicz et al. 2015)  |
     """
     inputs = [module for module in network.modules() if isinstance(module, InputEmbedding)]
@@ -60,6 +60,7 @@ def _initialise_cells(cells: nn.RNNBase) -> None:
             elif name.startswith("weight_hh"):
                 nn.init.orthogonal_(gate)
             else:
-                # torch adds two biases, so set one; the order of an LSTM's gates is input, forget, cell, output.
+                # torch adds two biases per gate, so set only one of them to 1. The order of an LSTM's gates is input,
+                # forget, cell, output.
                 is_forget = isinstance(cells, nn.LSTM) and place == 1 and name.startswith("bias_ih")
                 gate.fill_(1.0 if is_forget else 0.0)

@@ -30,10 +30,10 @@ class LanguageModel(nn.Module):
 
         Args:
             tokens: (batch, time) token numbers, with padding at the end.
-            read: a function of the head's input and the head, whose result is returned in place of the logits.
+            read: a function of the head's input and the head; if given, its result is returned instead of the logits.
 
         Returns:
-            (batch, time, vocabulary): at place t the logits of token t + 1.
+            (batch, time, vocabulary): at position t the logits of token t + 1.
         """
         decoded = self.decoder(self.embedding(tokens))
         return self.head(decoded) if read is None else read(decoded, self.head)
@@ -43,5 +43,5 @@ class LanguageModel(nn.Module):
         return self.decoder.begin()
 
     def advance(self, tokens: Tensor, state: State) -> Tensor:
-        """Return the logits of `forward` for tokens that follow those of the state."""
+        """Return the logits as `forward` does, for tokens that follow those in `state`; update the state."""
         return self.head(self.decoder(self.embedding(tokens, state.length), state=state))

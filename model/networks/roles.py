@@ -11,12 +11,13 @@ Role = Literal["embedding", "input", "tied", "matrix", "head", "vector"]
 
 @dataclass(frozen=True)
 class Matrix:
-    """A parameter that maps vectors to vectors inside a layer: no embedding, no head, no bias.
+    """A parameter that maps vectors to vectors inside a layer; embeddings, heads and biases are none.
+
+    A parameter may stack several maps of the same input, such as the maps to queries, keys and values.
 
     Attributes:
         weight: (rows, columns).
-        sizes: the number of rows of each map that is stacked in the parameter, such as those to queries, keys and
-            values.
+        sizes: the number of rows of each map in the parameter.
     """
 
     weight: Tensor
@@ -25,10 +26,10 @@ class Matrix:
 
 @runtime_checkable
 class HasInputs(Protocol):
-    """A module that declares its input parameters: positions, and the map from rows of numbers."""
+    """A module that declares its input parameters: those of positions, and of the layer that reads rows of numbers."""
 
     def inputs(self) -> Iterable[nn.Module]:
-        """Return the modules with these parameters."""
+        """Return the modules whose parameters are input parameters."""
         ...
 
 
@@ -37,7 +38,7 @@ class HasMatrices(Protocol):
     """A module that declares its matrices."""
 
     def matrices(self) -> Iterable[Matrix]:
-        """Return the module's own matrices."""
+        """Return the matrices of this module, without those of modules inside it that declare their own."""
         ...
 
 
@@ -56,7 +57,7 @@ class Head(nn.Module):
 
     @property
     def is_tied(self) -> bool:
-        """Whether the weights are those of the embedding, too."""
+        """Whether the embedding uses the same weights."""
         return False
 
 
@@ -73,18 +74,18 @@ class LinearHead(nn.Linear, Head):
 
 
 def matrices_of(network: nn.Module) -> Iterator[Matrix]:
-    """Yield every matrix that the modules of a network declare, in the order of its parameters."""
+    """Yield every matrix that the modules of a network declare, in the order of the modules."""
     for module in network.modules():
         if isinstance(module, HasMatrices):
             yield from module.matrices()
 
 
 def roles_of(network: nn.Module) -> Mapping[str, Role]:
-    """Return the role of each parameter, by its name.
+    """Return the role of each parameter, by the parameter's name.
 
-    `embedding`: vectors of tokens; `input`: positions, and the map from rows of numbers; `tied`: vectors of tokens that
-    are also the head; `matrix`: a map inside a layer; `head`: the map to logits; `vector`: biases, gains, and lengths
-    of normalised weights.
+    `embedding`: token vectors; `input`: position vectors, and the layer that reads rows of numbers; `tied`: token
+    vectors that are also the head; `matrix`: a map inside a layer; `head`: the layer that computes logits; `vector`:
+    biases, gains, and lengths of normalised weights.
     """
     roles: dict[int, Role] = {id(matrix.weight): "matrix" for matrix in matrices_of(network)}
     for module in network.modules():
@@ -100,5 +101,5 @@ def roles_of(network: nn.Module) -> Mapping[str, Role]:
 
 
 def is_vector(parameter: Tensor) -> bool:
-    """Return whether a parameter has one number per row."""
+    """Return whether a parameter has only one number per row."""
     return parameter.numel() == len(parameter)

@@ -28,8 +28,8 @@ class Tagger(nn.Module):
 
         Args:
             x: (batch, time, 2), the numbers of the word and of its ending.
-            attention_mask: (batch, time) boolean, True = a word, False = padding; None = no padding; or the packing of
-                `x`, (1, tokens, 2).
+            attention_mask: (batch, time) boolean, True = a word, False = padding; None = no padding. If `x` is packed,
+                (1, tokens, 2), the mask is its packing.
 
         Returns:
             (batch, time, tags), or (1, tokens, tags).

@@ -1,4 +1,4 @@
-"""The table of tasks by name of the data."""
+"""The task for each kind of data, by the name of the data."""
 
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling

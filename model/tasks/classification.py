@@ -16,7 +16,7 @@ from model.tasks.cross_entropy import Loss, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
 from model.tasks.task import Forward
 
-LARGEST_PIXEL = 16  # of scikit-learn's digits; rows are scaled to 0 .. 1
+LARGEST_PIXEL = 16  # the largest number in scikit-learn's digits; rows are divided by it, to numbers from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LabelledSequences:
 
     @property
     def lengths(self) -> Tensor:
-        """(examples,), tokens in each sequence."""
+        """The number of tokens in each sequence, (examples,)."""
         return self.inputs.lengths
 
     def __len__(self) -> int:
@@ -51,8 +51,8 @@ class LabelledBatch:
 class Classification:
     """The task with its classes and, for texts, its vocabulary.
 
-    The number of a label is its place among the sorted names. Rows of numbers have `features` numbers per row, and no
-    vocabulary. Texts are cut to `max_length` tokens.
+    The number of a class is its position in the sorted `classes`. If the examples are rows of numbers, a row has
+    `features` numbers, and there is no vocabulary. Texts are cut to `max_length` tokens.
     """
 
     classes: tuple[str, ...]
@@ -65,7 +65,10 @@ class Classification:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
-        """Return the task: classes from all `items` (names reveal no example), vocabulary from the training split."""
+        """Return the task: classes from all `items`, the vocabulary from the training split only.
+
+        Taking the names of classes from all items is no leak, because they reveal no example.
+        """
         data, classes = config.data, tuple(sorted({item["label"] for item in items}))
         if "rows" in items[0]:
             rows = items[0]["rows"]
@@ -90,7 +93,7 @@ class Classification:
         )
 
     def encode(self, items: Sequence[dict[str, Any]]) -> LabelledSequences:
-        """Return sequences as numbers; a label that is not one of the classes becomes number len(classes)."""
+        """Return sequences as numbers; the number of a label that is not in `classes` is len(classes)."""
         numbers = {label: number for number, label in enumerate(self.classes)}
         targets = torch.tensor([numbers.get(item["label"], len(numbers)) for item in items])
         if self.vocabulary is None:
@@ -102,7 +105,7 @@ class Classification:
     def batch(
         self, encoded: LabelledSequences, indices: Tensor, device: torch.device, *, packed: bool = False
     ) -> LabelledBatch:
-        """Return the examples at `indices` (batch,), padded to the longest of them, or packed."""
+        """Return the examples at `indices` (batch,), padded to the longest example, or packed."""
         targets = to_device(encoded.targets[indices], device)
         if packed:
             return LabelledBatch(*encoded.inputs.pack(indices, device), targets)
@@ -115,14 +118,14 @@ class Classification:
         return len(indices)
 
     def loss(self, network: Forward, batch: LabelledBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the sums of the cross-entropies."""
+        """Return the loss, summed over the batch's predictions."""
         logits = network(batch.inputs, batch.attention_mask).float()
         return summed_cross_entropy(logits, batch.targets, label_smoothing, z_loss)
 
     def measure(
         self, network: nn.Module, encoded: LabelledSequences, indices: Tensor, device: torch.device
     ) -> MeasuredLabels:
-        """Return the predicted labels of a batch, and the cross-entropy of the right ones."""
+        """Return the predicted labels of a batch, and the cross-entropy of the true labels."""
         batch = self.batch(encoded, indices, device)
         logits = network(batch.inputs, batch.attention_mask).float()
         return measured_labels(logits, batch.targets)
@@ -146,6 +149,6 @@ class Classification:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Classification":
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""
         vocabulary = None if values["vocabulary"] is None else Vocabulary.from_dict(values["vocabulary"])
         return cls(tuple(values["classes"]), vocabulary, values["features"], values["max_length"])

@@ -12,18 +12,19 @@ from model.networks.roles import Head
 
 NO_TARGET = -100  # the label of a position that is not predicted
 
-# The most logits that are computed at once: 256 MiB in float32; a backward pass holds three such tensors.
+# The most logits that are computed at once. They take 256 MiB in float32, and a backward pass holds three such tensors.
 LARGEST_LOGITS = 2**26
-# The gradients of the logits of a class are scaled to a sum of at most this, because float16 ends at 65504.
+# For each class, the gradients of its logits are scaled so that their sum is at most this number, because the largest
+# number in float16 is 65504.
 _LARGEST_SUM = 2**12
 
 
 class Loss(NamedTuple):
-    """Sums over a batch's predictions, in nats, scalars; lower is better.
+    """The loss of a batch: two sums over its predictions, scalars in nats; lower is better.
 
     Attributes:
-        objective: the minimised sum, with label smoothing and z-loss; it has a gradient.
-        cross_entropy: the reported sum, without these; it has no gradient.
+        objective: the sum that training minimises, with label smoothing and z-loss; it has a gradient.
+        cross_entropy: the sum that is reported, without label smoothing and z-loss; it has no gradient.
     """
 
     objective: Tensor
@@ -31,14 +32,14 @@ class Loss(NamedTuple):
 
 
 def summed_cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float, z_loss: float) -> Loss:
-    """Return the sum of the cross-entropies.
+    """Return the cross-entropy, summed over predictions.
 
     Args:
         logits: (predictions, classes).
-        targets: (predictions,), a class each, or NO_TARGET.
+        targets: (predictions,), the class of each prediction, or NO_TARGET.
         label_smoothing: the share of each target that is spread evenly over all classes.
-        z_loss: the factor of the square of log Z, which is added to each loss; Z is the denominator of the softmax. It
-            keeps logits from drifting (Chowdhery et al. 2022, "PaLM", section 5).
+        z_loss: z_loss * log(Z)^2 is added to the loss of each prediction, where Z is the denominator of the softmax.
+            This keeps logits from drifting (Chowdhery et al. 2022, "PaLM", section 5).
     """
     loss = functional.cross_entropy(
         logits, targets, reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
@@ -60,14 +61,15 @@ def token_loss(
     label_smoothing: float,
     z_loss: float,
 ) -> Loss:
-    """Return the sums of the cross-entropies of a network that predicts tokens.
+    """Return the loss of a network that predicts tokens, summed over predictions.
 
     At most LARGEST_LOGITS logits exist at once.
 
     Args:
-        network: takes the `inputs`, and returns logits (..., classes), or with `read` the result of `read`.
+        network: a function of `inputs` that returns logits (..., classes); if called with an argument `read`, it
+            returns the result of `read` instead.
         inputs: the arguments of the network.
-        targets: (batch, time), a class each, or NO_TARGET.
+        targets: (batch, time), the class of each prediction, or NO_TARGET.
         classes: the number of classes.
         label_smoothing, z_loss: see `summed_cross_entropy`.
     """
@@ -78,9 +80,9 @@ def token_loss(
 
 
 class ChunkedCrossEntropy(NamedTuple):
-    """Computes the sums in chunks of predictions; the network calls it with the input of its head, and the head.
+    """Computes the summed loss chunk by chunk; the network calls it with its head and the input of the head.
 
-    The gradients of a chunk are computed with its loss, because the gradient of a sum is that of its parts. So logits
+    The gradients of a chunk are computed together with its loss; their sum is the gradient of the whole loss. So logits
     are neither stored nor computed twice.
 
     Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2. Wijmans et al.
@@ -93,7 +95,7 @@ class ChunkedCrossEntropy(NamedTuple):
     z_loss: float
 
     def __call__(self, decoded: Tensor, head: Head) -> Loss:
-        """Return the sums; `decoded` (batch, time, width) is the input of the head."""
+        """Return the summed loss; `decoded` (batch, time, width) is the input of the head."""
         rows = max(1, LARGEST_LOGITS // self.classes)
         count = math.ceil(len(self.targets) / rows)
         settings = (self.targets, count, self.label_smoothing, self.z_loss, torch.is_grad_enabled())
@@ -103,7 +105,7 @@ class ChunkedCrossEntropy(NamedTuple):
 
 
 class _ChunkedSums(torch.autograd.Function):
-    """The sums of the losses of `count` chunks, computed together with their gradients."""
+    """The summed loss of `count` chunks, computed together with its gradients."""
 
     @staticmethod
     def forward(
@@ -116,7 +118,7 @@ class _ChunkedSums(torch.autograd.Function):
         z_loss: float,
         has_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Return the objective and the cross-entropy of x (predictions, width) and weights (classes, width)."""
+        """Return objective and cross-entropy for inputs `x` (predictions, width) and `weights` (classes, width)."""
         losses, rows = [], []
         of_weights = torch.zeros_like(weights) if has_gradients else None
         for part, labels in zip(x.chunk(count), targets.chunk(count), strict=True):
@@ -135,15 +137,16 @@ class _ChunkedSums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, of_objective: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of x and the weights, and None for each other argument."""
+        """Return the gradients for `x` and `weights`, and None for each other argument of `forward`."""
         of_x, of_weights = ctx.saved_tensors
         return of_x * of_objective, of_weights * of_objective, None, None, None, None, None
 
 
 def _gradient(logits: Tensor, targets: Tensor, label_smoothing: float, z_loss: float, factor: float) -> Tensor:
-    """Return the gradient of the summed objective, (predictions, classes), times a factor.
+    """Return the gradient of the summed objective for the logits, (predictions, classes), multiplied by `factor`.
 
-    It is the softmax, times 1 + 2 z log Z with z-loss, minus the smoothed target.
+    The gradient of a prediction is its softmax minus its smoothed target. With a z-loss of factor z, the softmax is
+    multiplied by 1 + 2 z log Z.
     """
     gradient = logits.softmax(dim=-1)
     if z_loss:

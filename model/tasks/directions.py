@@ -1,4 +1,4 @@
-"""The direction in which each metric is better, by name; it is the same for all tasks."""
+"""For each metric, whether higher or lower values are better; this is the same for all tasks."""
 
 from typing import Literal
 

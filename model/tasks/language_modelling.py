@@ -169,7 +169,7 @@ class LanguageModelling:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""
         unknown = values["unknown"]
         vocabulary = tokens_from_dict(values["vocabulary"])
         return cls(vocabulary, values["context"], UnknownTokens.from_dict(unknown) if unknown else None)

@@ -1,4 +1,4 @@
-"""Metrics of predicted classes, and the measurements of each batch for them."""
+"""Metrics of predicted classes, and the measurements of a batch from which they are computed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,9 +24,9 @@ class MeasuredLabels(NamedTuple):
 
 
 def measured_labels(logits: Tensor, targets: Tensor) -> MeasuredLabels:
-    """Return the measurements of a batch from logits (examples, classes) and class numbers (examples,).
+    """Return the measurements of a batch from logits (examples, classes) and true class numbers (examples,).
 
-    The number of an unknown class is the number of classes.
+    A class number equal to the number of classes stands for a class that the model does not know.
     """
     is_known = targets < logits.shape[1]
     loss = functional.cross_entropy(logits[is_known], targets[is_known], reduction="sum")

@@ -12,9 +12,9 @@ from model.tasks.task import Task
 
 
 def build_network(task: Task, config: Config[Any, Any]) -> tuple[nn.Module, Mapping[str, Factors] | None]:
-    """Return a network with random weights from torch's generator, and the factors of the optimizer's settings.
+    """Return a network with random weights from torch's generator, and each parameter's factors of optimizer settings.
 
-    The factors are by parameter; None = there are none.
+    With the standard parametrization there are no factors, and None is returned instead.
     """
     network = task.build(config)
     if config.model.parametrization == "standard":

@@ -6,20 +6,20 @@ from model.config.whole import Config
 from model.cost import cost_per_example
 
 if TYPE_CHECKING:
-    from torch import nn  # The driver of a search needs only the names, and loads no torch.
+    from torch import nn  # The driver of a search needs only the names below, and must not load torch.
 
-# The values that are measured on the machine that trains, and so differ from run to run.
+# The costs that are measured on the training machine, and therefore differ from run to run.
 MEASURED = ("examples_per_second",)
-# The names of all values, counted and measured.
+# The names of all costs, counted and measured.
 RESOURCES = ("parameters", "cost_per_example", "model_bytes", *MEASURED)
 
 
 def count_resources(config: Config[Any, Any], network: "nn.Module") -> dict[str, float]:
-    """Return the values that can be counted; they are the same on every machine, and lower is better.
+    """Return the costs that can be counted; they are the same on every machine, and lower is better.
 
-    `parameters` is the number of trained numbers; shared weights count once. `cost_per_example` is that of
-    `model.cost.cost_per_example`. `model_bytes` is the size of the weights in a checkpoint, without their names. Folds
-    differ only if their vocabularies or classes differ.
+    `parameters` is the number of trained numbers; shared weights count once. `cost_per_example` is the result of
+    `model.cost.cost_per_example`. `model_bytes` is the size of the weights in a checkpoint, without their names. The
+    costs of two folds differ only if their vocabularies or classes differ.
     """
     return {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),

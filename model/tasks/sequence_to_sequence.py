@@ -185,6 +185,6 @@ class SequenceToSequence:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""
         sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
         return cls(**(values | sides | {"text_metrics": TextMetrics(**values["text_metrics"])}))

@@ -174,7 +174,7 @@ class Tagging:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Tagging":
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""
         names = ("tags", "words", "endings")
         return cls(**(values | {name: tuple(values[name]) for name in names}))
 

@@ -1,4 +1,4 @@
-"""The interface of tasks for the trainer; a task knows no optimizer, and the trainer knows no labels."""
+"""The interface between tasks and the trainer: a task knows no optimizer, and the trainer knows no labels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, Self
@@ -18,19 +18,20 @@ class Encoded(Protocol):
 
     @property
     def lengths(self) -> Tensor:
-        """(examples,), tokens in each example; batches by length sort by it."""
+        """The number of tokens in each example, (examples,), for batches of similar length."""
 
     def __len__(self) -> int: ...
 
 
 class Task(Protocol):
-    """The vocabulary, the classes, and all else that is learned from the training split before training.
+    """The vocabulary, the classes, and everything else that is learned from the data before training.
 
-    `Any` stands for the task's own types of encoded examples and batches, which the trainer only passes on.
+    `Any` stands for the types of encoded examples and batches, which differ between tasks; the trainer only passes them
+    on.
 
     Attributes:
-        metric_names: the names that `metrics` returns, with `loss`. The first one chooses the best evaluation by
-            default.
+        metric_names: the names of the metrics that `metrics` returns, including `loss`. By default, the first metric
+            chooses the best evaluation.
         encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
@@ -39,7 +40,7 @@ class Task(Protocol):
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:
-        """Return the task of these examples, with a vocabulary from the positions `train` only."""
+        """Return the task for `items`; its vocabulary comes only from the items at the positions `train`."""
 
     def build(self, config: Config[Any, Any]) -> nn.Module:
         """Return a network with random weights from torch's generator."""
@@ -48,24 +49,25 @@ class Task(Protocol):
         """Return examples as numbers."""
 
     def batch(self, encoded: Any, indices: Tensor, device: torch.device, *, packed: bool = False) -> Any:
-        """Return the examples at `indices` (batch,) as tensors on `device`, padded, or packed for a Transformer."""
+        """Return the examples at `indices` (batch,) as tensors on `device`, padded or, for a Transformer only, packed."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
-        """Return the number of predictions of the batch of `indices`, which is the divisor of the summed losses."""
+        """Return the number of predictions for the examples at `indices`, by which the summed loss is divided."""
 
     def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the sums of the cross-entropy over the batch's predictions."""
+        """Return the loss, summed over the batch's predictions."""
 
     def measure(self, network: nn.Module, encoded: Any, indices: Tensor, device: torch.device) -> Any:
-        """Return the measurements of the batch of `indices` (batch,) for `metrics`, in a form that can be pickled.
+        """Return the measurements that `metrics` needs of the examples at `indices` (batch,); they can be pickled.
 
-        The network must be in evaluation mode, without gradients.
+        The network must be in evaluation mode, and gradients must be off.
         """
 
     def metrics(self, encoded: Any, measured: Sequence[Any]) -> dict[str, float]:
         """Return every metric over all examples, from the measurements of each batch.
 
-        The batches must hold each position of `encoded` once. How they are cut changes only the last digits.
+        The batches must hold each position of `encoded` once. Another division into batches changes only the last
+        digits of the metrics.
         """
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,4 +75,4 @@ class Task(Protocol):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""

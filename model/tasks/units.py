@@ -7,8 +7,10 @@ from model.config.whole import Config
 _TOKENS = ("data.tokens", "data.lowercase", "data.min_count", "data.max_size")
 _TEXT = ("data.tokens", "data.lowercase")
 
-# Unit and keys by metric. Characters and subwords reproduce every text. Words lose white space, and `lowercase` loses
-# the letter case, which no metric counts. Bits per character and per byte also count what an unknown token hides.
+# For each metric, its unit and the keys of the settings that change the unit. Characters and subwords reproduce every
+# text, so bits per character and per byte have the same unit with both. Words lose white space, and `lowercase` loses
+# letter case; no metric counts what is lost. Bits per character and per byte also count the bits that identify unknown
+# tokens, so `min_count` and `max_size` do not change their unit.
 _LOSSLESS = {"data.tokens": ["characters", "subwords"]}
 _LANGUAGE_MODELLING = {
     "loss": ("tokens", _TOKENS),
@@ -19,11 +21,12 @@ _LANGUAGE_MODELLING = {
 
 
 def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
-    """Return the units that depend on settings, by metric.
+    """Return the units of those metrics whose unit depends on settings, as a dict for each metric.
 
-    `unit` is the unit, `depends_on` holds the values of the settings that change it, by dotted key, and `alike` holds
-    by key the values under which the unit is the same. A missing metric depends on no setting, because labels, tags and
-    generated numbers are the same under all of them.
+    In this dict, `unit` is the unit. `depends_on` holds the settings that change the unit, as dotted key and value.
+    `alike` holds, for some of these keys, the values among which the unit is the same.
+
+    For labels, tags and generated numbers, no setting changes the units, so their metrics are missing.
     """
     units: dict[str, tuple[str, tuple[str, ...]]] = {}
     if config.data.name == "language_modelling":
@@ -41,7 +44,10 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _translation(data: Any) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return unit and keys by metric; targets are cut for the loss, and references are not."""
+    """Return the unit and the keys of each metric.
+
+    `data.max_length` changes only the unit of the loss, because targets are cut for the loss, and references are not.
+    """
     target = ("data.target_tokens", *(() if data.target_tokens else ("data.tokens",)))
     vocabulary = ("data.shared_vocabulary", "data.lowercase", "data.min_count", "data.max_size", "data.max_length")
     of_references = ("tokens of the references", (*target, "data.lowercase"))

@@ -1,4 +1,4 @@
-"""Compilation by torch: the forward pass of evaluations, and the folder of compiled code."""
+"""Compilation by torch: compiles the forward pass for evaluations, and sets the folder for compiled code."""
 
 import atexit
 import os
@@ -21,8 +21,9 @@ NAME, HEADERS = "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_H
 class CompiledForward:
     """The forward pass of a network, which torch compiles on first use, for any batch size and length.
 
-    Inside `in_use` it replaces the network's own forward pass, so a task need not know of it, and weights keep their
-    names. `begin` and `advance` of decoding are not compiled, because their state grows with every token.
+    Inside `in_use`, the compiled forward pass replaces the network's own. So tasks need not know of it, and weights
+    keep their names. The methods for decoding, `begin` and `advance`, are not compiled, because their state grows with
+    every token.
     """
 
     def __init__(self, network: nn.Module, config: TrainingConfig) -> None:
@@ -32,11 +33,11 @@ class CompiledForward:
         if config.compile:
             own_forward = network.forward
 
-            # A separate function, because torch compiles a function for eight shapes only, and training has its own.
+            # torch compiles a function for at most eight shapes, so use a separate function from that of training.
             def forward(*arguments: Any, **named: Any) -> Any:
                 return own_forward(*arguments, **named)
 
-            # Nearly every batch by length has another shape, so compile for any shape.
+            # Compile for any shape, because nearly every batch of similar lengths has a different shape.
             self.compiled = torch.compile(forward, dynamic=True)
 
     @contextmanager
@@ -49,17 +50,19 @@ class CompiledForward:
         try:
             yield
         finally:
-            # Remove the attribute of the object, so that the method of the class applies again.
+            # Delete the object's attribute, so that the method of its class is in use again.
             del self.network.forward
 
 
 def use_own_compile_cache() -> None:
-    """Give torch.compile a folder for this process alone, below the folder of TORCHINDUCTOR_CACHE_DIR.
+    """Give torch.compile a folder that only this process uses, inside the folder of TORCHINDUCTOR_CACHE_DIR.
 
-    torch 2.13 lets the linker write a library in place, and treats an existing one as complete. So after a killed
-    compilation, each later training with the same folder fails ("file too short"), or dies of SIGBUS. The folder is
-    removed when the process ends normally. Precompiled headers are turned off, because torch shares them in another
-    folder, with the same problem. torch reads these settings when a process first compiles.
+    In torch 2.13, the linker writes a library directly to its final path, and torch treats an existing library as
+    complete. If a compilation is killed, each later training with the same folder would fail ("file too short"), or die
+    of SIGBUS. The folder is removed when the process ends normally.
+
+    Precompiled headers are turned off, because torch shares them between processes in another folder, with the same
+    problem. torch reads these settings at the first compilation of a process, so call this function before it.
     """
     os.environ[NAME] = _own_folder(os.getpid())
     os.environ[HEADERS] = "0"
@@ -67,7 +70,7 @@ def use_own_compile_cache() -> None:
 
 @cache
 def _own_folder(process: int) -> str:
-    """Return the folder of this process; a forked process has another one."""
+    """Create the folder for a process; because of the argument, a forked process gets a separate folder."""
     shared = os.environ.get(NAME)
     if shared is not None:
         Path(shared).mkdir(parents=True, exist_ok=True)

@@ -6,9 +6,10 @@ import torch
 
 
 def choose_device(name: str, processes: int = 1) -> torch.device:
-    """Return the device for one of `processes` that train together; `auto` is cuda if there is a GPU, else cpu.
+    """Return the device for this process, if `processes` processes train together.
 
-    A GPU has its index, because torch cannot make a device without index the current one.
+    The name `auto` means cuda if there is a GPU, else cpu. A GPU is returned with its index, because torch cannot set a
+    device without an index as the current device.
 
     Raises:
         ValueError: the name is cuda, and torch finds no GPU.
@@ -21,9 +22,9 @@ def choose_device(name: str, processes: int = 1) -> torch.device:
 
 
 def _own_gpu(size: int) -> torch.device:
-    """Return the GPU of this process; if several processes of a machine train together, LOCAL_RANK chooses one.
+    """Return the GPU of this process; if several processes of a machine train together, LOCAL_RANK is its index.
 
-    If CUDA_VISIBLE_DEVICES hides the GPUs of other processes, the first visible one is that of this process.
+    If CUDA_VISIBLE_DEVICES hides the GPUs of the other processes, this process takes the first visible GPU.
     """
     local = int(os.environ.get("LOCAL_RANK", "0")) if size > 1 else 0
     return torch.device("cuda", local if local < torch.cuda.device_count() else 0)

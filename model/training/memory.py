@@ -1,4 +1,4 @@
-"""Handles the lack of memory: it makes the message, and frees the memory of the failed update."""
+"""Handles errors for lack of memory: builds the message, and frees the memory of the failed batch."""
 
 import re
 import traceback
@@ -9,13 +9,14 @@ from model.config.training import TrainingConfig
 from model.errors import OutOfMemoryError
 
 GIB = 2**30
-# Parts of torch's messages: on a GPU, and on the CPU, where this error has no class of its own.
+# Parts of torch's messages: the requested size, and the name that identifies the error on the CPU, where torch has no
+# class for it.
 ASKED_FOR = re.compile(r"[Tt]ried to allocate ([\d.]+) (GiB|MiB|KiB|bytes)")
 CPU_FAULT = "DefaultCPUAllocator"
-# Messages of libraries that allocate GPU memory without torch's allocator; torch raises RuntimeError: cuBLAS in
-# cublasCreate (https://github.com/pytorch/pytorch/issues/128601), cuDNN (in version 9
-# CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED), and the CUDA runtime. *_STATUS_NOT_INITIALIZED is not among
-# them: a full GPU can cause it, but so can an old driver or an earlier failed assertion.
+# Messages of libraries that allocate GPU memory without torch's allocator, for which torch raises RuntimeError. They
+# come from cuBLAS in cublasCreate (https://github.com/pytorch/pytorch/issues/128601), from cuDNN (in version 9
+# CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED), and from the CUDA runtime. *_STATUS_NOT_INITIALIZED is left
+# out, because an old driver or an earlier failed assertion can cause it as well as a full GPU.
 GPU_FAULT = re.compile(r"(CUBLAS|CUDNN|HIPBLAS)_STATUS_\w*ALLOC(ATION)?_FAILED|(CUDA|HIP) error: out of memory")
 
 
@@ -26,7 +27,7 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
-    """Return the error of an update with the sizes of memory, and free the memory of the update."""
+    """Return an error that explains how an update ran out of memory, and free the memory of the update."""
     limit = "" if config.batch_tokens is None else f" and training.batch_tokens {config.batch_tokens}"
     lower = "training.batch_size" if config.batch_tokens is None else "training.batch_tokens"
     return _error(
@@ -38,14 +39,14 @@ def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.dev
 
 
 def out_of_evaluation_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
-    """Return the error of an evaluation, as `out_of_memory` does for an update."""
+    """Return the same kind of error as `out_of_memory`, for an evaluation instead of an update."""
     settings = f"training.evaluation_tokens {config.evaluation_tokens} in an evaluation"
     return _error(error, device, settings, "training.evaluation_tokens")
 
 
 def _error(error: RuntimeError, device: torch.device, settings: str, lower: str) -> OutOfMemoryError:
     free, total, held = _memory(device)
-    # The frames still hold the activations of the batch, and the worker process continues.
+    # The worker process continues, so free the activations of the batch, which the frames still hold.
     traceback.clear_frames(error.__traceback__)
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -59,7 +60,7 @@ def _error(error: RuntimeError, device: torch.device, settings: str, lower: str)
 
 
 def _memory(device: torch.device) -> tuple[int, int, int]:
-    """Return bytes of memory: free on the device, in total, and in use by this process."""
+    """Return three numbers of bytes: the device's free memory, its total memory, and this process's memory."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return free, total, torch.cuda.memory_reserved(device)

@@ -1,4 +1,4 @@
-"""Muon over matrices; several of them may be stacked in one parameter."""
+"""The optimizer Muon for matrices, several of which may be stacked in one parameter."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,8 +12,9 @@ from model.networks.roles import Matrix
 class Muon(torch.optim.Muon):
     """torch's Muon with a separate step for each matrix that is stacked in a parameter.
 
-    A step makes the momentum of a matrix orthogonal. Queries, keys and values are separate maps, and so are a gate and
-    its input. In one tall matrix, they would become orthogonal to each other and share one scale.
+    A step makes the momentum of a matrix orthogonal. A parameter may stack several matrices, such as those for queries,
+    keys and values, or for a gate and its input. A step on the whole parameter would make these matrices orthogonal to
+    each other, and give them one common scale.
 
     Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers" (Q, K and V separately); step scaled to the size
     of adamw's: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.
@@ -22,8 +23,9 @@ class Muon(torch.optim.Muon):
     def __init__(
         self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float, rates: Sequence[float] = ()
     ) -> None:
-        """Build the optimizer; `rates` are the factors of the matrices' learning rates, by default 1."""
-        # A part shares the memory of its parameter's rows, so a step on the part changes the parameter.
+        """Build the optimizer; `rates` holds the learning-rate factor of each matrix (empty = all are 1)."""
+        # Each stacked matrix becomes a part: an nn.Parameter that shares memory with the rows of the original
+        # parameter, so that a step on the part changes the original, too.
         self._stacks = [
             (matrix, [nn.Parameter(part) for part in _shares(matrix, matrix.weight.data)]) for matrix in matrices
         ]
@@ -36,7 +38,7 @@ class Muon(torch.optim.Muon):
         )  # fmt: skip
 
     def share_gradients(self) -> None:
-        """Give each part the rows of its parameter's gradient; `step` does this, too."""
+        """Give each stacked matrix its rows of the parameter's gradient; `step` does this itself."""
         for matrix, parts in self._stacks:
             gradient = matrix.weight.grad
             shares = [None] * len(parts) if gradient is None else _shares(matrix, gradient)
@@ -49,12 +51,12 @@ class Muon(torch.optim.Muon):
         return super().step(closure)  # type: ignore[no-untyped-call]  # torch leaves `step` untyped
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Remove the gradients of parameters and parts."""
+        """Remove the gradients of all parameters and of the matrices stacked in them."""
         for matrix, _ in self._stacks:
             matrix.weight.grad = None
         super().zero_grad(set_to_none)
 
 
 def _shares(matrix: Matrix, rows: Tensor) -> list[Tensor]:
-    """Return the rows of each map that is stacked in the matrix, as views."""
+    """Return the rows of each matrix that is stacked in the parameter, as views."""
     return list(torch.split(rows, list(matrix.sizes)))

@@ -1,4 +1,4 @@
-"""The precision and determinism of computations on a device, set for one training only."""
+"""Sets the precision and determinism of computations on a device, for one training only."""
 
 import functools
 import os
@@ -18,10 +18,10 @@ PRECISIONS = {
 
 
 def precision_on(config: TrainingConfig, device: torch.device) -> str:
-    """Return the precision on the device, one of PRECISIONS.
+    """Return the precision of a training on the device, one of PRECISIONS.
 
-    `auto` is bfloat16 on a GPU that supports it, tf32 on others (a GPU without it computes in float32), and float32 on
-    a CPU.
+    `auto` means bfloat16 on a GPU that supports it, tf32 on any other GPU, and float32 on a CPU. With tf32, a GPU that
+    does not support it computes in float32.
     """
     if config.precision != "auto":
         return config.precision
@@ -43,10 +43,10 @@ def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
 
 
 def prepare_device(config: TrainingConfig) -> None:
-    """Set the workspace of cuBLAS for `deterministic`; this must come before the first product on a GPU.
+    """Configure the workspace of cuBLAS if `config.deterministic`; call this before the first matrix product on a GPU.
 
-    torch reads the setting at the first product of a process. Without it, torch refuses deterministic products for the
-    rest of the process, with a message (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp).
+    torch reads the setting at the first matrix product of a process. Without the setting, torch raises an error for
+    deterministic products in the rest of the process (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp).
     """
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -54,9 +54,9 @@ def prepare_device(config: TrainingConfig) -> None:
 
 @contextmanager
 def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Set TF32 and determinism of a GPU as configured, and restore both after the block.
+    """Inside the context, set TF32 and determinism of a GPU as configured; then restore the earlier settings.
 
-    They are restored because a process may run other trainings. On a CPU there is nothing to set.
+    The settings are restored because the process may run other trainings. On a CPU there is nothing to set.
     """
     if device.type != "cuda":
         yield
@@ -65,7 +65,7 @@ def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
     is_tf32 = precision_on(config, device) == "tf32"
     cudnn, warns = torch.backends.cudnn.allow_tf32, torch.is_deterministic_algorithms_warn_only_enabled()
     torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
-    # For recurrent cells, because torch allows TF32 in cuDNN by default.
+    # Recurrent cells use cuDNN, for which torch allows TF32 by default.
     torch.backends.cudnn.allow_tf32 = is_tf32
     torch.use_deterministic_algorithms(config.deterministic)
     try:

@@ -1,4 +1,4 @@
-"""Optimizers, the changes of gradients before a step, and the running mean of the weights."""
+"""Optimizers, changes of gradients before a step (L1, clipping), and the running mean of the weights."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,16 +16,17 @@ from model.training.muon import Muon
 def build_optimizers(
     network: nn.Module, config: TrainingConfig, factors: Mapping[str, Factors] | None = None
 ) -> list[torch.optim.Optimizer]:
-    """Return the configured optimizer over all parameters of `network`; for muon two, which share the parameters.
+    """Return the configured optimizer for all parameters of `network`; `muon` is a pair of optimizers.
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
-    muon. By default, biases, norms and the lengths of normalised weights, which have one number per row, are exempt.
+    muon. By default, it does not apply to parameters with one number per row: biases, norms, and the lengths of
+    normalised weights.
 
     With muon, Muon updates the matrices inside the layers, and adamw updates the embeddings, the head and all vectors.
-    Muon's step is scaled to the size of adamw's, so that both share `lr`.
+    Muon's steps are scaled to the size of adamw's steps, so that both can use the same `lr`.
 
-    `factors` holds the factors of adamw's and muon's settings by parameter; see `parametrize`. A group of parameters
-    has the factor of its learning rate as `rate`.
+    `factors` holds, for each parameter, the factors of adamw's and muon's settings; see `parametrize`. The key `rate`
+    of a parameter group is the factor of its learning rate.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
     Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. As torch.optim implements them.
@@ -68,7 +69,7 @@ def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = (
 def _scaled_groups(
     network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Iterable[int] = ()
 ) -> list[dict[str, Any]]:
-    """Return the groups of parameters with equal factors, with the factors applied to their settings."""
+    """Return groups of parameters with equal weight decay and factors; apply the factors to each group's settings."""
     groups = _groups(network, config, taken)
     if not scales:
         return groups
@@ -85,7 +86,7 @@ def _scaled_groups(
 
 
 def decayed_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
-    """Return the parameters with weight decay and L1."""
+    """Return the parameters to which weight decay and L1 apply."""
     return [p for p in network.parameters() if config.decay_biases_and_norms or not is_vector(p)]
 
 
@@ -98,7 +99,7 @@ def add_l1_gradient(parameters: Iterable[nn.Parameter], strength: float) -> None
 
 
 def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
-    """Scale all gradients to a joint norm of at most `max_norm`; return the norm before, a scalar.
+    """Scale all gradients to a joint norm of at most `max_norm`; return the norm before the scaling, a scalar.
 
     Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", section 3.2.
     """
@@ -108,8 +109,9 @@ def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
     """Return the running mean of the network's weights, which starts after the first step; None without `ema`.
 
-    Without warm-up, the weights after the first step have a share of ema^t after t more steps. With warm-up, the decay
-    is at most (1 + t) / (10 + t), so that an early mean is that of the latest weights.
+    The weights after the first step contribute a share of ema^t to the mean t steps later. With `ema_warmup`, this
+    share shrinks faster: the decay in step t is at most (1 + t) / (10 + t), so that an early mean consists mostly of
+    the latest weights.
 
     Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; with weights that decay:
     Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2; warm-up: `num_updates` of TensorFlow's

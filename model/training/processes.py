@@ -1,4 +1,4 @@
-"""The processes that train a network together, each on its share of every batch, and the notice to end."""
+"""The processes that train a network together, each on its share of every batch, and their reaction to SIGTERM."""
 
 import contextlib
 import datetime
@@ -14,19 +14,19 @@ from typing import Any, Never, TypeVar
 import torch
 from torch import Tensor, distributed, nn
 
-# The others wait while the first process decodes the last batch or writes. If one dies, the process that started them
-# ends them all.
+# How long a process waits for another one, for example while the first process writes files. The limit can be generous:
+# if a process dies, the parent that started all of them ends the others.
 _PATIENCE = datetime.timedelta(days=2)
-# Reading a number from a GPU after every step would make the CPU wait for it.
+# How many steps pass between two checks: on a GPU several, because reading a number from it makes the CPU wait.
 STEPS_PER_LOOK = {"cpu": 1, "cuda": 16}
 _ABSENT = object()
 _T = TypeVar("_T")
 
 
 class Notice:
-    """Whether SIGTERM has arrived, which clusters send before they take a machine away.
+    """Records whether SIGTERM has arrived, which clusters send before they take a machine away.
 
-    If the program has its own handler of the signal, this one does nothing.
+    If the program already has its own handler for SIGTERM, this class does nothing.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Notice:
 
     @contextlib.contextmanager
     def awaited(self) -> Iterator[None]:
-        """Remember SIGTERM inside the context, instead of ending at once."""
+        """Inside the context, record SIGTERM instead of ending the process at once."""
         is_ours = threading.current_thread() is threading.main_thread()
         if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             yield
@@ -46,7 +46,7 @@ class Notice:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def obey(self) -> Never:
-        """End this process, as the signal would have done."""
+        """End this process by SIGTERM, as it would have ended without this class."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise SystemExit(128 + signal.SIGTERM)  # The signal may be blocked.
@@ -54,16 +54,16 @@ class Notice:
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that train together, from the view of one of them.
+    """The group of processes that train a network together; each process has its own object.
 
-    All have the same weights, optimizers and order of the data. Each evaluates its share, and only the first writes.
-    The gradients of a batch are those of a single process, up to the order of additions. Dropout draws different
-    numbers in each.
+    All processes have the same weights, optimizers and order of the data. Each evaluates its share of the examples, and
+    only the first process writes files. The gradients of a batch equal those of a single process, up to the order of
+    additions. Dropout draws different numbers in each process.
 
     Attributes:
         rank: the number of this process; 0 = the first.
         size: the number of processes.
-        notice: whether this process must end.
+        notice: whether this process has received SIGTERM.
     """
 
     rank: int = 0
@@ -73,9 +73,9 @@ class Processes:
     @classmethod
     @contextlib.contextmanager
     def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
-        """Join the group of the environment variables of torch.distributed, and leave it if the context ends well.
+        """Join the group that torch.distributed's environment variables describe; leave it if the context succeeds.
 
-        With a size of 1 the variables are ignored, because they belong to the job in which the search runs.
+        If `size` is 1, the variables are ignored, because they belong to the job in which the search runs.
         """
         notice = Notice()
         with notice.awaited():
@@ -83,18 +83,18 @@ class Processes:
                 yield cls(notice=notice)
                 return
             if device.type == "cuda":
-                # Gathered objects and the setup of the group use the current GPU.
+                # torch uses the current GPU to set up the group and to gather objects.
                 torch.cuda.set_device(device)
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
             yield cls(distributed.get_rank(), size, notice)
-            # If a network in `parallel` outlives its group, torch may hang when it is deleted: it joins threads that
-            # need the interpreter's lock while it holds the lock. So delete it first. After an exception, which may
-            # still hold the network, do not leave the group.
+            # Delete the network of `parallel` before leaving the group. Otherwise torch may hang when the network is
+            # deleted: it then holds the interpreter's lock and joins threads that need this lock. After an exception,
+            # which may still refer to the network, do not leave the group at all.
             gc.collect()
             distributed.destroy_process_group()
 
     def parallel(self, network: nn.Module) -> nn.Module:
-        """Return the network with gradients that are the mean over the processes in every backward pass.
+        """Wrap the network, so that every backward pass averages the gradients over the processes.
 
         Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
         """
@@ -109,34 +109,40 @@ class Processes:
         return wrapper(network, **options)
 
     def share(self, indices: Tensor) -> tuple[Tensor, float]:
-        """Return this process's examples of a batch, and the factor of their loss.
+        """Return this process's share of the examples in a batch, and the factor by which to multiply their loss.
 
-        With the factor, the mean of the processes' gradients is the gradient of the summed loss. All processes must
-        take part, so a process without an example computes one with the factor 0.
+        The factor makes the mean gradient over all processes equal to the gradient of the summed loss. All processes
+        must take part in a backward pass, so a process without examples takes the first example, with the factor 0.
         """
         own = indices[self.rank :: self.size]
         return (own, float(self.size)) if len(own) else (indices[:1], 0.0)
 
     def summed(self, value: Tensor) -> Tensor:
-        """Return the sum over the processes, which is the same in each."""
+        """Return the sum of `value` over all processes; every process gets the same sum."""
         if self.size > 1:
             distributed.all_reduce(value)
         return value
 
     def any(self, own: bool, device: torch.device) -> bool:
-        """Return whether `own` is True in any of the processes."""
+        """Return whether `own` is True in at least one process; every process gets the same answer."""
         return own if self.size == 1 else bool(self.summed(torch.tensor(float(own), device=device)))
 
     def must_end(self, step: int, device: torch.device) -> bool:
-        """Return whether any of the processes has the notice to end, checked every few steps; the same in each."""
+        """Return whether at least one process has received SIGTERM; the check happens only every few steps.
+
+        Every process gets the same answer.
+        """
         return step % STEPS_PER_LOOK[device.type] == 0 and self.any(self.notice.has_come, device)
 
     def end(self) -> Never:
-        """End this process after its notice."""
+        """End this process because of SIGTERM."""
         self.notice.obey()
 
     def interleaved(self, own: Sequence[_T]) -> list[_T]:
-        """Return the items of all processes: the first of each, in order of rank, then the second of each, ..."""
+        """Return the items of all processes: the first item of each process by rank, then the second items, and so on.
+
+        The lists may have different lengths.
+        """
         if self.size == 1:
             return list(own)
         shares: list[Any] = [None] * self.size
@@ -145,7 +151,7 @@ class Processes:
         return [item for each in rounds for item in each if item is not _ABSENT]
 
     def by_first(self, compute: Callable[[], _T]) -> _T:
-        """Return the result that the first process computes."""
+        """Call `compute` in the first process only, and return its result in every process."""
         if self.size == 1:
             return compute()
         box: list[Any] = [compute() if self.rank == 0 else None]

@@ -9,11 +9,11 @@ from torch import Tensor
 
 
 class Randomness:
-    """The state of torch's random generators for one training, which is active only inside `use`.
+    """The state of torch's random generators for one training.
 
-    Dropout and weight initialisation draw from torch's global generators. Their state is swapped in and out around each
-    block of work, so that trainings that share a process are independent of each other. If several processes train
-    together, only the state of the first is saved; the others derive their numbers from the step.
+    Dropout and weight initialisation draw from torch's global generators. The training's state is active only inside
+    `use`, so that trainings that share a process do not affect each other. If several processes train together, only
+    the state of the first process is saved. The other processes derive their random numbers from the step.
     """
 
     def __init__(self, seed: int, device: torch.device, rank: int = 0) -> None:
@@ -25,19 +25,19 @@ class Randomness:
             self._keep()
 
     def order(self, epoch: int) -> torch.Generator:
-        """Return the generator of the order of the data, which depends on seed and epoch only."""
+        """Return the generator for the order of the data in an epoch; it depends only on the seed and the epoch."""
         mixed = np.random.SeedSequence([self._seed, epoch]).generate_state(1, np.uint64)
         return torch.Generator().manual_seed(int(mixed[0]))
 
     def begin_step(self, step: int) -> None:
-        """Seed the generators for a step, unless this is the first process; call it inside `use`."""
+        """Seed the generators for a step, except in the first process; call this inside `use`."""
         if self._rank:
             mixed = np.random.SeedSequence([self._seed, self._rank, step]).generate_state(1, np.uint64)
             self._begin(int(mixed[0]))
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Use this training's state of torch's generators inside the context, and restore the earlier one after it."""
+        """Inside the context, use this training's state in torch's generators; then restore their earlier state."""
         with torch.random.fork_rng(self._gpus):
             torch.set_rng_state(self._cpu)
             for gpu, state in zip(self._gpus, self._cuda, strict=True):
@@ -52,9 +52,10 @@ class Randomness:
         return {"cpu": self._cpu} | {f"cuda{number}": state for number, state in enumerate(self._cuda)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Continue from a `state`, on this device or another one.
+        """Continue from a state that `state` returned, on the same device or another.
 
-        If it lacks a GPU's generator, that one continues from the seed; generators of further GPUs are ignored.
+        If the state has no generator for a GPU, this generator continues from the seed. Generators of GPUs that are not
+        in use are ignored.
         """
         self._cpu = state["cpu"]
         for place in range(len(self._gpus)):

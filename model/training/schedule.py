@@ -11,12 +11,15 @@ Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 
 
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
-    """Return the learning rate of step 0 .. num_steps - 1: a linear rise, then the fall of `schedule`.
+    """Return the learning rate of a step from 0 to num_steps - 1: a linear warm-up to `lr`, then the given schedule.
+
+    Linear, cosine and wsd end at `final_lr_fraction` of `lr`. For schedule=plateau, the result is constant after the
+    warm-up, and the caller multiplies it by `Plateau.scale`.
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
     without restarts; wsd (warm-up, stable, decay): Hu et al. 2024, "MiniCPM", section 4, with a linear decay as in
-    Hägele et al. 2024. Linear, cosine and wsd end at `final_lr_fraction` of `lr`; `Plateau` lowers plateau's.
+    Hägele et al. 2024.
     """
     warmup = round(config.warmup_fraction * num_steps)
     if step < warmup:
@@ -39,25 +42,25 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
 @dataclass(frozen=True)
 class ReplayedPlateaus:
-    """The plateaus of other trainings, for a training without evaluations.
+    """The learning-rate reductions of other trainings, which a training without evaluations repeats.
 
     Attributes:
-        reductions: for each other training, ascending numbers of epochs, with the factor of the learning rate from
-            there on.
+        reductions: for each of these trainings, pairs of a number of epochs and the factor of the learning rate from
+            then on; the numbers of epochs ascend.
     """
 
     reductions: Sequence[Sequence[tuple[float, float]]]
 
     @classmethod
     def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
-        """Return the plateaus of learning curves, whose points have `epoch`, `step` and metrics.
+        """Return the reductions that learning curves imply; the points of a curve have `epoch`, `step` and metrics.
 
-        `gain` returns how much the metrics of one point are better than those of another.
+        `gain(new, old)` returns how much better the metrics of one point are than those of another.
         """
         return cls([_reductions(curve, gain, config) for curve in curves])
 
     def scale(self, epochs: float) -> float:
-        """Return the factor after a number of epochs: the geometric mean over the trainings."""
+        """Return the factor of the learning rate after `epochs` epochs: the geometric mean over the other trainings."""
         last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in self.reductions]
         return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
 

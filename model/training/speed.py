@@ -1,4 +1,4 @@
-"""Measures the speed of a training, and its use of the device."""
+"""Measures the speed of a training, and how much of the device's memory and peak speed it uses."""
 
 import time
 
@@ -9,7 +9,8 @@ from model.networks.embedding import TokenHead
 from model.networks.transformer.attention import MultiHeadAttention
 
 GIB = 2**30
-# Dense operations per second in bfloat16 by the beginning of a GPU's name, longer names first: NVIDIA's data sheets.
+# Dense operations per second in bfloat16, from NVIDIA's data sheets. A key is the beginning of a GPU's name; longer
+# keys come first, because the first match counts.
 PEAKS = {
     "NVIDIA H100 PCIe": 756e12,
     "NVIDIA H100 NVL": 835e12,
@@ -25,9 +26,9 @@ PEAKS = {
 def operations_per_token(network: nn.Module, length: float) -> float:
     """Return the additions and multiplications of a training step for one token of a sequence of this length.
 
-    They are 6 N + 12 L H Q T: 6 for each of N parameters in matrix products (2 forward, 4 backward), which include an
-    embedding only if it is the head; and those of attention over T tokens in L layers with H heads of width Q. Norms,
-    nonlinearities and recomputed activations do not count.
+    The number is 6 N + 12 L H Q T. Each of the N parameters in matrix products takes 6 operations (2 forward, 4
+    backward); an embedding is among them only if it is also the head. The second term is attention over T tokens in L
+    layers with H heads of width Q. Norms, nonlinearities and recomputed activations do not count.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -43,7 +44,7 @@ def operations_per_token(network: nn.Module, length: float) -> float:
 
 
 def peak_of(device: torch.device) -> float | None:
-    """Return the peak operations per second of a device in bfloat16; None if unknown."""
+    """Return the peak of a device in bfloat16, in operations per second; None if it is unknown."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
@@ -51,32 +52,32 @@ def peak_of(device: torch.device) -> float | None:
 
 
 class Speed:
-    """The speed of the updates since the last evaluation, without the time of evaluations and of saving states."""
+    """The speed of the updates since the last evaluation; time for evaluations and for saving states does not count."""
 
     def __init__(self, network: nn.Module, lengths: Tensor, device: torch.device, processes: int) -> None:
-        """Start with the number of tokens of each example (examples,), for pairs of the longer side."""
+        """Prepare to measure; `lengths` (examples,) holds the tokens of each example, for pairs of the longer side."""
         self.lengths, self.device, self.peak = lengths, device, (peak_of(device) or 0.0) * processes
         self.operations = operations_per_token(network, float(lengths.double().mean())) if self.peak else 0.0
         self.batches: list[Tensor] = []
         self.seconds, self.began = 0.0, 0.0
 
     def begin(self) -> None:
-        """Start the time of updates."""
+        """Start the clock before a run of updates."""
         self.began = time.perf_counter()
 
     def add(self, batches: list[Tensor]) -> None:
-        """Add the batches of an update."""
+        """Count the batches of an update."""
         self.batches += batches
 
     def end(self) -> None:
-        """Stop the time of updates, after the device has finished them."""
+        """Stop the clock; call this after the device has finished the updates."""
         self.seconds += time.perf_counter() - self.began
 
     def measured(self) -> dict[str, float]:
-        """Return the measurements since the last call; empty without updates. They differ from run to run.
+        """Return the measurements since the last call, which differ from run to run; empty without updates.
 
-        `tokens_per_second` does not count padding. On a GPU there are `memory_peak` in GiB, and if its peak is known
-        `share_of_peak`, 0 .. 1 for all processes together (see `operations_per_token`).
+        `tokens_per_second` does not count padding. On a GPU, `memory_peak` is in GiB. If the peak speed of the GPU is
+        known, `share_of_peak` is the share that all processes together reach, from 0 to 1 (see `operations_per_token`).
         """
         if not self.batches:
             return {}

@@ -1,4 +1,4 @@
-"""The update of the weights: the gradients of some batches, and a step of the optimizer."""
+"""One update of the weights: the gradients of some batches, then a step of the optimizers."""
 
 import contextlib
 import math
@@ -22,7 +22,7 @@ from model.training.processes import STEPS_PER_LOOK, Processes
 
 @dataclass
 class Update:
-    """Updates the weights by a step of the optimizers on some batches."""
+    """Updates the weights by one step of the optimizers, from the gradients of some batches."""
 
     task: Task
     network: nn.Module
@@ -43,16 +43,17 @@ class Update:
         self.forward: Callable[..., Any] = self.parallel
         if config.compile:
             use_own_compile_cache()
-            # torch compiles a function for eight shapes only, and those of earlier trainings would count.
+            # torch compiles a function for at most eight shapes; without a reset, shapes of earlier trainings count.
             torch.compiler.reset()
             self.forward = torch.compile(self.parallel)
         self.norm_before_clipping: Tensor | None = None
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
-        """Update the weights; return the summed cross-entropy and its number of predictions.
+        """Update the weights; return the summed cross-entropy, and the number of predictions in the sum.
 
-        With several processes, the batches and the loss are those of all processes.
+        If several processes train together, each passes the same batches and gets the same result; an update computes
+        the share of its process.
         """
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:
@@ -76,7 +77,7 @@ class Update:
 
         for optimizer in self.optimizers:
             if isinstance(optimizer, Muon):
-                # The scaler reads the gradients of the parts, so set them first.
+                # The scaler reads the gradients of Muon's matrices, so set them first.
                 optimizer.share_gradients()
             if self.must_unscale:
                 scaler.unscale_(optimizer)
@@ -97,7 +98,7 @@ class Update:
         return float(nn.utils.get_total_norm(gradients, foreach=True))
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context that does not share gradients, for all but the last batch of an update."""
+        """Return a context for all but the last batch of an update, in which processes do not exchange gradients."""
         if isinstance(self.parallel, nn.parallel.DistributedDataParallel):
             quiet: contextlib.AbstractContextManager[None] = self.parallel.no_sync()
             return quiet
@@ -105,10 +106,10 @@ class Update:
 
 
 class Losses:
-    """The sum of the losses between two evaluations; it raises Diverged if one is not finite."""
+    """The sum of the losses between two evaluations; raises Diverged if a loss is not finite."""
 
     def __init__(self, step: int, device: torch.device, start: tuple[float, int] = (0.0, 0)) -> None:
-        """Start after `step` updates, with the sum and the number of the losses since the last evaluation."""
+        """Start after `step` updates; `start` is the sum and the number of losses since the last evaluation."""
         self.checked, self.per_check = step, STEPS_PER_LOOK[device.type]
         self.waiting: list[Tensor] = []
         self.sum, self.count = start

@@ -1,1 +1,1 @@
-"""The configuration of the network, one file per family: its rules, without values, which are in conf/model."""
+"""The configuration of the network, one file per family: keys and rules; the values are in conf/model."""

@@ -1,4 +1,4 @@
-"""The settings that all families share, and those of each shape."""
+"""The settings of networks that all families share, and the settings of each shape."""
 
 from typing import Annotated, Literal, Self
 
@@ -10,7 +10,7 @@ Width = Annotated[int, Field(ge=1, le=65_536)]
 Layers = Annotated[int, Field(ge=1, le=1000)]
 
 
-# The settings of the parametrization.
+# The keys of `ModelConfig` that configure the parametrization.
 _GROWTH = ("parametrization", "base", "gain_rate", "embedding_rate")
 
 
@@ -31,13 +31,14 @@ class ModelConfig(Section):
     dropout: Fraction
     embedding_dropout: Fraction | None
     parametrization: Literal["standard", "mup"]
-    # These have an effect only with mup: without it, a rule refuses all but these defaults, which conf/model repeats.
+    # The next settings have an effect only with mup. Without mup, `_has_a_base` allows only these defaults, which
+    # conf/model repeats.
     base: BaseShape = BaseShape()
     gain_rate: Annotated[float, Field(gt=0, le=1000)] = 4.0
     embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     def at_base(self) -> Self:
-        """Return the configuration at the widths of the base, with its own number of layers."""
+        """Return this configuration with the widths of the base, and an unchanged number of layers."""
         own = self.model_dump(exclude=set(_GROWTH))
         return self.model_validate(own | {"parametrization": "standard"} | self.base.model_dump(exclude={"num_layers"}))
 

@@ -75,7 +75,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 
     @property
     def goes_token_by_token(self) -> bool:
-        """Whether a token's input depends on the output of the token before."""
+        """Whether the cells' input for a token depends on their result for the previous token."""
         return self.attend == "before" or self.input_feeding
 
     @model_validator(mode="after")

@@ -57,17 +57,17 @@ class TransformerConfig(ModelConfig):
 
     @property
     def head_keys(self) -> int:
-        """The number of heads of keys and values; each serves the same number of query heads."""
+        """The number of key and value heads; each head serves the same number of query heads."""
         return self.num_key_heads or self.num_heads
 
     @property
     def head_key_width(self) -> int:
-        """The numbers per head in a query or a key."""
+        """The width of a query or key head."""
         return self.key_width or self.d_model // self.num_heads
 
     @property
     def head_value_width(self) -> int:
-        """The numbers per head in a value."""
+        """The width of a value head."""
         return self.value_width or self.d_model // self.num_heads
 
 

@@ -1,1 +1,1 @@
-"""Readers of data, one file per kind, and their table."""
+"""Readers of data, one file per kind of data, and the table of all readers."""

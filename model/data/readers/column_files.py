@@ -11,12 +11,12 @@ from model.errors import DataError
 
 
 def read_tagged_sentences(config: TaggingConfig) -> Examples:
-    """Return the sentences; an example is `{"words": [...], "tags": [...]}`, with as many tags as words.
+    """Read the sentences; an example is `{"words": [...], "tags": [...]}`, with one tag per word.
 
-    Lines that begin with # and have no tab are comments (CoNLL-U).
+    In a column file, lines that begin with # and have no tab are comments (CoNLL-U).
 
     Raises:
-        DataError: the files are not valid, or hold only one tag.
+        DataError: the data is not valid, or all words have the same tag.
     """
     gathered = Gathered()
     if config.format == "hub":
@@ -55,7 +55,7 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
 
 
 def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig) -> tuple[str, str]:
-    assert isinstance(config.word_column, int)  # the configuration checks both
+    assert isinstance(config.word_column, int)  # the configuration checks both columns
     assert isinstance(config.tag_column, int)
     needed = max(config.word_column, config.tag_column) + 1
     if len(fields) < needed:

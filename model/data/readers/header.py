@@ -1,17 +1,17 @@
-"""Decides by the values whether the first row of a table is a header."""
+"""Decides from the values of a table whether its first row is a header."""
 
 from collections.abc import Sequence
 
-# In a column of labels, a value occurs in at least so many rows on average.
+# A column may be a column of labels if a value occurs in at least this many rows on average.
 _ROWS_PER_LABEL = 2
 
 
 def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has_label: bool) -> int | None:
-    """Return the column that shows that the first row is a header; None if that row is an example.
+    """Return the number of the column that shows that the first row is a header; None if the row is an example.
 
-    No field of a header occurs again in its column. At least one field is no value of its column: it is a text above
-    numbers or, if a column holds labels, above a few repeated labels. Of several such columns, the one with the fewest
-    values is returned.
+    The first row is a header if no field occurs again in its column, and at least one field differs in kind from the
+    values below it. Such a field is a text above numbers or, if the table has labels, a field above a few values that
+    repeat. If several columns have such a field, the column with the fewest different values is returned.
     """
     fields = [field.strip() for field in first]
     columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(first))]

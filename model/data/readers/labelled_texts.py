@@ -11,10 +11,11 @@ LABEL_NAMES = ("label", "class")
 
 
 def read_labelled_texts(config: TextClassificationConfig) -> Examples:
-    """Return the texts; an example is `{"text": ..., "label": ...}`.
+    """Read the texts; an example is `{"text": ..., "label": ...}`.
 
     Raises:
-        DataError: the files are not valid, have fewer than two classes, or a label that is not in the training split.
+        DataError: the files are not valid, there are fewer than two classes, or another split has a label that the
+            training split lacks.
     """
     columns = Columns(
         {"text": config.text_column, "label": config.label_column}, {"text": TEXT_NAMES, "label": LABEL_NAMES}
@@ -34,7 +35,7 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
 
 
 def _refuse_unseen(gathered: Gathered) -> None:
-    """Raise DataError for a label of another split that the training split does not have."""
+    """Raise DataError if another split has a label that the training split lacks."""
     known = {item["label"] for item in gathered.of_part("train")}
     for part in gathered.sizes:
         unseen = sorted({item["label"] for item in gathered.of_part(part)} - known)

@@ -1,4 +1,4 @@
-"""The splits of a user's data: their places, and the examples read so far."""
+"""The splits of the user's data: where each split is, and the examples read so far."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +10,13 @@ from model.errors import DataError
 
 PARTS = ("train", "validation", "test")
 WHOLE = "path"  # the name of data without predefined splits, which the search splits
-# A share of examples in two splits from which it is a mistake; below, it is not, because short sentences recur.
+# If two splits have at least this share of the smaller split's examples in common, it is a mistake. A smaller share is
+# allowed, because short sentences recur.
 MOST_SHARED = 0.5
 
 
 def given_places(config: FilesConfig) -> dict[str, str]:
-    """Return the configured place of each split (or WHOLE), in the order in which examples are numbered."""
+    """Return the configured path or name of each split (or WHOLE), in the order in which examples are numbered."""
     if config.path is not None:
         return {WHOLE: config.path}
     return {part: getattr(config, part) for part in PARTS if getattr(config, part) is not None}
@@ -29,8 +30,8 @@ class Gathered:
         files: the source files.
         items: the examples.
         sizes: the number of examples of each split (or WHOLE).
-        licence: the first licence that a split named.
-        notes: lines for people about the reading.
+        licence: the licence of the first split that has one; None = unknown.
+        notes: lines that tell the user how the data was read.
     """
 
     files: list[File] = field(default_factory=list)
@@ -43,7 +44,7 @@ class Gathered:
         """Add a split.
 
         Raises:
-            DataError: at least half of its examples, or of an earlier split's, are in both.
+            DataError: at least half of the examples of this split, or of an earlier split, are in both splits.
         """
         self._refuse_overlap(part, items)
         self.files += files
@@ -74,7 +75,7 @@ class Gathered:
         return self.items[start : start + self.sizes[part]]
 
     def examples(self, labels: list[str] | None = None) -> Examples:
-        """Return all examples; `labels` are those of Examples."""
+        """Return all examples; see `Examples` for `labels`."""
         return Examples(
             source=", ".join(file.path for file in self.files),
             licence=self.licence,

@@ -1,4 +1,4 @@
-"""Reads running text from plain files or the hub; an example is a line, and a split is a run of lines."""
+"""Reads running text from plain files or the hub; an example is a line, and a split consists of consecutive lines."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,10 +13,11 @@ from model.errors import DataError
 
 
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
-    """Return the lines in order; an example is `{"text": one line with its line break}`.
+    """Read the lines in order; an example is `{"text": one line with its line break}`.
 
-    A single file (`data.path`) is cut into training, validation and test, in this order. Each cut is at the first line
-    break after its share of characters. Lines are not shuffled, because neighbouring lines are too closely related.
+    A single file (`data.path`) is cut into training, validation and test split, in this order. A split ends at the
+    first line break after its share of the characters. Lines are not shuffled, because neighbouring lines in different
+    splits would be too similar.
 
     Raises:
         DataError: a split is empty.
@@ -45,7 +46,7 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
 
 
 def _ended(value: Any, where: str, name: str) -> str:
-    """Return the text of a row with a line break at its end; an empty row is an empty line."""
+    """Return the text of a row, with a line break added if the text has none at its end."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
     refuse_surrogates(value, f"{where}: {name!r}")

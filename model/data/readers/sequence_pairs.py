@@ -16,7 +16,7 @@ KNOWN: dict[str, tuple[str, ...]] = {"source": ("source", "src"), "target": ("ta
 
 
 def read_translation(config: TranslationConfig) -> Examples:
-    """Return the pairs; an example is `{"source": ..., "target": ...}`.
+    """Read the pairs; an example is `{"source": ..., "target": ...}`.
 
     Raises:
         DataError: the files are not valid, or aligned files have different lengths.
@@ -36,7 +36,10 @@ def read_translation(config: TranslationConfig) -> Examples:
 
 
 def _refuse_one_of_two(path: str, key: str) -> None:
-    """Raise DataError if the path is one of two aligned files, or the start of their names; it says what to type."""
+    """Raise DataError if `path` is one of two aligned files, or the common start of their names.
+
+    The message says what to type instead.
+    """
     named = Path(path)
     if named.name.removesuffix(".gz").endswith(tuple(ENDINGS)):
         return
@@ -52,7 +55,7 @@ def _refuse_one_of_two(path: str, key: str) -> None:
 
 
 def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:
-    """Return the pairs of two files, line by line, and the files."""
+    """Return one pair per line of two aligned files, and the files."""
     sides, files = [], []
     for side, ending in (("source", config.source_ending), ("target", config.target_ending)):
         text, file = read_text(f"{path}{ending}", f"{key} with data.{side}_ending")
@@ -72,24 +75,26 @@ def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[
 
 
 def generate_pairs(config: GeneratedConfig) -> Examples:
-    """Return `num_examples` different sources of numbers 0 .. num_symbols - 1, drawn from `data.seed`, with targets.
+    """Return `num_examples` different random sources with their targets; `data.seed` determines them.
+
+    A source is a sequence of numbers from 0 to num_symbols - 1.
 
     Raises:
-        DataError: there are not so many different sources.
+        DataError: fewer than `num_examples` different sources exist.
     """
     draw = random.Random(config.seed)
     lengths = range(config.min_length, config.max_length + 1)
     possible = 0
     for length in lengths:
         possible += config.num_symbols**length
-        if possible > 4 * config.num_examples:  # this is enough, and the exact number may have millions of digits
+        if possible > 4 * config.num_examples:  # stop here, because the exact number may have millions of digits
             break
     if config.num_examples > possible:
         raise DataError(
             f"data.num_examples: must be at most {possible}, the number of different sequences of {config.min_length} "
             f"to {config.max_length} of {config.num_symbols} symbols, given {config.num_examples}"
         )
-    if possible <= 4 * config.num_examples:  # drawing until all are different would take long
+    if possible <= 4 * config.num_examples:  # repeated draws would be frequent, so choose from a list of all sources
         every = [source for length in lengths for source in itertools.product(range(config.num_symbols), repeat=length)]
         return _generated(draw.sample(every, config.num_examples), config)
     sources: dict[tuple[int, ...], None] = {}

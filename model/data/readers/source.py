@@ -1,4 +1,4 @@
-"""The table of readers, by the name of the data."""
+"""The reader of each kind of data, by the name of the data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,5 +22,9 @@ READERS: dict[str, Callable[[Any], Examples]] = {
 
 
 def read_examples(config: DataConfig) -> Examples:
-    """Return all examples of the configured data; raise DataError with the place of an error in the user's files."""
+    """Return all examples of the configured data.
+
+    Raises:
+        DataError: the data cannot be used; the message says where in the user's files the error is.
+    """
     return READERS[config.name](config)

@@ -10,14 +10,14 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
 
-MARK = "\u2581"  # the library's Metaspace writes a blank like this, so this character in a text is read as a blank
-# The special tokens inside the tokenizer. They have blanks, which split texts do not have, so no merge can make them.
+MARK = "\u2581"  # the library's Metaspace replaces blanks by this character, so in a text it is read as a blank
+# The names of the special tokens inside the tokenizer. They contain blanks, so no merge of subwords can produce them.
 RESERVED = tuple(f" {name} " for name in SPECIAL)
 
 
 @dataclass(frozen=True)
 class Subwords:
-    """A trained tokenizer, in its own JSON form; a mark at the start of each word stands for white space.
+    """A trained tokenizer in the JSON format of its library; MARK before each word stands for white space.
 
     Source: Sennrich, Haddow, Birch 2016, "Neural machine translation of rare words with subword units".
     """
@@ -27,7 +27,10 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
-        """Merge the most frequent pair until there are `max_size` tokens, or no pair occurs `min_count` times."""
+        """Merge the most frequent pair until `max_size` tokens exist, or no pair occurs `min_count` times.
+
+        The special tokens do not count.
+        """
         tokenizer = Tokenizer(models.BPE(unk_token=RESERVED[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
         tokenizer.normalizer = normalizers.Sequence(steps)
@@ -43,28 +46,28 @@ class Subwords:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         tokenizer = Tokenizer.from_str(self.definition)
-        tokenizer.encode_special_tokens = True  # read the name of a special token in a text as text
+        tokenizer.encode_special_tokens = True  # if a text contains the name of a special token, read it as text
         return tokenizer
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())
 
     def normalize(self, text: str) -> str:
-        """Return the text in NFC, in lower case if letter case is ignored, and with the mark as a blank."""
+        """Return the text in NFC, with blanks in place of MARK, and in lower case if letter case is ignored."""
         return str(self._tokenizer.normalizer.normalize_str(text)).replace(MARK, " ")
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of the text's subwords, possibly none; characters outside of training are UNKNOWN."""
+        """Return the numbers of the text's subwords, possibly none; characters not seen in training become UNKNOWN."""
         return list(self._tokenizer.encode(text).ids)
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each subword as text, including the special ones."""
+        """Return each subword as text; special tokens have their names in SPECIAL."""
         return [
             SPECIAL[number] if number < len(SPECIAL) else str(self._tokenizer.id_to_token(number)) for number in numbers
         ]
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Return the text of these subwords, without padding, start and end."""
+        """Return the text of these subwords; PADDING, START and END are left out."""
         own = [number for number in numbers if number not in (PADDING, START, END)]
         return str(self._tokenizer.decoder.decode(self.names(own)))
 
@@ -74,7 +77,7 @@ class Subwords:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Subwords":
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""
         return cls(json.dumps(values["tokenizer"]))
 
 
@@ -82,18 +85,17 @@ class Subwords:
 class ByteSubwords(Subwords):
     """A tokenizer over bytes, which reproduces every text exactly and has no unknown token.
 
-    Source: Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.2; its pattern
-    separates words, numbers, signs and white space, and joins a blank to the word after it.
+    Before bytes are merged, a pattern separates words, numbers, punctuation and white space, and joins a blank to the
+    word after it.
+
+    Source: Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.2.
     """
 
     unit: str = "byte-level subwords"
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "ByteSubwords":
-        """Merge the most frequent pair until there are `max_size` tokens, or no pair occurs `min_count` times.
-
-        The tokens include the 256 bytes.
-        """
+        """Merge pairs of bytes or tokens as `Subwords.learn` does; the `max_size` tokens include the 256 bytes."""
         tokenizer = Tokenizer(models.BPE())
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -16,13 +16,13 @@ class Tokens(Protocol):
     def __len__(self) -> int: ...
 
     def normalize(self, text: str) -> str:
-        """Return the text in the form that tokens reproduce, except for white space."""
+        """Return the text in the form in which the tokens can reproduce it, except for white space."""
 
     def encode(self, text: str) -> list[int]:
         """Return the text's token numbers, possibly none."""
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each token as text, including the special ones."""
+        """Return each token as text; special tokens have their names in SPECIAL."""
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Return the text of these token numbers."""
@@ -32,7 +32,7 @@ class Tokens(Protocol):
 
 
 def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None) -> Tokens:
-    """Return the tokens of the `texts` of the training split."""
+    """Learn tokens of the given unit from the texts of the training split."""
     if unit == "subwords":
         from model.data.tokens.subwords import Subwords  # imported here, because it loads a library
 
@@ -42,7 +42,7 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
 
 
 def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tuple[Tokens, Tokens]:
-    """Return the tokens of both sides of the training split; with `shared_vocabulary` they are the same."""
+    """Learn the tokens for sources and for targets from the training split; a shared vocabulary is returned twice."""
     settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
     if data.shared_vocabulary:
         shared = learn_tokens([*sources, *targets], unit=data.tokens, **settings)
@@ -52,7 +52,7 @@ def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tup
 
 
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
-    """Read the dict of `to_dict`."""
+    """Rebuild tokens from the result of their `to_dict`."""
     if "tokenizer" in values:
         from model.data.tokens.subwords import ByteSubwords, Subwords  # imported here, because it loads a library
 
@@ -61,12 +61,12 @@ def tokens_from_dict(values: dict[str, Any]) -> Tokens:
 
 
 def split_reference(text: str, unit: str) -> list[str]:
-    """Return a reference text as the tokens that metrics compare: for subwords, the words between blanks."""
+    """Split a reference text into the tokens that metrics compare; for subwords, these are the words between blanks."""
     split, _ = UNITS["blanks" if unit == "subwords" else unit]
     return split(text)
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:
-    """Return tokens as a text, in the form of a decoded prediction."""
+    """Join tokens to a text that has the form of a decoded prediction."""
     _, joint = UNITS["blanks" if unit == "subwords" else unit]
     return joint.join(tokens)

@@ -1,4 +1,4 @@
-"""The bits that identify the token behind an unknown one."""
+"""Computes the number of bits that identify a token outside of the vocabulary."""
 
 import math
 from collections import Counter
@@ -11,16 +11,16 @@ from model.data.tokens.vocabulary import Vocabulary
 
 # The number of Unicode's scalar values: all code points except surrogates (The Unicode Standard, definition D76).
 _NUM_CHARACTERS = 0x110000 - 0x800
-# The end mark of a spelled token; no character is the empty text.
+# The mark that ends a spelled token; the empty text is no character, so the mark differs from every character.
 _END = ""
 
 
 @dataclass(frozen=True)
 class SeenOrNew:
-    """The probabilities of symbols by their counts; new symbols share the probability of an escape.
+    """The probabilities of symbols, from their counts; all symbols that were never seen share one escape probability.
 
-    A symbol that was seen c of N times, among T different ones, has the probability c / (N + T). All new ones together
-    have T / (N + T), or 1 if no symbol was seen.
+    If N symbols were seen, T of them different, a symbol that was seen c times has the probability c / (N + T). All new
+    symbols together have the escape probability T / (N + T), or 1 if no symbol was seen.
 
     Source: Witten & Bell 1991, "The zero-frequency problem", IEEE Transactions on Information Theory 37 (4), method C.
     """
@@ -32,30 +32,34 @@ class SeenOrNew:
         return sum(self.counts.values()) + len(self.counts)
 
     def bits(self, symbol: str) -> float | None:
-        """Return the bits of a symbol that was seen; None for a new one."""
+        """Return the bits of a symbol that was seen; None for a new symbol."""
         count = self.counts.get(symbol)
         return None if count is None else math.log2(self._total / count)
 
     @property
     def escape_bits(self) -> float:
-        """The bits of the escape, without those that identify the new symbol."""
+        """The bits that say that a symbol is new; the bits that identify the new symbol are not included."""
         return math.log2(self._total / len(self.counts)) if self.counts else 0.0
 
 
 @dataclass(frozen=True)
 class UnknownTokens:
-    """The probability of each token outside of a vocabulary, from the training split only.
+    """The probabilities of tokens outside of a vocabulary, estimated from the training split only.
 
-    A token that occurs in the training split gets its probability from its count. Any other token is spelled. A
-    character is spelled as one of all Unicode characters. A word is spelled character by character up to an end mark,
-    by the counts of characters in the different tokens of the training split; a new character is one of all Unicode
-    characters. The probabilities of all tokens sum to at most 1. So a network's prediction together with these bits is
-    a valid code for the text, whatever the vocabulary.
+    If an unknown token occurs in the training split, its count gives its probability. Any other token is spelled:
+
+    - If tokens are characters, the token is one of all Unicode characters, equally probable.
+    - If tokens are words, the token is spelled character by character up to an end mark. The probability of a character
+      comes from its count in the different tokens of the training split. A new character is one of all Unicode
+      characters, equally probable.
+
+    The probabilities of all unknown tokens sum to at most 1. So for every vocabulary, the network's predictions
+    together with these bits are a valid code for the text.
 
     Attributes:
-        left_out: the counts of the training split's tokens outside of the vocabulary.
-        letters: the counts of characters and end marks in the training split's different tokens; None if a token is a
-            character.
+        left_out: the counts of those tokens in the training split that are not in the vocabulary.
+        letters: the counts of characters and end marks in the different tokens of the training split; None if tokens
+            are characters.
     """
 
     left_out: Mapping[str, int]
@@ -63,7 +67,7 @@ class UnknownTokens:
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: Vocabulary) -> Self:
-        """Return the tokens outside of a vocabulary, by the `texts` of the training split."""
+        """Estimate the probabilities for a vocabulary; `texts` are those of the training split."""
         counts = Counter(token for text in texts for token in vocabulary.split(text))
         left_out = {token: count for token, count in counts.items() if token not in vocabulary.numbers}
         if vocabulary.unit == "characters":
@@ -71,7 +75,7 @@ class UnknownTokens:
         return cls(left_out, Counter(letter for token in counts for letter in (*token, _END)))
 
     def bits(self, token: str) -> float:
-        """Return the bits that identify an unknown token: minus the logarithm of its probability."""
+        """Return the bits that identify an unknown token: the negative base-2 logarithm of its probability."""
         bits = self._tokens.bits(token)
         return self._tokens.escape_bits + self._spelled_bits(token) if bits is None else bits
 
@@ -96,5 +100,5 @@ class UnknownTokens:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""
         return cls(values["left_out"], values["letters"])

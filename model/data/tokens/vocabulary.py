@@ -15,16 +15,22 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def numbered(tokens: Sequence[str]) -> dict[str, int]:
-    """Return the number of each token, which is its place; without the special ones, which no text has."""
+    """Return the number of each token, which is its position in `tokens`.
+
+    The special tokens, which are the first ones in `tokens`, are left out, because they never occur in a text.
+    """
     return {token: number for number, token in enumerate(tokens[len(SPECIAL) :], start=len(SPECIAL))}
 
 
 def split_words(text: str) -> list[str]:
-    """Return runs of letters, digits and underscores, and every other character alone; white space only separates."""
+    """Split a text into words (runs of letters, digits and underscores) and single other characters.
+
+    White space separates words and is left out.
+    """
     return WORD.findall(text)
 
 
-# For each unit: the function that splits a text, and the separator that joins tokens.
+# For each unit, the function that splits a text into tokens, and the separator that joins tokens to a text.
 UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
     "words": (split_words, " "),
     "characters": (list, ""),
@@ -34,13 +40,13 @@ UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The known tokens.
+    """The tokens of a vocabulary, and the way to split texts into them.
 
     Attributes:
-        unit: words | characters | blanks (all text between two blanks is a token).
+        unit: `words`, `characters`, or `blanks` (a token is all text between two blanks).
         lowercase: whether letter case is ignored.
-        tokens: all tokens, the special ones first, then the most frequent first; the number of a token is its position.
-            `<end>` in a text is another token than the special one of this name.
+        tokens: the special tokens, then the others, the most frequent first. The number of a token is its position. If
+            a text contains `<end>`, this is not the special token `<end>`.
     """
 
     unit: str
@@ -56,11 +62,11 @@ class Vocabulary:
         Args:
             texts: the texts of the training split.
             unit, lowercase: see the class.
-            min_count: tokens that occur less often are omitted.
-            max_size: the most tokens, without the special ones; None = no limit.
+            min_count: tokens that occur less often than this are left out.
+            max_size: the most tokens, not counting the special tokens; None = no limit.
 
         Raises:
-            DataError: no token is left.
+            DataError: no token occurs `min_count` times.
         """
         split, _ = UNITS[unit]
         counts = Counter(token for text in texts for token in split(text.lower() if lowercase else text))
@@ -76,7 +82,7 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each token; `<end>` in a text is never a special token."""
+        """The number of each token that can occur in a text, so without the special tokens."""
         return numbered(self.tokens)
 
     def __len__(self) -> int:
@@ -87,21 +93,21 @@ class Vocabulary:
         return text.lower() if self.lowercase else text
 
     def split(self, text: str) -> list[str]:
-        """Return the text's tokens, known or unknown; possibly none."""
+        """Split a text into tokens; they need not be in the vocabulary, and the list may be empty."""
         split, _ = UNITS[self.unit]
         return split(self.normalize(text))
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's token numbers, possibly none; unknown tokens become UNKNOWN."""
+        """Return the text's token numbers, possibly none; tokens outside of the vocabulary become UNKNOWN."""
         numbers = self.numbers
         return [numbers.get(token, UNKNOWN) for token in self.split(text)]
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each token as text, including the special ones."""
+        """Return each token as text; special tokens have their names in SPECIAL."""
         return [self.tokens[number] for number in numbers]
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Return the text of these token numbers, without padding, start and end."""
+        """Return the text of these token numbers; PADDING, START and END are left out."""
         _, joint = UNITS[self.unit]
         return joint.join(self.tokens[number] for number in numbers if number not in (PADDING, START, END))
 
@@ -111,5 +117,5 @@ class Vocabulary:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Vocabulary":
-        """Read the dict of `to_dict`."""
+        """Rebuild the object from the result of `to_dict`."""
         return cls(values["unit"], values["lowercase"], tuple(values["tokens"]))

@@ -1,7 +1,7 @@
 """The linear maps and the block of a convolutional network.
 
-Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers of an embedding, filters = numbers per token
-between blocks.
+Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers per embedding, filters = numbers per token
+in the inputs and outputs of blocks.
 """
 
 import math
@@ -15,19 +15,19 @@ from torch.nn.utils.parametrize import is_parametrized
 from model.config.networks.convolutional import ConvolutionalConfig
 from model.networks.roles import Matrix
 
-# The factor of a sum of two branches that keeps the variance: Gehring et al. 2017, section 3.4.
+# The factor that keeps the variance in a sum of two branches: Gehring et al. 2017, section 3.4.
 HALF = math.sqrt(0.5)
 
 
 class Map(nn.Linear):
     """A linear map with normal initial weights of standard deviation sqrt(gain * (1 - dropout) / inputs).
 
-    The gain is 4 before gates, and 1 elsewhere.
+    The gain is 4 if gates follow, and 1 otherwise. A `Map` may consist of several maps of the same inputs.
 
     Source: Gehring et al. 2017, section 3.5.
 
     Attributes:
-        sizes: the number of outputs of each map that is stacked in it, as in `Matrix`.
+        sizes: the number of outputs of each of these maps, as in `Matrix`.
     """
 
     def __init__(self, inputs: int, sizes: tuple[int, ...], gain: float, dropout: float) -> None:
@@ -36,7 +36,7 @@ class Map(nn.Linear):
         self.initial_std = math.sqrt(gain * (1 - dropout) / inputs)
 
     def draw_weight(self) -> None:
-        """Draw the initial weight; with weight normalisation, this sets the parameters that it is computed from."""
+        """Draw the initial weight; with weight normalisation, set the parameters from which the weight is computed."""
         drawn = torch.randn_like(self.weight) * self.initial_std
         if is_parametrized(self, "weight"):
             self.weight = drawn
@@ -45,16 +45,16 @@ class Map(nn.Linear):
 
 
 def build_map(config: ConvolutionalConfig, inputs: int, *sizes: int, gain: float = 1.0, dropout: float = 0.0) -> Map:
-    """Return a map to `sizes` outputs; several sizes are maps of the same inputs, stacked in one.
+    """Return a linear map; several `sizes` make one map that joins several maps of the same inputs.
 
-    With `weight_norm` it has weight normalisation (Salimans, Kingma 2016).
+    If `config.weight_norm` is set, the map has weight normalisation (Salimans, Kingma 2016).
     """
     plain = Map(inputs, sizes, gain, dropout)
     return weight_norm(plain) if config.weight_norm else plain
 
 
 class Block(nn.Module):
-    """A convolution over the neighbouring tokens with a gate: A * sigmoid(B), for the halves A and B of its output.
+    """A convolution over neighbouring tokens, then a gate: A * sigmoid(B), for the halves A and B of its output.
 
     Source: Gehring et al. 2017, section 3.2; gates: Dauphin et al. 2017, "Language modeling with gated convolutional
     networks".
@@ -74,8 +74,8 @@ class Block(nn.Module):
 
         Args:
             x: (batch, time, filters).
-            attention_mask: (batch, time), True = a token, False = padding, which counts as zeros; None = no padding.
-            before: (batch, width - 1, filters), the inputs before `x`, for a causal block; None = zeros.
+            attention_mask: (batch, time), True = a token, False = padding, read as zeros; None = no padding.
+            before: for a causal block, the inputs that precede `x`, (batch, width - 1, filters); None = zeros.
 
         Returns:
             (batch, time, filters).
@@ -85,12 +85,12 @@ class Block(nn.Module):
             x = x.masked_fill(~attention_mask.unsqueeze(-1), 0.0)
         ends = (0, 0, self.before, self.after)
         x = functional.pad(x, ends) if before is None else torch.cat([before, x], dim=1)
-        # (batch, time, filters, width): the inputs of a filter in one row.
+        # `unfold` gives (batch, time, filters, width): all inputs of a filter, which `flatten` puts into one row.
         return functional.glu(self.map(x.unfold(1, self.width, 1).flatten(2)), dim=-1)
 
 
 def matrices_of_maps(module: nn.Module) -> list[Matrix]:
-    """Return the weights of all maps in a module; with weight normalisation, the directions of the weights."""
+    """Return the weight matrices of all maps in a module; with weight normalisation, their directions only."""
     maps = [part for part in module.modules() if isinstance(part, Map)]
     directions = "parametrizations.weight.original1"
     weights = [part.get_parameter(directions if is_parametrized(part, "weight") else "weight") for part in maps]

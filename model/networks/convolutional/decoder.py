@@ -17,14 +17,17 @@ from model.networks.roles import Matrix
 
 @dataclass(frozen=True)
 class Memory:
-    """The keys and values of every block's attention, (sources, source time, d_model); the mask is as in `Source`."""
+    """The keys and values that the attentions of all blocks share, (sources, source time, d_model) each.
+
+    The mask is that of `Source`.
+    """
 
     keys: Tensor
     values: Tensor
     attention_mask: Tensor | None
 
     def select(self, sources: Tensor) -> "Memory":
-        """Return the memory of these sources, in this order."""
+        """Return the memory for the given sources, in the given order."""
         return Memory(
             self.keys[sources],
             self.values[sources],
@@ -38,7 +41,7 @@ class ConvolutionalState:
 
     Attributes:
         windows: the last inputs of each block, (rows, filter width - 1, filters); empty before the first token.
-        memory: the memory of the source; None = no source.
+        memory: the keys and values of the source; None = no source.
         length: the number of decoded tokens.
     """
 
@@ -58,9 +61,11 @@ class ConvolutionalState:
 
 
 class Attention(nn.Module):
-    """The attention of a block; the query is the block's state plus the embedding of the last target token.
+    """The attention of a block; the query combines the block's output with the embedding of the last target token.
 
-    d = W h + b + g, weights a_j = softmax(d z_j), c = sum of a_j (z_j + e_j), times m sqrt(1 / m) for m source tokens.
+    For the block's output h, the target embedding g, encoder outputs z_j and source embeddings e_j: the query is
+    d = W h + b + g, the weights are a_j = softmax(d z_j), and the context is the sum of a_j (z_j + e_j), multiplied by
+    m sqrt(1 / m) for m source tokens.
 
     Source: Gehring et al. 2017, section 3.3, equations 1 and 2; the scale: section 3.4.
     """
@@ -73,9 +78,9 @@ class Attention(nn.Module):
         self.stored_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
-        """Return the sum of `h` and its context, (rows, time, filters), the shape of `h`; `g` is (rows, time, d_model).
+        """Return the sum of `h` and its context, in the shape of `h`.
 
-        Consecutive rows may share a source.
+        `h` is (rows, time, filters), and `g` is (rows, time, d_model). Consecutive rows may share a source.
         """
         d = (self.enter(h) + g) * HALF
         scores = d.reshape(len(memory.keys), -1, d.shape[2]) @ memory.keys.transpose(1, 2)
@@ -92,7 +97,7 @@ class Attention(nn.Module):
 
 
 class ConvolutionalDecoder(nn.Module):
-    """Causal blocks with residual connections; with a source, an attention follows each block."""
+    """Causal blocks with residual connections; if there is a source, an attention follows each block."""
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__()
@@ -137,14 +142,15 @@ class ConvolutionalDecoder(nn.Module):
         return [attention for attention in self.attention if isinstance(attention, Attention)]
 
     def matrices(self) -> list[Matrix]:
-        """Return the weights of all maps."""
+        """Return the weight matrices of all linear maps."""
         return matrices_of_maps(self)
 
     def _project_source(self, source: Source | None) -> Memory | None:
         """Return the keys and values of a source.
 
-        All attentions send gradients to the encoder, two each (keys and values), so the gradients of its outputs are
-        scaled down by this number; those of the embeddings are not (Gehring et al. 2017, section 3.4).
+        The encoder's outputs receive two gradients from each attention, through keys and through values. So their
+        gradients are divided by twice the number of attentions. The gradients of the embeddings are not scaled
+        (Gehring et al. 2017, section 3.4).
         """
         if source is None:
             return None

@@ -11,7 +11,7 @@ from model.networks.roles import Matrix
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Blocks with residual connections between two maps, from and to the width of the embeddings."""
+    """Blocks with residual connections; linear maps before and after them change between embeddings and filters."""
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class ConvolutionalEncoder(nn.Module):
         return self.leave(inner)
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the representations, with the embeddings of the tokens."""
+        """Return the encoded sequence for a decoder, with the embeddings of the tokens."""
         return Source(self(x, attention_mask), attention_mask, (x,))
 
     def attentions(self) -> Sequence[StoresWeights]:
@@ -36,5 +36,5 @@ class ConvolutionalEncoder(nn.Module):
         return []
 
     def matrices(self) -> list[Matrix]:
-        """Return the weights of all maps."""
+        """Return the weight matrices of all linear maps."""
         return matrices_of_maps(self)

@@ -7,11 +7,15 @@ from model.networks.roles import LinearHead, Matrix
 
 
 class Attention(nn.Module):
-    """Scores each token of the source with a state of the decoder, and returns the weighted mean of the tokens.
+    """Scores each source token for a state of the decoder, and returns the weighted mean of the source's outputs.
 
-    The score of state s and token h is: `dot` s h; `bilinear` s W h (called general in Luong et al. 2015, "Effective
-    approaches to attention-based neural machine translation", section 3.1); `mlp` v tanh(W s + U h) (Bahdanau et al.
-    2015, "Neural machine translation by jointly learning to align and translate", section A.1.2).
+    For the decoder's state s and a source token's output h, the score is:
+
+    - `dot`: s h;
+    - `bilinear`: s W h (called general in Luong et al. 2015, "Effective approaches to attention-based neural machine
+      translation", section 3.1);
+    - `mlp`: v tanh(W s + U h) (Bahdanau et al. 2015, "Neural machine translation by jointly learning to align and
+      translate", section A.1.2).
     """
 
     def __init__(self, score_function: str, width: int, attention_width: int) -> None:
@@ -30,12 +34,12 @@ class Attention(nn.Module):
         return outputs if self.of_key is None else self.of_key(outputs)
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the context of each state.
+        """Return the context (the weighted mean of the values) for each state.
 
         Args:
             query: (rows, time, width), states of the decoder; consecutive rows may share a source.
-            keys: the keys of `project_keys`.
-            values: (sources, source time, width).
+            keys: the result of `project_keys`.
+            values: (sources, source time, width), the outputs of the encoder.
             mask: (sources, source time), True = a token, False = padding; None = no padding.
 
         Returns:
@@ -54,5 +58,5 @@ class Attention(nn.Module):
         return (weights @ values).view_as(query)
 
     def matrices(self) -> list[Matrix]:
-        """Return the maps to keys and queries."""
+        """Return the matrices that compute keys and queries."""
         return [Matrix(m.weight, (len(m.weight),)) for m in (self.of_key, self.of_query) if m is not None]

@@ -45,19 +45,19 @@ class Cells(nn.Module):
     def forward(
         self, x: Tensor, hidden: Hidden | None = None, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, Hidden]:
-        """Return the outputs of the last layer, and the state of every layer after the last real token.
+        """Return the outputs of the last layer, and the state of every layer after the last token that is not padding.
 
         Args:
             x: (batch, time, input width).
             hidden: the states before the first token; None = zeros.
-            attention_mask: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU
-                a mask makes the CPU wait for the lengths.
+            attention_mask: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU, a
+                mask makes the CPU wait, because it must know the lengths.
 
         Returns:
             (batch, time, width), zeros at padding; and the states.
         """
         if x.device.type == "cpu":
-            # torch does not have cells in half precision for every processor.
+            # Use float32, because torch lacks cells in half precision for some processors.
             dtype = next(self.cells.parameters()).dtype
             with torch.autocast("cpu", enabled=False):
                 return self._over(x.to(dtype), hidden and tuple(part.to(dtype) for part in hidden), attention_mask)
@@ -87,7 +87,7 @@ class Cells(nn.Module):
         return x, tuple(torch.stack(parts) for parts in zip(*steps, strict=True))
 
     def matrices(self) -> Iterator[Matrix]:
-        """Yield the maps of every gate from the input and from the last state."""
+        """Yield the weight matrices from the input, and from the previous state, to every gate."""
         for name, weight in self.cells.named_parameters():
             if name.startswith("weight"):
                 width = self.cells.hidden_size
@@ -98,7 +98,7 @@ class Cells(nn.Module):
         return tuple(getattr(self.cells, f"{name}_l{place}") for name in names)
 
     def _joined(self, state: Tensor) -> Tensor:
-        """Return (layers * directions, batch, half) as (layers, batch, width)."""
+        """Join both directions of a state: (layers * 2, batch, width / 2) -> (layers, batch, width)."""
         if not self.bidirectional:
             return state
         return torch.cat([state[0::2], state[1::2]], dim=-1)

@@ -12,10 +12,10 @@ from model.networks.recurrent.cells import Cells, Hidden
 
 
 class RecurrentEncoder(nn.Module):
-    """Cells over the sequence from start to end; with `bidirectional` in both directions (Schuster, Paliwal 1997).
+    """Recurrent cells that read a sequence from start to end.
 
-    With `reverse_source` they read it from end to start: Sutskever et al. 2014, "Sequence to sequence learning with
-    neural networks", section 3.3.
+    With `bidirectional`, they read it in both directions (Schuster, Paliwal 1997). With `reverse_source`, they read it
+    from end to start: Sutskever et al. 2014, "Sequence to sequence learning with neural networks", section 3.3.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -37,7 +37,7 @@ class RecurrentEncoder(nn.Module):
         return self._read(x, attention_mask)[0]
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the representations, with the states after the last token."""
+        """Return the encoded sequence for a decoder, with the states after the last token that is read."""
         outputs, last = self._read(x, attention_mask)
         return Source(outputs, attention_mask, last)
 

@@ -17,7 +17,7 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a nonlinearity between them, the same at every position.
+    """Two linear layers with a nonlinearity between them, applied to each position separately.
 
     With `swiglu` there is a third layer, the gate: silu(x V) * (x W).
 
@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
         return self.outer(functional.dropout(inner, self.dropout, self.training))
 
     def matrices(self) -> list[Matrix]:
-        """Return the maps of its layers."""
+        """Return the weight matrices of all layers."""
         layers = (self.inner, self.outer) if self.gate is None else (self.gate, self.inner, self.outer)
         return [Matrix(layer.weight, (len(layer.weight),)) for layer in layers]
 

@@ -1,4 +1,4 @@
-"""Positions of tokens, which are added to the input or used in the attention."""
+"""Encodings of token positions, which are added to the input or used in the attention."""
 
 import math
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ BASE = 10_000.0  # Vaswani et al. 2017, section 3.5: wavelengths from 2 pi to 10
 
 
 def sinusoidal_table(length: int, d_model: int) -> Tensor:
-    """Return PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos of the same; (length, d_model).
+    """Return the table (length, d_model) of PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d)).
 
     For d = 4: sin p, cos p, sin p/100, cos p/100.
 
-    Source: Vaswani et al. 2017, section 3.5. Widely copied code doubles the exponent of odd columns; this one does not.
+    Source: Vaswani et al. 2017, section 3.5. Widely copied code doubles the exponent in odd columns, by mistake.
     """
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
@@ -26,7 +26,7 @@ def sinusoidal_table(length: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """The sinusoidal table, added to an input of any length."""
+    """Adds the sinusoidal table to an input of any length."""
 
     table: Tensor
 
@@ -36,7 +36,10 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoidal_table(max_length, d_model), persistent=False)
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
-        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ..., or those (time,); same shape."""
+        """Return `x` (batch, time, d_model) plus the vectors of its positions.
+
+        `start` is the position of the first token, or a tensor (time,) with the position of each token.
+        """
         if isinstance(start, Tensor):
             return x + self.table[start]
         end = start + x.shape[1]
@@ -46,7 +49,7 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector per position, added to the input.
+    """Adds one learned vector per position to the input.
 
     Source: Gehring et al. 2017, "Convolutional sequence to sequence learning", section 3.1.
     """
@@ -56,10 +59,12 @@ class LearnedPositions(nn.Module):
         self.embedding = nn.Embedding(max_length, d_model)
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:
-        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ..., or those (time,); same shape.
+        """Return `x` (batch, time, d_model) plus the vectors of its positions.
+
+        `start` is the position of the first token, or a tensor (time,) with the position of each token.
 
         Raises:
-            SequenceTooLongError: there are fewer learned positions than tokens.
+            SequenceTooLongError: a token's position is larger than every learned position.
         """
         if isinstance(start, Tensor):
             return x + functional.embedding(start, self.embedding.weight)
@@ -73,7 +78,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Adds nothing to the input, because there are no positions, or the attention has them."""
+    """Adds nothing to the input, because the network uses no positions, or uses them in the attention."""
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:  # noqa: ARG002 -- the same call as its siblings
         """Return `x` itself."""
@@ -93,8 +98,10 @@ def input_positions(name: str, max_length: int, d_model: int) -> nn.Module:
 class Rotation:
     """Rotary positions: the cosine and sine of the angles, each (time, width / 2).
 
-    Source: Su et al. 2021, "RoFormer", section 3.2.2. As in GPT-NeoX, number i forms a pair with number i + width / 2,
-    not with its neighbour; this only permutes the numbers of a head.
+    As in GPT-NeoX, number i of a head forms a pair with number i + width / 2, and not with its neighbour. This differs
+    from the paper only by a permutation of the numbers of a head.
+
+    Source: Su et al. 2021, "RoFormer", section 3.2.2.
     """
 
     cosine: Tensor
@@ -102,7 +109,7 @@ class Rotation:
 
     @classmethod
     def of(cls, length: int, width: int, device: torch.device, start: int = 0) -> "Rotation":
-        """Return the rotation of positions start ... start + length - 1 for heads of `width` numbers (even)."""
+        """Return the rotation for `length` positions from `start` on; `width`, the numbers per head, must be even."""
         position = torch.arange(start, start + length, dtype=torch.float32, device=device).unsqueeze(1)
         frequency = BASE ** -(torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
         angle = position * frequency
@@ -116,9 +123,10 @@ class Rotation:
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """Return each head's slope, (num_heads,): a geometric sequence from 2^(-8/n), for n a power of two.
+    """Return the slopes of n heads, (n,): if n is a power of two, the geometric sequence 2^(-8/n), 2^(-16/n), ...
 
-    For other n, the slopes of the power of two below, then every other slope of the one above.
+    For other n, the slopes for the next smaller power of two are followed by every second slope for the next larger
+    one.
 
     Source: Press, Smith, Lewis 2022, "Train short, test long", section 3 and the authors' code.
     """
@@ -129,9 +137,9 @@ def alibi_slopes(num_heads: int) -> Tensor:
 
 
 def alibi_bias(slopes: Tensor, queries: int, keys: int) -> Tensor:
-    """Return -slope * |distance|, (heads, queries, keys); the last query is at the position of the last key.
+    """Return the bias -slope * |distance|, (heads, queries, keys); the last query and the last key share a position.
 
-    Source: Press et al. 2022; the symmetric form for encoders is theirs too (their repository, issue 5).
+    Source: Press et al. 2022; for the symmetric form in encoders, the authors' repository, issue 5.
     """
     query = torch.arange(keys - queries, keys, device=slopes.device).unsqueeze(1)
     key = torch.arange(keys, device=slopes.device)

@@ -12,7 +12,8 @@ Memory = tuple[Tensor, Tensor]
 class KeyValueCache:
     """The keys (rows, heads, capacity, key_width) and values of a layer for the tokens so far.
 
-    `length` is the used part of the capacity, which doubles when it is full, so that not every token causes a copy.
+    The first `length` positions of the capacity are in use. A full capacity is doubled, so that most tokens need no
+    copy.
     """
 
     key: Tensor | None = None
@@ -48,7 +49,8 @@ class TransformerState:
     Attributes:
         layers: the keys and values of each layer for the tokens so far.
         memories: the keys and values of the source for each layer; None without a source.
-        source_mask: True = attend to this place of the source, broadcastable to (sources, heads, time, places).
+        source_mask: broadcastable to (sources, heads, time, source time), True = attend to this source token; None =
+            attend to all.
     """
 
     layers: list[KeyValueCache]
