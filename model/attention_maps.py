@@ -76,7 +76,7 @@ class Reading:
 
 
 def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
-    """Return the forward passes for an input: one per piece for a sentence to tag, one in all for other inputs."""
+    """Return the forward passes for an input: for a sentence to tag, one pass per piece; otherwise a single pass."""
     task, device, first = checkpoint.task, checkpoint.device, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None

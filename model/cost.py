@@ -74,9 +74,9 @@ def _work_at(config: Config[Any, Any], length: int) -> Work:
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
     """Return the number of different tokens that the network can predict; 0 = the network does not predict tokens.
 
-    If the number depends on the data, the result is an estimate: `max_size` for subwords, which always reach it, and
-    for words, which nearly always do. Characters, and words between blanks, are usually fewer: for them, `otherwise` is
-    the estimate, up to `max_size`. Without `max_size`, `otherwise` is always the estimate.
+    If the number depends on the data, the result is an estimate: `max_size` for subwords, which reach it, and for
+    words, which nearly always do. Characters, and words between blanks, are usually fewer: for them, `otherwise` is the
+    estimate, up to `max_size`. Without `max_size`, `otherwise` is always the estimate.
     """
     if isinstance(data, GeneratedConfig):
         return data.num_symbols

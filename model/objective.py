@@ -197,7 +197,8 @@ def describe_prediction(config: dict[str, Any]) -> dict[str, Any]:
     """Return the kind of inputs and the options of `predict` for a configuration's model.
 
     Returns:
-        `inputs`: "text", or "rows" for models of numbers; `options`: `{"type", "default"}` by name.
+        `inputs`: "text", or "rows" for models of numbers; `options`: for each option, by name, its `type` and
+        `default`.
     """
     name = parse(config).data.name
     options = SAMPLING_OPTIONS if name == "language_modelling" else {}
@@ -235,10 +236,12 @@ def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, A
             None.
 
     Returns:
-        `maps`, one per attention and layer: `name` ("encoder layer 0", "decoder layer 0", "cross-attention layer 0"),
-        `rows` (the tokens that attend), `columns` (the tokens attended to), `heads` (a list of rows per head; each row
-        sums to 1). The tokens are those that the network reads. Texts are cut as in training, and a language model
-        reads the last `data.context` tokens. A sentence to tag with more than `data.max_length` words is read in pieces
+        `maps`, a list with one dict per attention and layer. A dict holds `name` ("encoder layer 0", "decoder layer 0",
+        "cross-attention layer 0"), `rows` (the tokens that attend), `columns` (the tokens attended to), and `heads` (a
+        list of rows for each head; each row sums to 1).
+
+        The tokens are the ones that the network reads: texts are cut as in training, and a language model reads the
+        last `data.context` tokens. A sentence to tag that has more than `data.max_length` words is read in pieces
         ("encoder layer 0, words 1 to 60").
 
     Raises:

@@ -15,7 +15,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class DataConfig(Section):
-    """The settings of all data. A worker gets null for the paths, so that it cannot read the source."""
+    """The settings that all kinds of data share; in a worker the paths are null, so that it cannot read the source."""
 
     lengths_differ: ClassVar[bool] = True  # whether examples are sequences of different lengths
 

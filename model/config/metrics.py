@@ -6,10 +6,10 @@ from model.config.section import Section
 
 
 class MetricsConfig(Section):
-    """The comparison of predicted texts with their references.
+    """The settings for comparing predicted texts with their references.
 
-    It has defaults, because only data=translation has this section. `bleu_tokenize` allows the tokenizers of sacrebleu
-    that need neither another package nor a download.
+    The settings have defaults, because only data=translation configures them. `bleu_tokenize` allows those tokenizers
+    of sacrebleu that need neither another package nor a download.
     """
 
     bleu_tokenize: Literal["auto", "13a", "intl", "char", "zh", "none"] = "auto"

@@ -14,7 +14,7 @@ ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
 
 
 class SearchedTargets(Section):
-    """The beam search for a target."""
+    """The settings of the beam search for a target."""
 
     beam_size: Annotated[int, Field(ge=1, le=1000)]
     length_penalty: Annotated[float, Field(ge=0, le=10)]
@@ -41,7 +41,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
 
     @property
     def is_aligned(self) -> bool:
-        """Whether each split is two files, aligned line by line."""
+        """Whether each split consists of two files that are aligned line by line."""
         has_ending = self.format == "auto" and (self.source_ending or self.target_ending) is not None
         return self.format == "aligned" or has_ending
 

@@ -17,8 +17,7 @@ GPU_PRECISIONS = ("tf32", "float16")
 # training durations", section 3.
 DECAY = 0.2
 
-# The settings that may change between a training and its continuation: those of its length, and of how often it is
-# saved.
+# The settings that may change between a training and its continuation: its length, and how often its state is saved.
 OF_LENGTH = ("epochs", "max_steps", "patience", "save_minutes")
 
 

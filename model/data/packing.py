@@ -25,7 +25,7 @@ class Packing(NamedTuple):
 
     @property
     def positions(self) -> Tensor:
-        """(tokens,), the position of each token in its sequence, from 0."""
+        """The position of each token in its sequence, counted from 0, (tokens,)."""
         return self.places % self.attention_mask.shape[1]
 
     def pad(self, packed: Tensor) -> Tensor:

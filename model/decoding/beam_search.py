@@ -16,8 +16,8 @@ class Decoded:
     """Targets and their scores.
 
     Attributes:
-        tokens: (batch, time), without START; END, then PADDING follow the last token of each target.
-        scores: (batch,), sum of log-probabilities divided by the length penalty; higher is better.
+        tokens: (batch, time), without START; after its last token, each target has END and then PADDING.
+        scores: (batch,), the sum of log-probabilities, divided by the length penalty; higher is better.
     """
 
     tokens: Tensor
@@ -39,7 +39,7 @@ def greedy(
 ) -> Decoded:
     """Return the targets whose every token is the most likely next token, up to END or `max_length` tokens.
 
-    Arguments are those of `beam_search`; the length penalty changes only the scores.
+    For the arguments, see `beam_search`; the length penalty changes only the scores.
     """
     return _greedy(network, network.begin(source, source_mask), source, max_length, penalty)
 

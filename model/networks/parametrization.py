@@ -128,7 +128,10 @@ def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -
 
 
 def _glorot(module: nn.Module, name: str, base: nn.Module) -> float | None:
-    """Return X(base) / X(own) for a parameter drawn from +-X = sqrt(6 / (inputs + outputs)); None for others."""
+    """Return X(base) / X(own) for a parameter drawn uniformly from -X to X; None for other parameters.
+
+    X is sqrt(6 / (inputs + outputs)).
+    """
     if isinstance(module, nn.RNNBase) and isinstance(base, nn.RNNBase) and name.startswith("weight_ih"):
         # Each gate is a separate map.
         own, of_base = (cells.get_parameter(name).shape[1] + cells.hidden_size for cells in (module, base))

@@ -26,7 +26,7 @@ class Matrix:
 
 @runtime_checkable
 class HasInputs(Protocol):
-    """A module that declares its input parameters: those of positions, and of the layer that reads rows of numbers."""
+    """A module that declares its input parameters: position vectors, and the layer that reads rows of numbers."""
 
     def inputs(self) -> Iterable[nn.Module]:
         """Return the modules whose parameters are input parameters."""
@@ -38,7 +38,7 @@ class HasMatrices(Protocol):
     """A module that declares its matrices."""
 
     def matrices(self) -> Iterable[Matrix]:
-        """Return the matrices of this module, without those of modules inside it that declare their own."""
+        """Return the matrices of this module; a submodule that also declares matrices returns its own."""
         ...
 
 
@@ -46,7 +46,7 @@ class Head(nn.Module):
     """A module that maps a representation to logits.
 
     Attributes:
-        scale: a factor of the logits.
+        scale: the number by which the logits are multiplied.
     """
 
     scale: float = 1.0

@@ -13,8 +13,8 @@ class MeasuredLabels(NamedTuple):
 
     Attributes:
         predicted, target: (examples,), class numbers, on the CPU.
-        loss: summed cross-entropy of the examples whose class the model knows, in nats.
-        known: the number of those examples.
+        loss: the cross-entropy in nats, summed over the examples whose class the model knows.
+        known: the number of examples whose class the model knows.
     """
 
     predicted: Tensor

@@ -107,7 +107,7 @@ class SequenceToSequence:
         )
 
     def encode(self, items: Sequence[dict[str, Any]]) -> Pairs:
-        """Return both sides as numbers."""
+        """Return sources and targets as token numbers."""
         sources = [self.source_tokens.encode(item["source"])[: self.max_length] or [UNKNOWN] for item in items]
         targets = [[START, *self.target_tokens.encode(item["target"])[: self.max_length], END] for item in items]
         return Pairs(Ragged.of(sources), Ragged.of(targets), [item["target"] for item in items])

@@ -49,7 +49,7 @@ class Task(Protocol):
         """Return examples as numbers."""
 
     def batch(self, encoded: Any, indices: Tensor, device: torch.device, *, packed: bool = False) -> Any:
-        """Return the examples at `indices` (batch,) as tensors on `device`, padded or, for a Transformer only, packed."""
+        """Return the examples at `indices` (batch,) as tensors on `device`, padded or (Transformers only) packed."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
         """Return the number of predictions for the examples at `indices`, by which the summed loss is divided."""

@@ -17,7 +17,8 @@ from torch import Tensor, distributed, nn
 # How long a process waits for another one, for example while the first process writes files. The limit can be generous:
 # if a process dies, the parent that started all of them ends the others.
 _PATIENCE = datetime.timedelta(days=2)
-# How many steps pass between two checks: on a GPU several, because reading a number from it makes the CPU wait.
+# How many steps pass between two checks of losses and of SIGTERM. On a GPU these are several steps, because reading a
+# number from the GPU makes the CPU wait.
 STEPS_PER_LOOK = {"cpu": 1, "cuda": 16}
 _ABSENT = object()
 _T = TypeVar("_T")

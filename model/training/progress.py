@@ -41,7 +41,7 @@ class Progress:
     Attributes:
         step: the number of updates.
         without_gain: the number of evaluations since the last gain, for early stopping.
-        train_loss: the mean loss per prediction since the evaluation before.
+        train_loss: the mean loss per prediction since the previous evaluation.
         gradient_norm: the norm of the gradients of the last update, before clipping.
         loss_sum, loss_count: the sum and the number of the losses since the last evaluation.
         plateau: the state of schedule=plateau.
@@ -80,7 +80,7 @@ class Resumable:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether a state must be saved before the next evaluation, because the last one is old."""
+        """Whether a state must be saved before the next evaluation, because the last state is too old."""
         return time.monotonic() >= max(self._next_save, self._last_save + self.seconds)
 
     def save(

@@ -91,7 +91,7 @@ class Plateau:
     without_gain: int = 0
 
     def note(self, gained: bool, config: TrainingConfig) -> None:
-        """Count one evaluation."""
+        """Count one evaluation; lower the learning rate if too many evaluations brought no gain."""
         self.without_gain = 0 if gained else self.without_gain + 1
         if config.schedule == "plateau" and self.without_gain >= config.plateau_patience:
             self.scale, self.without_gain = self.scale * config.plateau_factor, 0

@@ -118,7 +118,7 @@ class Losses:
         """Add the summed loss of `count` predictions.
 
         Raises:
-            Diverged: this loss, or a recent one that was not checked yet, is NaN or infinite.
+            Diverged: this loss, or a recent loss that was not checked yet, is NaN or infinite.
         """
         self.waiting.append(loss)
         self.count += count

@@ -43,7 +43,7 @@ class ConvolutionalEncoder(_Reading, Encoder):
 
 
 class ConvolutionalDecoder(ConvolutionalConfig, Decoder):
-    """Predicts each next token from those before it, as far as its filters reach."""
+    """Predicts each token from the tokens before it, as far back as its filters reach."""
 
 
 class ConvolutionalEncoderDecoder(_Reading, EncoderDecoder):

@@ -15,7 +15,7 @@ _GROWTH = ("parametrization", "base", "gain_rate", "embedding_rate")
 
 
 class BaseShape(Section):
-    """The shape at which the maximal update parametrization has no effect."""
+    """The base shape of the maximal update parametrization, which has no effect on a network of this shape."""
 
     d_model: Width = 128
     num_layers: Layers = 2

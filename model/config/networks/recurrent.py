@@ -55,7 +55,7 @@ class RecurrentEncoder(Reading, Encoder):
 
 
 class RecurrentDecoder(RecurrentConfig, Decoder):
-    """Predicts each next token from those before it."""
+    """Predicts each token from the tokens before it."""
 
     @model_validator(mode="after")
     def _ties(self) -> Self:

@@ -76,7 +76,7 @@ class TransformerEncoder(TransformerConfig, Encoder):
 
 
 class TransformerDecoder(TransformerConfig, Decoder):
-    """Predicts each next token from those before it."""
+    """Predicts each token from the tokens before it."""
 
 
 class TransformerEncoderDecoder(TransformerConfig, EncoderDecoder):

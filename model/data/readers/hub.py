@@ -32,13 +32,13 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
     """Yield each split (or WHOLE) and its rows, in the order in which examples are numbered.
 
     The configuration names a folder that `save_to_disk` wrote, or a data set on the hub; the suffix `:split` selects
-    one split. Without a suffix, `data.path` selects every split with a known name; if there is only one, it is WHOLE,
-    which the search splits. The name of a column inside another column is `outer.inner`.
+    one split. Without a suffix, `data.path` selects every split with a known name; if only one such split exists, it is
+    yielded as WHOLE, and the search splits it. The name of a column inside another column is `outer.inner`.
 
     `check` receives a value, its location for messages, and the name of its column; it returns the value to use.
 
     Raises:
-        DataError: something is missing, or a row cannot be used; the message is one line.
+        DataError: a library, data set, split or column is missing, or a row cannot be used; the message is one line.
     """
     for part, place in given_places(config).items():
         key = f"data.{part}"

@@ -30,7 +30,7 @@ class Gathered:
         files: the source files.
         items: the examples.
         sizes: the number of examples of each split (or WHOLE).
-        licence: the licence of the first split that has one; None = unknown.
+        licence: the first known licence of a split; None = unknown.
         notes: lines that tell the user how the data was read.
     """
 

@@ -69,8 +69,8 @@ class MultiHeadAttention(nn.Module):
             rotation: rotary positions of `x`, or None.
             cache: the keys and values of earlier positions. `x` also attends to them, and its keys and values are
                 appended. If the cache is not empty, `x` must have one position.
-            packing: the packing of `x`, or None. With a packing, `x` is (1, tokens, d_model), and batch and time are
-                those of the packing.
+            packing: the packing of `x`, or None. With a packing, `x` is (1, tokens, d_model), and the packing gives
+                batch and time.
         """
         projected = self.projection(x)
         projected = projected if packing is None else packing.pad(projected)
@@ -189,7 +189,7 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: b
 
     Args:
         query: (batch, heads, time, key_width).
-        key: (batch, heads, keys, key_width); if it has fewer heads than `query`, neighbouring query heads share one.
+        key: (batch, key heads, keys, key_width); with fewer key heads, neighbouring query heads share a key head.
         mask: as in `MultiHeadAttention.forward`.
         causal: whether a position attends only to itself and earlier positions; requires as many keys as queries.
 

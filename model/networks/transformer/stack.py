@@ -54,7 +54,7 @@ class Layer(nn.Module):
         cache: KeyValueCache | None,
         packing: Packing | None,
     ) -> Tensor:
-        """Return the output, in the shape of `x`; the arguments are those of the methods of MultiHeadAttention."""
+        """Return the output, in the shape of `x`; for the arguments, see `MultiHeadAttention`."""
         inner = self.attention_norm(x) if self.norm_first else x
         inner = self.attention(inner, mask, causal=causal, rotation=rotation, cache=cache, packing=packing)
         x = self._add(x, inner, self.attention_norm)
@@ -79,7 +79,7 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """A sequence of layers; with `norm_order=first`, another norm follows at the end."""
+    """A sequence of layers; with `norm_order=first`, a norm follows the last layer."""
 
     slopes: Tensor | None
 
@@ -147,7 +147,7 @@ class Stack(nn.Module):
             layer.branch_scale = factor
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the encoded sequence for a decoder; arguments as in `forward`."""
+        """Return the encoded sequence for a decoder; for the arguments, see `forward`."""
         return Source(self(x, attention_mask), attention_mask)
 
     def begin(self, source: Source | None = None) -> TransformerState:
