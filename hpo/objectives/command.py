@@ -89,7 +89,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
         "needs": names,
         "notes": notes,
         "amounts_need": None if command.continues and command.has("amount") else _CONTINUES_HINT,
-        "needs_amounts": f"{placeholder} in command.line; {{task.amount:30}} sets a full training to 30"
+        "needs_amounts": f"{placeholder} in command.line has no value; {{task.amount:30}} sets a full training to 30"
         if placeholder
         else None,
     }

@@ -32,7 +32,7 @@ def test_one_is_reported_its_winner_reproduced_and_its_search_goes_on(kept, caps
     assert expected[1] == pytest.approx(expected[0])
     assert now["winner"] == before["winner"]
     code, out, err = hpo(capsys, "reproduce", name)
-    if "demanded: the same to the last bit" in out:
+    if "required: bitwise equal scores" in out:
         assert (code, "reproduced: all" in out) == (0, True), out + err
     else:
         # Another processor or version: small networks may take another way.

@@ -153,7 +153,8 @@ def test_the_direction_of_a_few_names_is_known(metric, direction):
 @pytest.mark.parametrize("metric", ["val_bpb", "fid", "logloss", "kl", "runtime", "val_val_loss", "loss_scale", "f1"])
 def test_of_any_other_metric_the_direction_must_be_given(metric):
     """A wrong guess finds the worst configuration."""
-    with pytest.raises(ConfigError, match=rf"study.direction: .*study.metric '{metric}' .* add study.direction=minimize or"):
+    says = rf"study.direction: .*study.metric '{metric}' .* add study.direction=minimize or"
+    with pytest.raises(ConfigError, match=says):
         hpo.compose(f"study.metric={metric}")
     given = hpo.compose(f"study.metric={metric}", "study.direction=minimize")["study"]
     assert given["direction"] == hpo.compose(f"study.metrics={{{metric}: minimize}}")["study"]["direction"]

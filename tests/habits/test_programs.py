@@ -406,7 +406,7 @@ def test_asha_trains_a_program_further_and_a_full_training_has_its_own_amount(ca
         (
             "{task.amount} {task.resume_dir}",
             ["command.continues=true"],
-            "grid trains without amounts, so {task.amount} in command.line has no value",
+            "grid trains without amounts, and the objective needs them: {task.amount} in command.line has no value",
         ),
         ("", ["strategy=asha", "strategy.max_amount=4"], "asha continues trainings, which needs a program that stops"),
     ],

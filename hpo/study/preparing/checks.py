@@ -214,7 +214,7 @@ def _refuse_training_keys(study: PreparedStudy) -> None:
 def refuse_no_amounts(own: SearchDescription, who: str) -> None:
     """Refuse an objective that needs a value which only a strategy with amounts gives; `who` begins the message."""
     if own.needs_amounts is not None:
-        raise ConfigError(f"{who} trains without amounts, so {own.needs_amounts} has no value")
+        raise ConfigError(f"{who} trains without amounts, and the objective needs them: {own.needs_amounts}")
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:

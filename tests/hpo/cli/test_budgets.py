@@ -40,7 +40,7 @@ def test_a_target_ends_it_and_the_report_says_that_its_score_is_too_good(capsys)
     found, text = report(), Path("runs/toy/report.md").read_text()
     assert (found["counts"]["ended_by"], found["study"]["budget"]["target"]) == ("target", -2.0)
     assert found["counts"]["proposed"] < 40
-    assert "a score of the search has reached study.target=-2" in text
+    assert "a score has reached study.target=-2" in text
     assert "with noise, too good: the winner is expected to score" in text
     code, out, _ = hpo(capsys, "resume", "toy", "study.target=null")
     assert (code, "40 of 40 trials" in out) == (0, True)
@@ -100,7 +100,7 @@ def test_the_cheapest_within_one_standard_error_wins_if_asked_and_the_caution_na
     )
     assert code == 0, out + err
     found = json.loads(Path("runs/again/report.json").read_text())
-    assert found["chosen_by"].startswith("the least cost among those within one standard error")
+    assert found["chosen_by"].startswith("the lowest cost among the trials within one standard error")
     assert caution.endswith(f"; study.winner=one_standard_error takes {found['winner']['number']}")
     assert found["winner"]["point"]["toy.width"] < best["winner"]["point"]["toy.width"]
     assert not any("study.winner=one_standard_error takes" in text for text in found["cautions"])

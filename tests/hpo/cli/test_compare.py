@@ -148,7 +148,7 @@ def test_more_repeats_go_on_and_fewer_are_refused(capsys):
     before = (FOLDER / "searches.csv").read_text()
     assert hpo(capsys, *COMPARE)[0] == 0
     assert (FOLDER / "searches.csv").read_text().startswith(before)
-    assert "has 3, given 2" in refused(capsys, *COMPARE, "--repeats", "2")
+    assert "at least 3, as in runs/compare-table, given 2" in refused(capsys, *COMPARE, "--repeats", "2")
 
 
 OTHER = (

@@ -53,7 +53,7 @@ def test_a_copy_by_hand_is_told_that_it_shares_its_name(capsys):
     searched(capsys, toy_config("evolutionary", trials=1))
     shutil.copytree("runs/toy", "runs/copy")
     code, out, _ = hpo(capsys, "resume", "copy")
-    assert (code, "runs/copy holds study 'toy'" in out) == (0, True)
+    assert (code, "runs/copy is a copy of study 'toy'" in out) == (0, True)
     assert "hpo resume runs/copy --as NEW" in out
 
 

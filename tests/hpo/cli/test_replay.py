@@ -36,7 +36,7 @@ def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
 def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_nothing(capsys):
     path = searched(capsys, TREE) / "trials.csv"
     code, out, _ = replayed(capsys)
-    assert (code, f"replayed: all 9 trials are those of {path}" in out) == (0, True)
+    assert (code, f"replayed: all 9 trials are the same as in {path}" in out) == (0, True)
     assert Path("runs/toy-replay/trials.csv").exists()
     assert "exists: only missing trials" not in out
     code, out, _ = replayed(capsys)
@@ -82,7 +82,7 @@ def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(cap
     code, out, _ = replayed(capsys)
     assert code == expected
     assert "what changed: processor: was another" in out
-    assert "demanded: scores within 2.0%" in out
+    assert "required: scores within 2.0%" in out
     cells = [*lines[4].split(",")[:4], "77", *lines[4].split(",")[5:]]
     path.write_text("\n".join([*lines[:4], ",".join(cells), *lines[5:]]) + "\n")
     code, out, _ = replayed(capsys)

@@ -59,7 +59,7 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     shutil.rmtree("runs")
     code, out, err = hpo(capsys, "reproduce", "mailed.json")
     assert (code, err) == (0, "")
-    assert "demanded: bitwise equal scores" in out
+    assert "required: bitwise equal scores" in out
     assert out.count(f"trial {winner}  fold_") == 6
     assert f"the number of a complete trial ({winner})" in refused(capsys, "reproduce", "mailed.json", "--trial", "77")
     Path("mailed.json").write_text('{"format": 1}')
@@ -104,7 +104,7 @@ def test_another_version_is_told_first_and_widens_what_is_demanded(capsys, study
     assert code == 0
     assert lines[0] == "what changed:"
     assert "packages: numpy was 1.0.0, is " in lines[1]
-    assert "demanded: differences up to 2.0%" in out
+    assert "required: differences up to 2.0%" in out
 
 
 @pytest.mark.nightly
@@ -123,7 +123,7 @@ def test_code_that_changed_is_told_first_and_demands_no_less(capsys, monkeypatch
         lines = out.splitlines()
         assert lines[0] == "what changed:"
         assert re.fullmatch(r"  code: own_train\.py was [0-9a-f]+ and is now [0-9a-f]+", lines[1])
-        assert "demanded: bitwise equal scores" in out
+        assert "required: bitwise equal scores" in out
 
 
 @pytest.mark.slow

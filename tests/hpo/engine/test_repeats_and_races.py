@@ -109,7 +109,7 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
     monkeypatch.chdir(tmp_path)
     run_toy(tmp_path / "runs" / "old", toy_config(trials=3))
     other = with_study(toy_config(), imports="old", metric="accuracy")
-    with pytest.raises(HpoError, match="made for score: "):
+    with pytest.raises(HpoError, match="has the metrics score: "):
         prepared(tmp_path / "new", other)
     elsewhere = with_study(toy_config(space={"toy": {"layers": [70], "width": [8], "lr": [0.1]}}), imports="old")
     with pytest.raises(HpoError, match="none of the 3 trials"):

@@ -30,7 +30,7 @@ def test_one_that_is_not_over_goes_on_with_the_same_trials(tmp_path):
     folder = interrupted("runs/toy", 4, 7, **BY_AMOUNT)
     before = tree(folder.states_dir)
     assert before
-    assert clean(folder, states=True).kept == "its states and models stay"
+    assert str(clean(folder, states=True).kept).startswith("its states and models stay")
     assert tree(folder.states_dir) == before
     assert run_toy(folder.path, toy_config(trials=7, **BY_AMOUNT)) == run_toy(
         tmp_path / "whole", toy_config(trials=7, **BY_AMOUNT)

@@ -169,7 +169,8 @@ def test_scores_by_example_reach_the_test_result_and_are_not_kept(has_model, cap
     assert found.value - default.value == difference.value == pytest.approx(0.8 * found.value)
     assert (difference.low, difference.high) == pytest.approx((0.8 * found.low, 0.8 * found.high))
     assert result.metrics["size"] == type(found)(3.0)
-    for says, each in (("score =", found), ("configuration: score =", default), ("(winner - default): score", difference)):
+    said = {"score =": found, "configuration: score =": default, "(winner - default): score": difference}
+    for says, each in said.items():
         assert f"{says} {each.text('{:.4f}'.format)}" in out
 
     kept = json.loads(Path("runs/s/test.json").read_text())

@@ -181,7 +181,9 @@ def test_a_copy_by_hand_leaves_the_original_its_mirror(toy, tmp_path):
     mirrored(toy, tmp_path)
     shutil.copytree(toy.path, "runs/copy")
     removal = find_removal("copy")
-    assert any("runs/toy is a copy of the same study" in line for line in removal_lines(removal, mirror=True, runs=True))
+    assert any(
+        "runs/toy is a copy of the same study" in line for line in removal_lines(removal, mirror=True, runs=True)
+    )
     remove_study(removal, mirror=True)
     assert (tmp_path / "mirror/manifest.json").exists()
     assert remove_study(find_removal("toy"), mirror=True).mirror is not None

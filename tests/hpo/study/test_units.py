@@ -133,7 +133,8 @@ def test_a_study_whose_objective_says_it_only_later_is_reported_resumed_and_repr
     (folder / "described.json").write_text(json.dumps({"folds": 1, "method": describe_method(None)}))
     assert hpo(capsys, "report", "toy")[0] == 0
     assert (
-        "scores of different trials are not comparable" in json.loads((folder / "report.json").read_text())["cautions"][0]
+        "scores of different trials are not comparable"
+        in json.loads((folder / "report.json").read_text())["cautions"][0]
     )
     assert hpo(capsys, "reproduce", "toy")[0] == 0
     shutil.move("runs/toy", "published")

@@ -96,7 +96,8 @@ def test_beyond_a_limit_is_behind_only_where_another_keeps_it():
     goal = Goal({"loss": "minimize"}, (Limit("parameters", 100.0),))
     race, large = Race(2, 0.05, goal), {"loss": [1, 1, 1, 1], "parameters": [101] * 4}
     others = {
-        size: race.add_rival({}, trial(0, {"loss": [5, 6, 7, 8], "parameters": [size] * 4}, goal)) for size in (100, 200)
+        size: race.add_rival({}, trial(0, {"loss": [5, 6, 7, 8], "parameters": [size] * 4}, goal))
+        for size in (100, 200)
     }
     assert race.is_behind(trial(1, large, goal, tasks=2), others[100])
     assert not race.is_behind(trial(1, large, goal, tasks=2), others[200])
