@@ -1,1 +1,1 @@
-"""The search engine: its main loop, the clock and the scheduler, the strategies, ask-and-tell."""
+"""The search engine: the main loop, the clock, the scheduler, the strategies and ask-and-tell."""

@@ -1,4 +1,4 @@
-"""Ask-and-tell: a search whose trainings run elsewhere, in the user's own loop."""
+"""Ask-and-tell: a search whose trainings run outside of the toolkit, in the user's own loop."""
 
 import sys
 import time
@@ -28,14 +28,14 @@ _LANES = sys.maxsize  # the caller decides how many trainings run at once
 class AskAndTell:
     """Proposes one trial per `ask`, and writes the results of `report` and `tell` to the record.
 
-    The strategy proposes a trial from the results told before its `ask`, in the order of the trials' numbers. So the
-    same calls give the same trials, even if the record is closed and opened between them.
+    At each `ask`, the strategy gets all results told so far, in the order of the trials' numbers. So the same calls
+    give the same trials, even if the record is closed and opened again between two calls.
 
     Args:
-        rules: what determines the search: free order, one task per trial, and `is_ask_and_tell`.
+        rules: what determines the search; these must have free order, one task per trial, and `is_ask_and_tell`.
         record: the events so far; the search writes each new event to it.
         num_trials: the budget, in the unit of `Rules.counts`.
-        observers: are notified of events.
+        observers: the observers to notify of each event.
     """
 
     def __init__(self, rules: Rules, record: Record, num_trials: int, observers: Sequence[Observer] = ()) -> None:
@@ -43,7 +43,7 @@ class AskAndTell:
         self._begin_again(observers)
 
     def _begin_again(self, notified: Sequence[Observer]) -> None:
-        """Make a scheduler from the record, and notify these observers of the open trials."""
+        """Make a new scheduler from the record, and notify the observers in `notified` of the open trials."""
         current = [*notified]
         self._scheduler = Scheduler(self._rules, self._record, self._num_trials, _LANES, current)
         # No trial may be opened until the next `ask`.
@@ -56,17 +56,17 @@ class AskAndTell:
                 observer.task_begun(task)
 
     def asked(self, number: int) -> Asked:
-        """Return the time of a trial's `ask`, and its reports since."""
-        # The process may have died before it wrote this note.
+        """Return the time of a trial's `ask`, and the reports since then."""
+        # The process may have died between opening the trial and writing this note.
         return self._record.asked.get(number) or Asked(time.time(), 1)
 
     def stops(self, number: int) -> bool:
-        """Return whether the median rule would end the training of an open trial at its last report."""
+        """Return whether the median rule has decided to stop the training of an open trial."""
         return self._reports[self.task(number).trial].stop_reason is not None
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """The budget that is used up, without asking the strategy; None = another trial is possible."""
+        """`trials` if the budget is used up; None if another trial may be possible. It does not ask the strategy."""
         return "trials" if self._scheduler.ended_by == "trials" else None
 
     def add_point(self, add: Add, by: str | None = None) -> None:
@@ -77,17 +77,18 @@ class AskAndTell:
         """Return the one task of a new trial.
 
         Raises:
-            NoTrialError: the budget or the space is used up, or the strategy waits for trials that are open.
+            NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials.
         """
         scheduler = self._scheduler
         scheduler.is_out_of_time = False
         try:
             key, by = next(scheduler.advance(), None), scheduler.ended_by
         finally:
-            # A user's own strategy may raise an error.
+            # In `finally`, because a user's own strategy may raise an error.
             scheduler.is_out_of_time = True
         if key is None:
-            # An `ask` without a trial must leave no trace, so that a session that opens the record again is the same.
+            # An `ask` that returns no trial must leave no trace. Otherwise, a session that opens the record again would
+            # differ from this one.
             self._begin_again(())
             raise self._no_trial_error(by)
         self.open[key.trial] = task = scheduler.task(key)
@@ -103,7 +104,7 @@ class AskAndTell:
         return task
 
     def _no_trial_error(self, by: EndedBy) -> NoTrialError:
-        """Return the error of an `ask` without a trial; record the end where no result can change it."""
+        """Return the error of an `ask` that has no trial; if no trial is open, record the end of the search."""
         if by == "space" and self.open:
             return NoTrialError(f"no trial for now: the strategy waits for the results of trials {self._numbers}", True)
         if not self.open:
@@ -125,7 +126,7 @@ class AskAndTell:
         """Add a point to the learning curve of an open trial, and write it to the record.
 
         Raises:
-            ConfigError: its place is not later than that of the point before; see `hpo.trials.places`.
+            ConfigError: the place of the point is not later than that of the previous point; see `hpo.trials.places`.
         """
         task, asked = self.task(number), self.asked(number)
         try:
@@ -142,9 +143,9 @@ class AskAndTell:
         Args:
             number: the trial's number.
             returned: what an objective returns: the score, several metrics in their order, or a mapping of metrics by
-                name. A mapping may hold `seconds`, the duration, and texts, which become notes. None = take the score
-                from the reports: the best one if the median rule stops the trial, else by `study.score`.
-            error: why the training failed, as a text or an exception, in place of a result.
+                name. A mapping may also hold the duration as `seconds`, and texts, which become notes. None = take the
+                score from the reports: the best one if the median rule stops the trial, else as `study.score` says.
+            error: the reason why the training failed, as a text or an exception. Give it instead of a result.
 
         Raises:
             StudyError: the trial is not open.
@@ -179,7 +180,7 @@ class AskAndTell:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the metrics of a result, or the error of one that has diverged (NaN, or too large)."""
+        """Return the metrics of a result and no error, or no metrics and the error if it diverged (NaN, too large)."""
         goal, payload, result = self._record.goal, task.payload, returned
         try:
             if result is None:
@@ -208,7 +209,7 @@ class AskAndTell:
 
     def task(self, number: int) -> Task:
         """Return the task of an open trial; raise StudyError if the trial is not open."""
-        # A shell or JSON may give a text; True equals 1 in Python.
+        # The number may be a text from a shell or from JSON. A bool must be refused, because True equals 1 in Python.
         is_number = isinstance(number, Integral) and not isinstance(number, bool)
         if not is_number or number not in self.open:
             trials = self._record.trials()
@@ -223,9 +224,9 @@ class AskAndTell:
 
 
 class _Reports:
-    """The reports of an open trial: the place of the last one, and the decision of the median rule.
+    """The place of an open trial's last report, and the decision of the median rule.
 
-    `stop_reason`: why the rule stops the training; None = it continues.
+    `stop_reason`: why the rule stops the training; None = the training continues.
     """
 
     def __init__(self, task: Task, curve: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -243,12 +244,12 @@ class _Reports:
         return self._limits.best
 
     def take(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the point with its place; raise ValueError if that is not later than the last place."""
+        """Return the point with its place; raise ValueError if this place is not later than the last one."""
         placed = self._places.take(point)
         self._judge(placed)
         return placed
 
     def _judge(self, point: Mapping[str, Any]) -> None:
-        # `stops` must see every point, and the first reason stays.
+        # Pass every point to `stops`, even after it has given a reason. Keep the first reason.
         reason = self._limits.stops(point)
         self.stop_reason = self.stop_reason or reason

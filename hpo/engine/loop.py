@@ -19,9 +19,10 @@ from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.workers.training.tasks import Task
 
 REVISION = 2
-"""Increase it when a change gives the same study, strategy and objective other trials or another winner.
+"""The version of the search itself.
 
-It covers the clock, the space, the configuration of a point, splits, seeds, the order of tasks, budgets, costs, limits,
+Increase it when a code change gives other trials or another winner for the same study, strategy and objective. It
+covers the clock, the space, the configuration of a point, splits, seeds, the order of tasks, budgets, costs, limits,
 rules that stop trainings, the use of reports, and the choice of the winner.
 """
 
@@ -46,26 +47,28 @@ def search(
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
-    Workers take tasks in the order in which the clock began them. The strategy learns a report when the clock reaches
-    it, so the trials do not depend on the workers. The record says which budget ended the search.
+    Workers take tasks in the order in which the tasks begin on the clock. The strategy gets a report when the clock
+    reaches it, so the trials do not depend on the workers. The record says which budget ended the search.
 
     Args:
         rules: what determines the search.
         record: the events so far; the search writes each new event to it.
         dispatcher: runs the tasks.
-        observers: are notified of events.
         num_trials: the budget, in the unit of `Rules.counts`.
-        minutes: no trial begins after this time, earlier runs included; None = no limit. The trials that began are
-            the same as without a limit.
-        stop_after_failures: stop when this many first trials of the run all fail with the same error, or when the first
-            training of the study does not report a metric, and budget is left; None = never.
-        user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped:
-            they cannot while a continued search replays its record. Added points are untried and in the space, stopped
-            trials are running, raised budgets are larger. Each action takes effect before the next is requested.
+        observers: the observers to notify of each event.
+        minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after it. The
+            trials that began are the same as without a limit.
+        stop_after_failures: stop when the first trials of this run, this many, all fail with the same error; or when
+            the first training of the study does not report a metric. Both apply only while budget is left. None =
+            never stop for failures.
+        user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped; this
+            is False while a continued search replays its record. The caller must check the actions: added points are
+            untried and in the space, stopped trials are running, and raised budgets are larger. Each action takes
+            effect before the next one is requested.
         seconds_between_polls: the time between two calls of `user_actions`.
         callback: is called once with each trial that ends, in the order of the clock. Its second argument is a function
-            that carries out an action (`Add`, `End`) at once. A study that gets a callback later does not call it with
-            the trials that had ended before.
+            that carries out an action (`Add`, `End`) at once. If a study gets its first callback after some trials have
+            ended, the callback is not called with those trials.
 
     Raises:
         StudyError: the strategy no longer proposes the trials of the record, or its first trials failed with the same
@@ -80,11 +83,11 @@ def search(
 
 @dataclass(frozen=True)
 class _RunningTask:
-    """A task that a worker trains, with the reports of its learning curve.
+    """A task that a worker is training, with the reports of its learning curve.
 
     Attributes:
-        started: when it started, in seconds since the epoch.
-        began: when it started, by the dispatcher's clock.
+        started: the task's start in seconds since the epoch.
+        began: the task's start in the time of the dispatcher (`Dispatcher.now`).
     """
 
     task: Task
@@ -93,14 +96,17 @@ class _RunningTask:
     reports: list[TaskReport] = field(default_factory=list)
 
     def add_report(self, report: TaskReport) -> int:
-        """Add a point of the curve, unless an earlier attempt reported it; return the number of points."""
+        """Add a point to the learning curve unless an earlier attempt reported it; return the number of points."""
         latest = self.reports[-1].units if self.reports else 0.0
         if report.point is not None and report.units is not None and report.units > (latest or 0.0):
             self.reports.append(report)
         return len(self.reports)
 
     def stopped_by_user(self, goal: Goal, now: float) -> Outcome:
-        """Return the outcome of a task that a user stops: the one of a rule that stops it at its last point."""
+        """Return the outcome of a task that a user stops.
+
+        It is the same as if a rule had stopped the task at its last reported point.
+        """
         curve = [report.point for report in self.reports if report.point is not None]
         scores = [point[goal.metric] for point in curve if goal.metric in point]
         best = min(scores, key=lambda score: loss_of(score, goal.direction), default=None)
@@ -146,7 +152,7 @@ class _Search:
     def run(self) -> History:
         record, dispatcher = self._record, self._dispatcher
         if record.ended:
-            # The search may have more to do now, so the record no longer says that it has ended.
+            # This run may begin more trials, so remove the note that the search has ended.
             record.ended = Ended(None, self._before, self._rules.stop_without_gain)
         while True:
             if self._seconds >= self._last_note + _SECONDS_BETWEEN_NOTES:
@@ -167,7 +173,7 @@ class _Search:
                 self._handle(report)
 
     def _ended_by(self) -> EndedBy:
-        """Return what ended the search; a stop by the user does not count where nothing was left to do."""
+        """Return what ended the search; ignore the user's stop if nothing was left to do."""
         if self._is_stopping:
             if not is_over(self._rules, self._record, self._num_trials, self._minutes):
                 return "user"
@@ -188,7 +194,10 @@ class _Search:
         return self._before + self._dispatcher.now - self._began
 
     def _begin_scheduler(self) -> None:
-        """Make a scheduler for the current budget; like that of a continued search, it begins with the record."""
+        """Make a scheduler for the current budget.
+
+        It first schedules the recorded trials again, as in a continued search.
+        """
         observers = [*self._observers, self._first]
         self._num_ended = 0
         when_ended = None if self._callback is None else self._call
@@ -208,11 +217,12 @@ class _Search:
         self._called = self._record.called = replace(self._called, ends=self._num_ended)
 
     def _plan(self) -> None:
-        """Advance the clock, and queue the tasks that begin on it for the workers."""
+        """Advance the clock, and queue for the workers the tasks that begin on it."""
         self._scheduler.is_out_of_time = self._is_stopping or self._is_late or self._is_ended
         for key in self._scheduler.advance():
             if key in self._running:
-                # The scheduler is new, because the budget was raised: it needs the reports so far.
+                # The task is already running, so the scheduler is a new one, made when the budget was raised. Pass it
+                # the reports so far.
                 for report in self._running[key].reports:
                     self._scheduler.update_clock(report)
             elif self._points_left(key) == 0:
@@ -247,7 +257,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return the number of points after which a user has stopped the task; None = no user has."""
+        """Return the number of points after which a user has stopped the task; None = no user has stopped it."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:
@@ -301,7 +311,7 @@ class _Search:
         self._record.actions = [*self._record.actions, recorded]
 
     def _stop_task(self, key: Key) -> None:
-        """Stop a task for the user; its outcome has the points that it has reported."""
+        """Stop a task at a user's request, with an outcome made of the points that it has reported."""
         running = self._running.pop(key, None)
         if running is not None:
             self._dispatcher.drop(running.task)
@@ -309,7 +319,7 @@ class _Search:
             self._waiting.remove(key)
         running = running or _RunningTask(self._scheduler.task(key), time.time(), self._dispatcher.now)
         outcome = running.stopped_by_user(self._record.goal, self._dispatcher.now)
-        # On the clock it ends one unit after its last report, because the clock may have passed that report.
+        # The clock may have passed the task's last report already, so the task ends one unit after that report.
         self._scheduler.take(TaskReport(running.task, outcome=outcome, is_lost=True))
 
     def _num_points(self, key: Key) -> int:
@@ -317,10 +327,11 @@ class _Search:
 
 
 def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None = None) -> bool:
-    """Return whether nothing is left to run: every trial has ended, and a budget or the space is used up."""
+    """Return whether the search is over: every trial has ended, and no further trial can begin."""
     if _stays_ended(rules, record):
         return True
-    # The cost of further trials has no influence here, and an objective may need its data to compute it.
+    # Use the recorded costs: the cost of further trials has no influence here, and an objective may have to load its
+    # data to compute a cost.
     scheduler = Scheduler(replace(rules, cost_of=lambda trial: trial.cost), record.copy(), num_trials)
     is_late = minutes is not None and seconds_spent(record) >= 60 * minutes
     scheduler.is_out_of_time = is_late or is_ended_by_callback(record, num_trials)
@@ -328,14 +339,14 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
-    """Return whether a callback has ended the search, and neither a larger budget nor an added point continues it."""
+    """Return whether a callback has ended the search, and no larger budget or added point has continued it since."""
     ends = [action for action in record.actions if action.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 
 
 def seconds_spent(record: Record) -> float:
     """Return the duration of the search so far in seconds, without interruptions."""
-    # A search that was interrupted in its first seconds has not recorded its duration.
+    # A search that was interrupted in its first seconds has no recorded duration: use the time spent in training.
     return float(record.ended.seconds) if record.ended else seconds_trained(record.trials())
 
 

@@ -1,4 +1,4 @@
-"""Observers of a search: the base class, a check for early failures, the removal of checkpoints, the hosts."""
+"""Observers of a search: their base class, and those that check failures, remove checkpoints and record hosts."""
 
 import os
 import shutil
@@ -18,7 +18,10 @@ from hpo.workers.training.tasks import Task, checkpoint_name
 
 
 class Observer:
-    """Reacts to events of a search after they are recorded; does nothing by default. It cannot influence the search."""
+    """Base class: reacts to the events of a search after they are recorded, without influence on the search.
+
+    By default, it does nothing.
+    """
 
     def trial_opened(self, trial: Trial) -> None:
         """React to the start of a trial, or the continuation of an interrupted one."""
@@ -39,13 +42,17 @@ class Observer:
         """React to the end of the search, before the trainings that follow it."""
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """React to the progress of trainings after the search: `num_ended` of `num_all` trainings of this kind."""
+        """React to the progress of trainings after the search: `num_ended` of `num_all` have ended.
+
+        `what` is the kind of these trainings.
+        """
 
 
 class FirstFailures(Observer):
-    """Ends a search whose first `most` trials all fail with the same error; None = never.
+    """Ends a search whose first `most` trials all fail with the same error; `most` = None: never end the search.
 
-    One training that does not report its metric is enough, unless an earlier training reported it (`is_scored`).
+    A single training that does not report its metric also ends the search, unless an earlier training of the study
+    did report the metric (`is_scored`).
     """
 
     def __init__(self, most: int | None, is_scored: bool = False) -> None:
@@ -71,7 +78,10 @@ class FirstFailures(Observer):
             self._errors = None
 
     def refuse_more(self) -> None:
-        """Raise StudyError if the first trials all failed with the same error, or a metric was not reported."""
+        """Raise StudyError if the first trials all failed with the same error, or a training did not report its metric.
+
+        The search calls this before it begins more tasks.
+        """
         if self._most is None:
             return
         if self._lacks_metric is not None:
@@ -90,7 +100,7 @@ class FirstFailures(Observer):
 
 
 class StateRemover(Observer):
-    """Removes the checkpoint of a training, on disk and in `artifacts`, once no later training can need it."""
+    """Removes a training's checkpoint from the disk and from `artifacts` when no later training can need it."""
 
     def __init__(self, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
@@ -98,8 +108,8 @@ class StateRemover(Observer):
     def reported(self, trial: Trial, report: TaskReport) -> None:
         """Remove the checkpoint of a task that has ended.
 
-        A task that was stopped early, or whose trial may continue on a higher rung, keeps it. A failed task never does,
-        so that a retry does not continue from the state that the error left.
+        Keep the checkpoint of a task that was stopped early, or whose trial may continue on a higher rung. Always
+        remove the checkpoint of a failed task, so that a retry does not continue from a state damaged by the error.
         """
         state, outcome = report.task.payload.resume_dir, report.outcome
         if outcome is None or state is None:
@@ -109,24 +119,27 @@ class StateRemover(Observer):
 
 
 class HostRecorder(Observer):
-    """Records the host of each task: `host`, or the one that its worker reports if `host` is None."""
+    """Records the host of each task: `host` if given, else the host that the task's worker reports."""
 
     def __init__(self, record: Record, host: Host | None = None) -> None:
         self._record, self._host = record, host
 
     def task_begun(self, task: Task) -> None:
-        """Record the host that all tasks share."""
+        """Record the given host, which all tasks share."""
         if self._host is not None:
             self._record.hosts[task.trial, task.index] = self._host
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Record the host that the worker reports."""
+        """Record the host that the worker reports, if it reports one."""
         if report.host is not None:
             self._record.hosts[trial.number, report.task.index] = report.host
 
 
 class CheckpointPruner(Observer):
-    """Keeps the models of the `keep` best trials, including those of `finished`, and deletes the others."""
+    """Keeps the models of the `keep` best trials and deletes the others.
+
+    `finished` holds the trials that ended before; they compete for a place, too.
+    """
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
@@ -135,14 +148,14 @@ class CheckpointPruner(Observer):
         self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete the model that is not among the best: that of this trial, or the one that it displaces."""
+        """Delete the model that is no longer among the best: this trial's model, or the one that it displaces."""
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """Delete the models that are not among the best, after all these trials; keep those of the trials `needed`.
+        """Delete the models that are not among the best after all of these trials; keep the models of trials `needed`.
 
-        Some of the trials may be fully trained now. Compared one by one, such a trial would displace a better one whose
-        full training comes later in the list.
+        The trials are compared together, because some of them may have been fully trained in the meantime. If they were
+        compared one by one, such a trial would displace a better one whose full training comes later in the list.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}
@@ -153,7 +166,7 @@ class CheckpointPruner(Observer):
 
 
 def _remove(folder: str | Path, artifacts: UrlStore | None) -> None:
-    # Most trials have no such folder.
+    # Check first, because most trials have no such folder.
     if os.path.lexists(folder):
         shutil.rmtree(folder, ignore_errors=True)
     if artifacts is not None:

@@ -1,1 +1,1 @@
-"""The schedule of a search: the clock and its lanes, the proposals of the strategy, the rules that stop trials."""
+"""The schedule of a search: the clock and its lanes, the strategy's proposals, and the rules that stop trials."""

@@ -1,4 +1,4 @@
-"""The study's clock, which counts cost instead of seconds, and the free order, which has no clock."""
+"""The study's clock, which measures time in units of cost, and the free order, which works without a clock."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,14 +6,17 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """The identity of a task: the trial's number, and the task's index within it. Tasks begin in the order of keys."""
+    """The identity of a task: the trial's number, and the task's index in that trial. Tasks begin in key order."""
 
     trial: int
     task: int
 
 
 class Event(NamedTuple):
-    """A report on the clock: at `time` a task has reached `units`, and perhaps ended. Events occur in this order."""
+    """A report on the clock: at `time`, a task has reached `units`, and it ends there if `is_end`.
+
+    Events occur in the order of these fields.
+    """
 
     time: float
     key: Key
@@ -26,11 +29,13 @@ class _Running:
     """A task on the clock.
 
     Attributes:
-        reported: the units of the reports that the clock has not reached yet.
+        start: the time on the clock at which the task began.
+        unit: the cost of one unit.
+        reported: the units of the reports that have arrived but that the clock has not reached.
         reached: the units of the last report that the clock has reached.
-        latest: the units of the last report that arrived.
-        goes_on: whether the task continues after that report.
-        total: the units at its end; None = not known yet.
+        latest: the units of the last report that has arrived.
+        goes_on: whether the task continues after the latest report.
+        total: the units at the task's end; None = not known yet.
     """
 
     key: Key
@@ -44,7 +49,7 @@ class _Running:
 
     @property
     def next_time(self) -> float:
-        """The time of its next event, or a lower bound of it."""
+        """The time of the task's next event, or a lower bound of this time."""
         least = self.reached + 1 if self.total is None else self.total
         return self.start + (self.reported[0] if self.reported else least) * self.unit
 
@@ -57,10 +62,11 @@ class _Running:
 class Clock:
     """Puts events in an order that does not depend on their order of arrival; `now` is in units of cost.
 
-    The duration of a task is the number of its units times the cost of one unit. A task reports after one or more
-    units. It ends with a report, or one or more units later. So after a report at u units, its next event is at u + 1
-    units or later. The earliest event of all tasks is therefore certain; at equal times, the lower key comes first.
-    Times depend on costs and units alone: they are the same for any number of workers of any speed.
+    The duration of a task is the number of its units times the cost of one unit. A task has an event at each report and
+    at its end; the end may be the same event as the last report. Its first event comes after at least one unit, and its
+    events are at least one unit apart. So after a report at u units, the task's next event is at u + 1 units or later.
+    This lower bound makes it certain which event of all tasks comes first; at equal times, the lower key comes first.
+    Times depend only on costs and units, so they are the same for any number and speed of workers.
 
     Source: conservative parallel discrete-event simulation with lookahead (Bryant 1977, "Simulation of packet
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design
@@ -77,24 +83,24 @@ class Clock:
         return len(self._running)
 
     def begin(self, key: Key, unit: float) -> None:
-        """Begin a task now; `unit` is the cost of one of its units, above 0."""
+        """Begin a task at the current time; `unit` is the cost of one unit of the task, above 0."""
         self._running[key] = _Running(key, self.now, unit)
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:
-        """Add a report of a running task after `units`; `goes_on` = the task does not end with this report."""
+        """Add the report that a running task made after `units`; `goes_on`: the task does not end with this report."""
         task = self._running.get(key)
         if task is not None and task.total is None and units > task.latest:
             task.reported.append(units)
             task.latest, task.goes_on = units, goes_on
 
     def end(self, key: Key, units: float) -> None:
-        """Add the end of a task after `units`, or after its last report if that has more."""
+        """Add the end of a task after `units`, or at its last report if that report has more units."""
         task = self._running.get(key)
         if task is not None and task.total is None:
             task.total = max(units, task.latest)
 
     def latest(self, key: Key) -> float:
-        """Return the units that a running task has reported."""
+        """Return the units of the last report that has arrived from a running task."""
         return self._running[key].latest
 
     def advance(self) -> Event | None:
@@ -115,14 +121,14 @@ class Clock:
 
 
 class Arrival(Clock):
-    """The free order: returns events in the order of their arrival, without waiting; `now` counts the events."""
+    """The free order: returns events as they arrive, without waiting for earlier ones; `now` counts the events."""
 
     def __init__(self) -> None:
         super().__init__()
         self._events: deque[tuple[Key, float, bool]] = deque()
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:  # noqa: ARG002 -- the clock's
-        """Add a report of a running task after `units`; a repeated report changes nothing."""
+        """Add the report that a running task made after `units`; a repeated report changes nothing."""
         task = self._running.get(key)
         if task is not None and units > task.latest:
             task.latest = units
@@ -134,7 +140,7 @@ class Arrival(Clock):
             self._events.append((key, units, True))
 
     def advance(self) -> Event | None:
-        """Return the next event in the order of arrival, or None."""
+        """Return the next event in the order of arrival; None if no event is left."""
         if not self._events:
             return None
         key, units, is_end = self._events.popleft()

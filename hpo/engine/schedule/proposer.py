@@ -1,4 +1,4 @@
-"""Asks the strategy for points and opens them as trials; the trials in the record come first."""
+"""Opens trials: first those in the record, then new ones from the points that the strategy proposes."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,17 +15,17 @@ from hpo.trials.trial import Proposal, Trial
 
 
 class Proposer:
-    """Opens trials one by one; it asks the strategy when all trials of the last proposal are open.
+    """Opens trials one by one, and asks the strategy for points when all trials of its last proposal are open.
 
-    The record of each trial names the trials that were learned before its proposal. A continued search first opens the
-    recorded trials again, each with the same knowledge. Then it makes the last recorded proposal again, checks it
-    against the recorded points, and opens the rest of it.
+    The record names, for each trial, the trials that became known (were "learned") before its proposal. A continued
+    search first opens the recorded trials again, each with the same known trials as before. Then it asks the strategy
+    again for the last recorded proposal, compares the answer with the recorded points, and opens the remaining points.
 
     Attributes:
         known: the trials that the strategy knows.
         is_spent: whether the next trial would exceed the budget.
         has_gained: whether `Rules.stop_without_gain` lets the search continue.
-        has_reached: whether a known trial has reached the target, which ends the search.
+        has_reached: whether a known trial has reached the target, so that the search must end.
     """
 
     def __init__(self, rules: Rules, record: Record, budget: int) -> None:
@@ -36,14 +36,15 @@ class Proposer:
         self._recorded = record.trials()
         self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
         self._added = record.added
-        # Numbers of the failed trials to retry; retries need no budget.
+        # The numbers of the failed trials that are still to be retried; a retry uses no budget.
         self._to_retry = {added.retry_of for added in self._added} - {None}
         self.known = History(rules.imported)
-        # Trials that are open and not known yet; the second holds those of them that have ended.
+        # By number: the trials that were opened and are not known yet, and those of them that have ended.
         self._pending: dict[int, Trial] = {}
         self._ended: dict[int, Trial] = {}
         self._learned: list[int] = []
-        # The rest of the last proposal; a function that returns all of it with the added points; its first number.
+        # Of the last proposal: the points that are not open yet; a function that returns all of its points, together
+        # with the points added by users; the number of its first trial.
         self._proposals: deque[Proposal] = deque()
         self._whole: Callable[[], Sequence[Proposal]] = tuple
         self._first = 0
@@ -53,12 +54,13 @@ class Proposer:
         self.has_gained = True
         self.has_reached = False
         self._is_reached = False
-        # The arguments of the last recorded proposal, and its first trial; None after it was made again.
+        # The known and pending trials at the last recorded proposal, and the number of its first trial. None = the
+        # strategy has been asked for this proposal again, or the record holds none.
         self._last_question: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
 
     def add_point(self, added: AddedPoint) -> None:
-        """Open a point added by the user before the strategy's next new one."""
+        """Add a user's point, which is opened before the strategy's next new point."""
         self._record.write_added([added])
         self._added.append(added)
         self._waits_with = -1
@@ -69,11 +71,15 @@ class Proposer:
             self._proposals = deque(self._whole()[self.num_opened - self._first :])
 
     def end(self, trial: Trial) -> None:
-        """Make a trial that has ended known to the next proposal."""
+        """Make a trial that has ended available to the next proposal."""
         self._ended[trial.number] = trial
 
     def open_next(self) -> Trial | None:
-        """Open the next trial and return it; None while the strategy waits for results, and after its end."""
+        """Open the next trial and return it.
+
+        Return None if no trial can be opened now: the strategy waits for results or is finished, or the search must
+        end.
+        """
         number = self.num_opened
         if number < len(self._recorded):
             if not self._learn(number):
@@ -86,7 +92,8 @@ class Proposer:
                 self._proposals.extend(self._rest_of_last(*self._last_question))
                 self._last_question = None
             if self._proposals and (self._rules.judges or self._rules.ends_by_scores):
-                # Rules judge a trial by the trials known when it is opened, also within a proposal.
+                # Rules compare a trial with the trials known when it is opened, so learn before every trial, not only
+                # before a proposal.
                 if not self._learn(number):
                     return None
             elif not self._proposals and not self._propose_next(number):
@@ -101,13 +108,13 @@ class Proposer:
         self.num_opened += 1
         self._left -= is_counted(trial, self._rules.counts)
         self._to_retry.discard(trial.retry_of)
-        # If the budget counts all trials, this is known without asking the strategy.
+        # If the budget counts all trials, the end of the budget is known without asking the strategy.
         is_all = self._rules.counts == "trials" and self.num_opened >= len(self._recorded) and not self._to_retry
         self.is_spent = self._left <= 0 and is_all
         return trial
 
     def _propose_next(self, number: int) -> bool:
-        """Ask the strategy for points; return whether it proposed any."""
+        """Ask the strategy for points, unless it must wait for results; return whether there are any."""
         if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
             return False
         if not self._learn(number) or len(self.known) == self._waits_with:
@@ -118,7 +125,7 @@ class Proposer:
         return bool(self._proposals)
 
     def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return a proposal with the points added by users; its first trial gets the number `first`."""
+        """Return the strategy's proposal with the points added by users; its first trial gets the number `first`."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
@@ -130,7 +137,8 @@ class Proposer:
         tried, retried = known.tried(pending), set[int | None]()
         if any(each.retry_of is not None for each in self._added):
             retried = {trial.retry_of for trial in (*known, *pending) if trial.number >= 0}
-        # Without learning, the record does not say which trials were pending, so an empty proposal is the end.
+        # If the record does not name the learned trials, nobody can tell later which trials were pending. Then an empty
+        # proposal means the end of the strategy.
         self._whole = partial(
             self._with_added_points, proposals, first, tried, retried, bool(pending) and self._records_learning
         )
@@ -144,23 +152,23 @@ class Proposer:
         retried: Collection[int | None],
         waits: bool,
     ) -> Sequence[Proposal]:
-        """Return a proposal with the points that users added, each before the rest of the proposal at that time.
+        """Return a proposal with the points added by users, each before the points that were not open at that time.
 
         The result is the same whether a point was added before the proposal was made or while its trials were opened.
-        A point that was added after the last trial was opened joins the next proposal. So does a new point where the
-        proposal continues earlier trials. Nothing joins an empty proposal of a strategy that `waits` for pending
-        trials.
+        Some points are left for the next proposal: a point that was added after the last trial of this one was opened,
+        and a new point if this proposal continues earlier trials. If the proposal is empty because the strategy waits
+        for pending trials, no point is added to it.
 
         Args:
-            proposals: what the strategy proposes.
-            first: the number of its first trial.
+            proposals: the strategy's proposal.
+            first: the number of the first trial of the proposal.
             tried: the keys of the points that were tried before.
             retried: the numbers of the failed trials that were retried before.
-            waits: whether trials are pending.
+            waits: whether an empty proposal means that the strategy waits for pending trials.
         """
         if waits and not proposals:
             return proposals
-        # A strategy that trains by amounts starts added points on its first rung, like its own.
+        # In a strategy that trains by amounts, added points start on the first rung, as the strategy's own points do.
         takes_new = all(proposal.continues is None for proposal in proposals)
         amount = proposals[0].amount if proposals else None
         left, whole = deque(proposals), list[Proposal]()
@@ -170,11 +178,12 @@ class Proposer:
                 continue
             while left and first + len(whole) < each.after:
                 whole.append(left.popleft())
-            # After the strategy's end, each added point is a proposal of its own.
+            # When the strategy proposes nothing more, each added point is a separate proposal.
             if (not left and (proposals or whole)) or first + len(whole) < each.after:
                 break
             if each.retry_of is not None:
-                # The failed trial may be of this proposal. A retry starts anew: the error may have damaged the state.
+                # The failed trial may belong to this proposal. A retry trains from the start, because the error may
+                # have damaged the checkpoint.
                 place = each.retry_of - first
                 failed = whole[place] if place >= 0 else self._record.trial(each.retry_of)
                 whole.append(Proposal(failed.point, failed.amount, retry_of=each.retry_of))
@@ -185,7 +194,7 @@ class Proposer:
 
     @property
     def _records_learning(self) -> bool:
-        """Whether the record names the trials that were learned before each trial."""
+        """Whether the record names, for each trial, the trials that were learned before it."""
         return self._rules.is_ordered or self._strategy.learns == "by_round"
 
     @property
@@ -193,15 +202,16 @@ class Proposer:
         return tuple(self._pending.values())
 
     def _learn(self, number: int) -> bool:
-        """Make trials known before the trial `number` is opened: those that its record names, or all that have ended.
+        """Make ended trials known before the trial `number` is opened.
 
-        Return False if one of them has not ended yet, or the search ends with them.
+        For a recorded trial, these are the trials that its record names; for a new trial, all trials that have ended.
+        Return False if a trial that the record names has not ended yet, or if the search must end now.
         """
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False
         if self._strategy.learns != "by_trial" or self._rules.is_ask_and_tell:
-            # Their order has no influence, and the record of ask-and-tell does not hold it.
+            # The order of these trials has no influence, or (in ask-and-tell) the record does not hold it.
             numbers.sort()
         added = [self._ended.pop(learned) for learned in numbers]
         self.known = self.known.extended(added)
@@ -213,7 +223,7 @@ class Proposer:
         self.has_reached = self._is_reached and number >= len(self._recorded)
         if limit is not None and number >= len(self._recorded):
             without = min(self.known.num_without_gain, len(self.known) - len(self._rules.imported))
-            # Once over, the search stays over, whatever the results of running trials are.
+            # When this limit has ended the search, later results of running trials must not continue it.
             self.has_gained &= without < limit
         return self.has_gained and not self.has_reached
 
@@ -240,7 +250,7 @@ class Proposer:
 
 
 def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -> list[Proposal]:
-    """Return the proposals of the strategy, a bare point as one that is fully trained.
+    """Return the strategy's next proposals; turn a bare point into the proposal of a full training.
 
     Raises:
         StudyError: the strategy did not return a list of points.

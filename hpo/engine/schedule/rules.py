@@ -15,7 +15,7 @@ Counts = Literal["trials", "configurations"]
 
 
 def is_counted(proposed: Proposal | Trial, counts: Counts) -> bool:
-    """Return whether a budget in this unit counts the trial; it never counts a retry."""
+    """Return whether a budget of trials or configurations (`counts`) counts this trial; retries never count."""
     return proposed.retry_of is None and (counts == "trials" or proposed.continues is None)
 
 
@@ -24,18 +24,25 @@ class Rules:
     """The rules of a search: everything that determines its trials, except the budget.
 
     Attributes:
+        strategy: proposes the points.
         tasks_of: returns the tasks of a trial, one per fold and repeat.
         cost_of: returns the cost of one unit of a trial's training, above 0.
-        lanes: the number of trainings that run at once on the clock; without effect in free order.
-        order: when a result counts as known: when the clock reaches it, or as soon as it arrives (`free`).
+        lanes: the number of trainings that run at once on the clock; free order ignores it.
+        order: `clock` = the strategy gets a result when the clock reaches it; `free` = as soon as it arrives.
+        race: stops trials that are behind after their first folds; None = no race.
         imported: finished trials of another study; the strategy learns from them, and they use no budget.
-        script: for the replay of a search in free order: the trials that each trial learned from, by its number.
-        stop_without_gain: the search ends when so many known trials in a row are not better than the best before them.
-        target: no trial is opened after a known trial has reached it; None = no target.
-        space: checks every point; None = no check, because the toolkit's own strategies stay in the space.
-        counts: what the budget of trials counts: all trials, or only those that do not continue an earlier one.
+        script: for the replay of a search in free order. Element n holds the numbers of the trials that became known
+            just before trial n was opened.
+        stop_without_gain: end the search when this many known trials in a row are not better than the best before them;
+            None = never.
+        stop_rule: the median rule, which stops trainings early; None = no rule.
+        target: no trial is opened after a known trial has reached the target; None = no target.
+        space: the space in which every proposed point must be. None = do not check, because the toolkit's own
+            strategies never leave the space.
+        counts: what the budget counts: all trials, or only configurations (trials that do not continue an earlier one).
         is_watched: whether callbacks are called when a trial ends, so that the order of ends has an influence.
-        is_ask_and_tell: whether the trainings run elsewhere; all results before an `ask` count as known.
+        is_ask_and_tell: whether the trainings run outside of the toolkit, with ask-and-tell. Then all results before an
+            `ask` count as known.
     """
 
     strategy: Strategy
@@ -56,7 +63,7 @@ class Rules:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the trials, or their number, depend on the order in which trials end."""
+        """Whether the order in which trials end can influence the trials or their number."""
         return self.strategy.learns == "by_trial" or self.judges or self.ends_by_scores or self.is_watched
 
     @property
@@ -71,5 +78,5 @@ class Rules:
 
     @property
     def waits(self) -> bool:
-        """Whether the search waits for the clock: not in free order, nor where the order of ends has no influence."""
+        """Whether the search waits for the clock: not in free order, and not if the order of ends has no influence."""
         return self.order == "clock" and self.is_ordered

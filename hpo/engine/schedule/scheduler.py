@@ -1,4 +1,4 @@
-"""The scheduler of a search: it opens trials and begins their tasks, in an order that the clock alone decides."""
+"""The scheduler of a search: it opens trials and begins their tasks in an order that only the clock decides."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,21 +21,24 @@ from hpo.workers.training.tasks import Task
 class Scheduler:
     """Opens trials, begins their tasks, and handles their reports, in the order of the clock.
 
-    A free lane takes the next task of an open trial, in the order (trial, task). If no task is left, the proposer opens
-    a trial from the events on the clock so far. The trials in the record are scheduled again first, so a continued
-    search is the same as one without interruption. If nothing waits for the clock, `slots` take the place of lanes.
+    When a lane is free, the next task of an open trial begins in it, in the order (trial, task). If no open trial has a
+    task left, the proposer opens a new trial, based on the events on the clock so far. The trials in the record are
+    scheduled again first, so a continued search gives the same trials as one without interruption. If the search does
+    not wait for the clock (`Rules.waits`), `slots` replaces the number of lanes.
 
     Args:
         rules: what determines the search.
         record: the events so far; the scheduler writes each new event to it.
         num_trials: the budget, in the unit of `Rules.counts`.
-        slots: the number of tasks that run at once.
-        observers: are notified of events after the record is written.
-        when_ended: is called with each trial that ends on the clock, in this order, including the recorded ones.
+        slots: the number of tasks that workers can run at once.
+        observers: the observers to notify of each event after it is written to the record.
+        when_ended: is called with each trial that ends on the clock, in the order of the ends; also with recorded
+            trials, which end again on the new clock.
 
     Attributes:
-        is_out_of_time: whether no further trial may be opened; the caller sets it.
-        events, begun: the events on the clock, and the time at which each task began, in units of cost.
+        is_out_of_time: whether no further trial may be opened; set by the caller.
+        events: the events on the clock so far.
+        begun: the time on the clock at which each task began, in units of cost.
     """
 
     def __init__(
@@ -55,14 +58,15 @@ class Scheduler:
         self._lanes = rules.lanes if rules.waits else slots
         self._clock = Clock() if rules.waits else Arrival()
         self._proposer = Proposer(rules, record, num_trials)
-        # All by the trial's number.
+        # By the trial's number: the trials, the tasks not yet taken, and the number of tasks that have not ended.
         self._trials: dict[int, Trial] = {}
         self._tasks: dict[int, dict[int, Task]] = {}
         self._missing: dict[int, int] = {}
         self._queue: list[Key] = []
-        # By the trial's number, then the task's index; see `StopRule`.
+        # The limits of the median rule, by the trial's number, then by the task's index; see `StopRule`.
         self._limits: dict[int, dict[int, Sequence[tuple[float, float]]]] = {}
-        # A race judges each trial once, when its first tasks have ended; the later tasks wait for this decision.
+        # A race judges each trial once, when its first tasks have ended. The later tasks wait for this decision. By
+        # number, `_unjudged` holds the rivals of trials not judged yet; by amount, `_rivals` holds the current rivals.
         self._num_later = 0 if rules.race is None else record.layout.size - rules.race.tasks
         self._unjudged: dict[int, Rivals] = {}
         self._rivals: dict[int | None, Rivals] = {}
@@ -73,7 +77,7 @@ class Scheduler:
         self.is_out_of_time = False
 
     def advance(self) -> Iterator[Key]:
-        """Advance the clock as far as events are certain, and yield the tasks that begin, in this order."""
+        """Advance the clock as far as events are certain, and yield the tasks in the order in which they begin."""
         while True:
             while self._clock.num_running < self._lanes and (key := self._next_key()) is not None:
                 trial = self._trials[key.trial]
@@ -92,7 +96,7 @@ class Scheduler:
 
     @property
     def ended_by(self) -> EndedBy:
-        """What ended the search; `space` if the strategy proposes nothing more."""
+        """What ended the search; `space` = the strategy proposes nothing more, or the search has not ended yet."""
         if self._proposer.is_spent:
             return "trials"
         if self._proposer.has_reached:
@@ -113,11 +117,14 @@ class Scheduler:
         return max(self._num_recorded, self._proposer.num_opened)
 
     def add_point(self, add: Add, time: float | None = None, by: str | None = None) -> None:
-        """Open a point added by the user before the strategy's next new one."""
+        """Add a user's point, which is opened before the strategy's next new point."""
         self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
-        """Return a task from `advance`, with what its worker must know from other trials."""
+        """Return a task that `advance` yielded, with the data of other trials that its worker needs.
+
+        Call this once per task.
+        """
         trial = self._trials[key.trial]
         if key.trial not in self._tasks:
             self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(trial)}
@@ -134,7 +141,7 @@ class Scheduler:
         trial = self._trials[key.trial]
         self.update_clock(report)
         if outcome is not None:
-            # A second attempt may report less than the first one, whose reports have advanced the clock.
+            # A second attempt may report fewer units than the first one, but the first has already advanced the clock.
             units = max(outcome.units, self._clock.latest(key) + report.is_lost)
             outcome = outcome if units == outcome.units else replace(outcome, units=units)
             trial = self._record.add_outcome(trial.number, key.task, outcome)
@@ -151,7 +158,10 @@ class Scheduler:
             self._clock.report(Key(report.task.trial, report.task.index), report.units, report.goes_on)
 
     def _next_key(self) -> Key | None:
-        """Return the next task, and open a trial if no open trial has one; None = nothing can begin now."""
+        """Return the key of the next task, or None if nothing can begin now.
+
+        If no open trial has a task left, open a new trial.
+        """
         while not self._queue:
             if self.ended_by != "space":
                 return None
@@ -170,14 +180,14 @@ class Scheduler:
             self._unjudged[number] = self._rivals.get(trial.amount, {})
         if self._medians is not None and trial.state == "running":
             self._limits[number] = {index: self._medians.limits(trial, index) for index in range(num_tasks)}
-        # A trial that has ended needs only the tasks with an outcome.
+        # Of a recorded trial that has ended, schedule only the tasks that have an outcome.
         begun = [index for index in range(first) if trial.state == "running" or index in trial.outcomes]
         self._missing[number] -= first - len(begun)
         for index in begun:
             heapq.heappush(self._queue, Key(number, index))
         if trial.state != "running":
             return
-        # The recorded cost applies, even if the user allowed a change of the configuration.
+        # A recorded trial keeps its recorded cost, even if the user allowed a change of the configuration.
         if number >= self._num_recorded and (cost := self._rules.cost_of(trial)) != trial.cost:
             raise StudyError(
                 f"trial {number}: describe_cost now returns {cost:g}, the record holds {trial.cost:g}; the cost of a "
@@ -197,10 +207,11 @@ class Scheduler:
             self._medians.learn(trials)
 
     def _end(self, key: Key) -> None:
-        """Handle the end of a task on the clock, and the end of its trial after the last task."""
+        """Handle the end of a task on the clock; after the last task of a trial, also handle the end of the trial."""
         number, race = key.trial, self._rules.race
         self._missing[number] -= 1
-        # In free order it is chance which of them have begun, so all are trained.
+        # If a rule stopped this task, drop the trial's other tasks that have not begun. Without the clock, it is chance
+        # which of them have begun, so all are trained.
         if self._rules.waits and self._trials[number].outcomes[key.task].stopped:
             self._drop_rest(number)
         elif race is not None and number in self._unjudged and self._missing[number] == self._num_later:
@@ -215,7 +226,7 @@ class Scheduler:
             self._limits.pop(number, None)
 
     def _drop_rest(self, number: int) -> None:
-        """Begin no further tasks of a trial after a rule has stopped one; its running tasks continue."""
+        """Begin no more tasks of a trial of which a rule has stopped one task; its running tasks continue."""
         others = [key for key in self._queue if key.trial != number]
         self._missing[number] -= len(self._queue) - len(others)
         self._queue = others
@@ -224,7 +235,10 @@ class Scheduler:
             self._missing[number] -= self._num_later
 
     def _judge(self, race: Race, number: int) -> None:
-        """Queue the other tasks of a trial, or stop it if it is behind; a decision in the record applies."""
+        """Stop a trial if it is behind in the race, else queue its remaining tasks.
+
+        If the record already holds the decision, it applies.
+        """
         trial, rivals = self._trials[number], self._unjudged.pop(number)
         if trial.state == "running" and race.is_behind(trial, rivals):
             trial = self._stop(number)
@@ -235,7 +249,7 @@ class Scheduler:
             heapq.heappush(self._queue, Key(number, index))
 
     def _stop(self, number: int) -> Trial:
-        """Write to the record that a trial gets no further tasks."""
+        """End a trial with the outcomes that it has, write this to the record, and notify the observers."""
         self._trials[number] = trial = self._record.stop(number)
         for observer in self._observers:
             observer.trial_finished(trial)
@@ -243,10 +257,13 @@ class Scheduler:
 
 
 def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float]]:
-    """Return begin and end of each ended task on the clock, in units of cost; empty if nothing waits for it."""
+    """Return the begin and end of each ended task on the clock, in units of cost.
+
+    The result is empty if the search does not wait for the clock.
+    """
     if not rules.waits:
         return {}
-    # The recorded costs and this budget suffice, so that neither the objective nor the strategy is called.
+    # With the recorded costs, and a budget of the recorded trials, neither objective nor strategy needs to be called.
     recorded = replace(rules, cost_of=lambda trial: trial.cost, counts="trials")
     scheduler = Scheduler(recorded, record.copy(), sum(is_counted(trial, "trials") for trial in record.trials()))
     for _ in scheduler.advance():

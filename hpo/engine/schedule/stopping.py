@@ -1,4 +1,4 @@
-"""Rules that stop trials early (a race between folds, the median rule), and the target that ends a search."""
+"""Rules that stop trials early (the race and the median rule), and the target, which ends a search."""
 
 import bisect
 import math
@@ -16,10 +16,10 @@ from hpo.trials.trial import Outcome, Trial, loss_of, loss_sign
 
 @dataclass(frozen=True)
 class Target:
-    """The losses, one per metric, at which a search ends: no trial begins after one has reached all of them.
+    """The target of a search: when a trial reaches all of these losses, one per metric, no further trial begins.
 
-    That trial must keep the limits, be trained to `full_amount` (None = every training is a full one), and be at the
-    target scale.
+    Only trials count that keep the limits, are at the target scale (`scale`), and are trained to `full_amount`. If
+    `full_amount` is None, every training is a full one.
     """
 
     losses: tuple[float, ...]
@@ -41,31 +41,34 @@ class Target:
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials to compare with: their losses on the first tasks, by the mean loss of each metric."""
-# The rule stops no trial before so many complete trials are known, as in Optuna's MedianPruner.
+"""The trials to compare with. Key: a trial's mean loss on the first tasks, one per metric. Value: for each metric, the
+losses on these tasks."""
+# The median rule compares only at places that at least this many trials have reached, as in Optuna's MedianPruner.
 _LEAST = 5
 
 
 class Race:
-    """A race between folds: a trial that is clearly behind after its first `tasks` (2 or more) does not get the others.
+    """A race: a trial that is clearly behind on its first `tasks` tasks (2 or more) is not trained on the other folds.
 
-    With one metric the rival is the trial with the lowest mean loss on these tasks. It is chosen from the complete
-    trials that were known when the trial was proposed and that were trained as far. So workers, their order and the
-    budget have no influence. The trial is behind if all its losses on these tasks are worse, and a one-sided t-test of
-    significance `level` says that their mean is worse. The test is paired, because some folds are harder than others.
+    With one metric, a trial has one rival: the trial with the lowest mean loss on these first tasks. The rival is
+    chosen from the complete trials that were known when the trial was opened and that have the same amount of training.
+    So neither workers, their order nor the budget influence the choice. A trial is behind if its loss is worse on each
+    of these tasks, and a one-sided t-test of significance `level` says that the mean loss is worse. The test is paired
+    by task, because some folds are harder than others.
 
-    With several metrics the rivals are the Pareto front of the mean losses on these tasks. A trial is behind a rival
-    if this test says so in every metric in which the two differ on any task. So the race never stops a trial that may
-    be better in one metric. All tests must agree, which keeps the `level` for each rival (Berger 1982,
-    "Multiparameter hypothesis testing and acceptance sampling"). There is no correction for the number of rivals.
+    With several metrics, the rivals are the Pareto front of the mean losses on these tasks. A trial is behind a rival
+    if the test says so in every metric in which the two trials differ on any task. So the race never stops a trial that
+    may be better in one metric. Because the tests of all these metrics must agree, the significance level holds for
+    each rival (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). It is not corrected for the
+    number of rivals.
 
-    Rivals keep the limits. A trial is also behind if it exceeds a limit by the same test, with the bound in place of
-    the rival's losses. A value that is the same on all folds, such as the number of parameters, needs no test. While
-    no known trial keeps the limits, the race stops no trial.
+    All rivals keep the limits. A trial is also behind if it exceeds a limit according to the same test, with the bound
+    in place of the rival's losses. A difference that is the same on all folds, such as that of the number of
+    parameters, needs no test. As long as no known trial keeps the limits, the race stops no trial.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
-    of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). We differ: one decision, after the first tasks,
-    against the best alone.
+    of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per
+    trial, after its first tasks, and compares it only with the best trials.
     """
 
     def __init__(self, tasks: int, level: float, goal: Goal) -> None:
@@ -74,7 +77,7 @@ class Race:
         self._goal = goal
 
     def add_rival(self, rivals: Rivals, trial: Trial) -> Rivals:
-        """Return the rivals with a trial that became known, if it is on their front; else the same rivals."""
+        """Return the rivals, updated with a trial that became known; unchanged if the trial is not on their front."""
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
             return rivals
@@ -83,7 +86,7 @@ class Race:
         return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
     def is_behind(self, trial: Trial, rivals: Rivals) -> bool:
-        """Return whether the trial gets no further tasks: it failed, or is clearly behind a rival or beyond a limit."""
+        """Return whether the race must stop the trial: it lacks losses (it failed), is behind, or exceeds a limit."""
         own = self._first_losses(trial)
         if not own or not rivals:
             return not own
@@ -97,7 +100,7 @@ class Race:
         return bool(different) and all(map(self._are_worse, different))
 
     def _are_worse(self, differences: Sequence[float]) -> bool:
-        """Return whether the mean of these differences is above 0, by the test."""
+        """Return whether all differences are above 0 and, according to the t-test, their mean is, too."""
         if min(differences) <= 0:
             return False
         if math.isclose(min(differences), max(differences)):
@@ -107,14 +110,14 @@ class Race:
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Sequence[Values]:
-        """Return the losses on the first tasks, one sequence per metric; empty if a task or a metric is missing."""
+        """Return the losses on the first tasks, one sequence per metric; empty if any task lacks a metric."""
         outcomes, names = self._first(trial), self._goal.metrics.keys()
         if len(outcomes) < self.tasks or not all(names <= outcome.metrics.keys() for outcome in outcomes):
             return ()
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield for each limit how far the values on the first tasks are beyond the bound; negative = within."""
+        """Yield, for each limit, how far the value of each first task is beyond the bound; negative = within."""
         outcomes = self._first(trial)
         for limit in self._goal.limits:
             # A task that the median rule has stopped has only the leading metric.
@@ -129,15 +132,18 @@ class Race:
 class StopRule:
     """The median rule: it stops a training whose best score is worse than the median of other trials' best scores.
 
-    The others are the same fold of the complete trials that keep the limits and were known when the trial was proposed.
-    So workers, their order and the budget have no influence, and the worker itself can decide. The rule compares at
-    places (see `hpo.trials.places`) that at least five of them have reported; one that ended earlier counts with its
-    best score. A training that reports at other places is compared at the next place that they share. No training stops
-    before `after` points of its learning curve, 1 or more. The rule needs a single metric: a training that is behind in
-    one metric may be on the Pareto front because of another, so `study.stop_rule` is refused with several metrics.
+    A training is compared with the trainings on the same fold of other trials: those that are complete, keep the
+    limits, and were known when the trial was opened. So neither workers, their order nor the budget have an influence,
+    and the worker itself can decide. The rule compares scores at places (positions on the learning curve, see
+    `hpo.trials.places`) for which it has at least five other trainings. If another training ended before a place, its
+    best score counts there. A training is compared only when it reports at one of these places, or after the last of
+    them. No training stops before it has `after` points on its learning curve (1 or more).
 
-    Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. We differ: the best score
-    instead of the running average, as Optuna's MedianPruner does.
+    The rule needs a single metric: a training that is behind in one metric may be on the Pareto front because of
+    another, so `study.stop_rule` is refused with several metrics.
+
+    Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. Unlike there, the best
+    score is compared instead of the running average, as in Optuna's MedianPruner.
     """
 
     after: int
@@ -145,12 +151,12 @@ class StopRule:
 
 
 class Medians:
-    """The medians of the trials known so far, updated trial by trial."""
+    """The medians of the best scores of all trials known so far, updated trial by trial."""
 
     def __init__(self, rule: StopRule) -> None:
         self._rule = rule
         self._by_task: dict[tuple[int | None, int, int], _BestByPlace] = {}
-        # The best loss of each training, by trial and task; a continuation starts from it.
+        # The best loss of each training, by trial and task; a training that continues it starts with this best loss.
         self._best: dict[tuple[int | None, int], float] = {}
 
     def learn(self, trials: Iterable[Trial]) -> None:
@@ -169,12 +175,12 @@ class Medians:
         """Return the places at which a training is compared, each with the score that it must have reached there."""
         known, sign = self._by_task.get((trial.amount, trial.trained, index)), loss_sign(self._rule.goal.direction)
         medians = known.medians() if known else ()
-        # Infinite where half of them have no score yet.
+        # A median is infinite if half of the trainings have no score yet at this place.
         return [(place, sign * loss) for place, loss in medians if not math.isinf(loss)]
 
     @property
     def after(self) -> int:
-        """The number of points before which no training stops."""
+        """The least number of points that a training reports before it can be stopped."""
         return self._rule.after
 
     def _loss(self, point: Mapping[str, Any]) -> float:
@@ -183,16 +189,16 @@ class Medians:
 
 
 class _BestByPlace:
-    """For each reported place, the sorted best losses of all trainings up to that place."""
+    """For each place that any training reported, the sorted best losses up to this place, one per training."""
 
     def __init__(self) -> None:
         self._places: list[float] = []
         self._losses: dict[float, list[float]] = {}
-        # The last place of each training, and its best loss there, by place.
+        # For each training, its last place and its best loss; sorted by place.
         self._ends: list[tuple[float, float]] = []
 
     def add(self, best: Mapping[float, float]) -> None:
-        """Add a training: its best loss up to each of its places, which must be in ascending order."""
+        """Add a training; `best` maps its places, in ascending order, to its best loss up to each place."""
         *_, last = best
         for place in best:
             if place not in self._losses:
@@ -205,7 +211,7 @@ class _BestByPlace:
         bisect.insort(self._ends, (last, best[last]))
 
     def medians(self) -> Iterator[tuple[float, float]]:
-        """Yield the places that enough trainings have reached, each with the median loss."""
+        """Yield the places for which there are enough trainings, each with the median of their best losses."""
         for place in self._places:
             if len(losses := self._losses[place]) >= _LEAST:
                 yield place, statistics.median(losses)

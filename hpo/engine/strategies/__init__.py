@@ -1,4 +1,4 @@
-"""Finds strategies by name: the toolkit's own, those of installed packages, and classes in the working directory."""
+"""Finds a strategy by its name: in the toolkit, in installed packages, or as a class in the working directory."""
 
 import importlib.metadata
 import inspect
@@ -27,7 +27,7 @@ from hpo.workers.objective.path import GROUPS
 from hpo.workers.objective.resolution import import_named
 
 StrategyType = tuple[type[Settings], Any]
-"""The class of a strategy's settings, and the class of the strategy, which takes settings, space and seed."""
+"""The class of a strategy's settings, and the class of the strategy; the latter takes settings, space and seed."""
 
 STRATEGIES: Mapping[str, StrategyType] = {
     "grid": (GridSettings, GridSearch),
@@ -53,7 +53,11 @@ __all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "StrategyType", "find_strategy
 
 
 def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
-    """Return the strategy that `settings["name"]` names, of any origin; raise ConfigError for a faulty setting."""
+    """Return the strategy that `settings["name"]` names: of the toolkit, an installed package or a user's module.
+
+    Raises:
+        ConfigError: there is no such strategy, a setting is invalid, or the strategy does not fit the space.
+    """
     try:
         return make_strategy(settings, space, seed, strategy_type(settings.get("name")))
     except ValidationError as error:
@@ -61,7 +65,10 @@ def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
 
 
 def strategy_type(name: Any) -> StrategyType:
-    """Return the classes of a strategy and its settings, by name, by entry point or as `package.module:Class`."""
+    """Return the classes of a strategy's settings and of the strategy.
+
+    `name` is the name of a toolkit strategy, the name of an installed entry point, or `package.module:Class`.
+    """
     if not isinstance(name, str):
         raise ConfigError(f"strategy.name: must be the name of a strategy, or package.module:Class, given {name!r}")
     if name in STRATEGIES:
@@ -80,7 +87,10 @@ def strategy_type(name: Any) -> StrategyType:
 
 
 def type_of(strategy: Any, path: str) -> StrategyType:
-    """Return a strategy class and the class of its settings; raise ConfigError about `path` if it is no strategy."""
+    """Return the class of a strategy's settings and the strategy class; raise ConfigError if it is no strategy.
+
+    `path` names the class in the error message.
+    """
     is_strategy = inspect.isclass(strategy) and all(hasattr(strategy, name) for name in _ATTRIBUTES)
     if not is_strategy:
         raise ConfigError(
@@ -91,7 +101,9 @@ def type_of(strategy: Any, path: str) -> StrategyType:
 
 
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int, found: StrategyType | None = None) -> Strategy:
-    """Check the settings, and return the toolkit's strategy that `settings["name"]` names, or one of the type `found`.
+    """Return a strategy with these settings after checking them.
+
+    Its type is `found`, or if that is None the toolkit's strategy that `settings["name"]` names.
 
     Raises:
         ConfigError: the toolkit has no strategy of that name, or the strategy does not fit the space.

@@ -1,4 +1,4 @@
-"""Asynchronous successive halving: it continues the best trials of every rung as soon as they are known."""
+"""Asynchronous successive halving: it continues the best trials of each rung as soon as they are known."""
 
 import bisect
 import itertools
@@ -18,7 +18,7 @@ from hpo.trials.ranking import Fronts, at_same_place, have_same_places, sort_key
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Proposal, Trial
 
-# The quantile of the differences of criss-crossing pairs that counts as noise, as in Bohdal et al. 2023.
+# The noise level is this quantile of the loss differences of criss-crossing pairs, as in Bohdal et al. 2023.
 _NOISE = 0.9
 
 
@@ -29,9 +29,10 @@ class AshaSettings(HalvingSettings):
 
 
 class Rung:
-    """The trials that have ended on one rung, ranked, and the losses of the complete ones by point.
+    """A ranking of the trials that have ended on one rung.
 
-    If trainings report at different places, the rung compares the losses at the last place that all have reported.
+    `losses` holds the losses of the complete trials, by the key of their point. If the trainings report at different
+    places, the rung compares their losses at the last place that all of them have reported.
     """
 
     def __init__(self) -> None:
@@ -44,12 +45,13 @@ class Rung:
     def _forget(self) -> None:
         self.losses: dict[str, float] = {}
         self._compared: dict[int, Trial] = {}
-        # Sorted by `sort_key`: all trials, or with several metrics those beyond a limit. The second list holds the
-        # complete ones of these that are not continued yet.
+        # Sort keys in ascending order. `_ranked` holds all trials, or with several metrics only the trials that are not
+        # in `_fronts`. `_waiting` holds those in `_ranked` that are complete and not continued yet.
         self._ranked: list[tuple[float, float, int]] = []
         self._waiting: list[tuple[float, float, int]] = []
-        # With several metrics, the trials within the limits: their fronts, and by place (the order of `add`) their
-        # numbers and whether they are not continued yet.
+        # With several metrics, the trials within the limits. Each has a place, which counts these trials in the order
+        # of `add`. `_numbers` and `_waits` hold the number of the trial at each place, and whether it is not continued
+        # yet; `_places` maps the numbers to the places.
         self._fronts: Fronts | None = None
         self._numbers: list[int] = []
         self._places: dict[int, int] = {}
@@ -59,7 +61,7 @@ class Rung:
         return len(self._trials)
 
     def add(self, trial: Trial) -> bool:
-        """Add a trial that has ended here; return whether the losses of other trials have changed."""
+        """Add a trial that has ended on this rung; return whether the losses of other trials have changed."""
         self._trials[trial.number] = trial
         if self._furthest is not None and not have_same_places(trial, self._furthest):
             self._are_mixed = True
@@ -106,9 +108,10 @@ class Rung:
             del self._waiting[bisect.bisect_left(self._waiting, sort_key(self._compared[number]))]
 
     def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
-        """Return the best waiting trial, if it is among the best 1 / `eta` of the rung.
+        """Return the best waiting trial if it is among the best 1 / `eta` of the rung, else None.
 
-        `pending` holds the numbers of trials whose continuation is pending: these do not wait.
+        A trial waits if it is complete and not continued yet. `pending` holds the numbers of the trials whose
+        continuation is pending; these do not wait either.
         """
         count = len(self) // eta
         if self._fronts is not None:
@@ -124,7 +127,7 @@ class Rung:
 
 
 class Rungs(Reader):
-    """The rungs of a history, the lowest amount first."""
+    """The rungs of a history, from the lowest amount to the highest."""
 
     def __init__(self, amounts: Sequence[int]) -> None:
         self._amounts = amounts
@@ -135,7 +138,7 @@ class Rungs(Reader):
         self._ranking: _Ranking | None = None
 
     def _add(self, trial: Trial) -> None:
-        # Imported trials have no checkpoints to continue from.
+        # Leave out imported trials (numbers below 0), because they have no checkpoints to continue from.
         if trial.number >= 0 and trial.amount in self._rungs:
             if self._rungs[trial.amount].add(trial):
                 self._ranking = None
@@ -147,10 +150,10 @@ class Rungs(Reader):
 
     @property
     def highest_open(self) -> int:
-        """The place of the highest open rung, if rungs open progressively.
+        """The index of the highest open rung, if rungs open progressively.
 
-        It is the highest rung with trials, at least the second. If this rung ranks its points differently than the rung
-        below, the next one is open, too.
+        It is the highest rung that has trials, or the second rung if that is higher. If this rung ranks its points
+        differently from the rung below it, the next higher rung is open, too.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -162,17 +165,18 @@ class Rungs(Reader):
 
 
 class _Ranking:
-    """Compares the order of points on the last two of `width` rungs, up to noise (soft ranking)."""
+    """Compares the order of the points on the last two of `width` rungs, ignoring noise (soft ranking)."""
 
     def __init__(self, width: int) -> None:
         self.width = width
-        # The losses of the points: shape (points, rungs). The loss differences of pairs that changed places twice.
+        # `_rows`: the losses of the points, shape (points, rungs). `_noise`: the loss differences of the pairs of
+        # points whose order changed at least twice from rung to rung.
         self._rows: NDArray[np.float64] = np.empty((0, width))
         self._noise: NDArray[np.float64] = np.empty(0)
         self._differs = False
 
     def differs(self, losses: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether the order of the points on the last rung differs from the rung before by more than noise."""
+        """Return whether the order of the points on the last two rungs differs by more than noise."""
         new = list(itertools.islice(losses[-1], len(self._rows), None))
         for key in new:
             self._add(np.array([rung[key] for rung in losses]))
@@ -193,7 +197,7 @@ class _Ranking:
 
     @property
     def _noise_level(self) -> float:
-        """The difference of two losses that counts as noise; 0 if no pair changed places twice."""
+        """The largest difference of two losses that counts as noise; 0 if no pair changed its order twice."""
         if not len(self._noise):
             return 0.0
         place = int(_NOISE * (len(self._noise) - 1))
@@ -204,27 +208,28 @@ class _Ranking:
 class Asha:
     """Train points briefly, and continue the best 1 / eta of each rung without waiting for a rung to fill.
 
-    When a lane is free, the strategy looks from the highest rung down for a trial to continue. It must be among the
-    best 1 / eta that have ended on its rung (failures last, ties to the earlier trial), and not be continued yet. The
-    trial is then trained `eta` times as far. If there is none, a new point (`NewPoints`) starts on the first rung. A
-    trial is one point on one rung, and a continuation costs only the training that it adds. The search ends when a
-    finite space is exhausted and no trial can be continued.
+    When a lane is free, the strategy looks for a trial to continue, from the highest rung down. Such a trial must be
+    among the best 1 / eta of the trials that have ended on its rung, and must not be continued yet. Failures rank last,
+    and ties go to the earlier trial. The trial is then trained `eta` times as far. If there is no such trial, a new
+    point (`NewPoints`) starts on the first rung. Each trial is one point on one rung, and a continuation costs only the
+    training that it adds. The search ends when a finite space is exhausted and no trial can be continued.
 
-    With several metrics, trials are ranked by Pareto fronts, and within a front by what they add to the rung's
-    hypervolume. Trials that exceed a limit come last, the least excess first (Deb 2000).
+    With several metrics, trials are ranked by Pareto fronts, and within a front by the hypervolume that each adds to
+    the front. Trials that exceed a limit rank last, in ascending order of their excess (Deb 2000).
 
-    With `rungs: progressive` the highest rung opens only while the ranking is undecided. As soon as the order of the
-    points on the two highest rungs differs by more than noise, the next rung opens, up to `max_amount`. Noise is a
-    difference of losses. A ranking by fronts has no such measure: two trials of a front change places as soon as
-    another trial changes what each of them adds. So several metrics and limits need `rungs: fixed`.
+    With `rungs: progressive`, further rungs open only while the ranking is undecided. As soon as the order of the
+    points on the two highest rungs differs by more than noise, the next rung opens, up to `max_amount`. Noise is
+    measured as a difference of losses, which a ranking by fronts does not have: two trials of a front can change places
+    because a third one changes the hypervolume that each of them adds. So several metrics and limits need
+    `rungs: fixed`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha with promotions,
     only the bracket with the most halvings); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"
-    (rungs by fronts); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource Allocation" (soft
-    ranking). We differ: the hypervolume decides within a front, not the spread of the points; noise comes from the
-    losses on rungs, not from those of every epoch.
+    (ranking by fronts); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource Allocation" (soft
+    ranking). Two things differ from the sources: within a front, the hypervolume decides and not the spread of the
+    points; and noise is estimated from the losses on rungs, not from the losses of every epoch.
 
-    Example: min_amount 1, max_amount 9, eta 3: as soon as three points have ended on 1, the best is trained to 3.
+    Example: min_amount 1, max_amount 9, eta 3: as soon as three points are trained to 1, the best one is trained to 3.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -255,7 +260,7 @@ class Asha:
         return self.settings.amounts(self.settings.num_halvings)
 
     def expected_at_end(self, configurations: int) -> int:
-        """Return how many of the configurations are trained to `max_amount`, if all rungs fill."""
+        """Return how many of the configurations will be trained to `max_amount` if each rung continues 1 / `eta`."""
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:

@@ -1,4 +1,4 @@
-"""Evolutionary search: the best points have children, the others do not survive."""
+"""Evolutionary search: the best points survive and have children."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class EvolutionarySettings(Settings):
 
     @property
     def survivors(self) -> int:
-        """The number of points that survive."""
+        """The number of points that survive and have children (per metric)."""
         return max(1, round(self.surviving * self.population))
 
     @property
@@ -62,27 +62,29 @@ class EvolutionarySettings(Settings):
 class Evolutionary:
     """Pair the best points at random, cross and mutate them, and train the most promising children.
 
-    First points: `population` of them, spread evenly over every dimension. Then the best complete points so far have
-    children. Their number is the share `surviving` of the population, with several metrics this number for each. A
-    child takes each hyperparameter from one of two different survivors, and mutates it with a probability. An ordered
-    value changes to one near it, a choice to any other, and a range by a Gaussian step on its (log) scale, reflected at
+    The first `population` points are spread evenly over every dimension. Then the survivors, which are the best
+    complete points so far, have children. The number of survivors is the share `surviving` of the population; with
+    several metrics, it is multiplied by the number of metrics. A child takes each hyperparameter from one of two
+    different survivors, and mutates it with a probability. A mutated ordered value becomes a nearby value, a choice
+    becomes any other choice, and a number in a range moves by a Gaussian step on the range's (log) scale, reflected at
     the ends.
 
-    With several metrics, points are ranked by Pareto fronts, and within a front by what they add to the hypervolume
-    (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit come last (Deb 2000).
+    With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each adds
+    (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).
 
-    `Preselection` chooses the child to train from several candidates, away from pending points and from failures. A
-    child that was tried before is replaced by another; after `patience` attempts, by a random point. Failed trials have
-    no children, and ties go to the earlier trial. While no trial is complete, candidates are random. The search ends
-    after its generations, or when a finite space is exhausted.
+    `Preselection` chooses the child to train from several candidates; it avoids points near pending or failed ones. A
+    child that was tried before is replaced by another child, and after `patience` attempts by a random point. Failed
+    trials have no children, and ties go to the earlier trial. While no trial is complete, candidates are random. The
+    search ends after `generations` generations, or when a finite space is exhausted.
 
-    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies (Beyer &
-    Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. With `children: 1`
-    there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and selection pressure"). The
-    lecture's generations are `opening: random`, `children: null`, `candidates: 1`, `mutation_steps: 1`.
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. In the terms of evolution strategies (Beyer &
+    Schwefel 2002, "Evolution strategies: a comprehensive introduction"), it is a (mu + lambda) strategy. With
+    `children: 1` there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and selection
+    pressure"). For the lecture's own method, set `opening: random`, `children: null`, `candidates: 1` and
+    `mutation_steps: 1`.
 
-    Example: with population 8, surviving 0.25, 8 candidates and 1 child, 8 points come first; then the best 2 have 8
-    candidates for a child, and one of them is trained.
+    Example: with population 8, surviving 0.25, 8 candidates and 1 child, 8 points are trained first. Then, again and
+    again, the best 2 points produce 8 candidates, and one of these is trained.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -106,7 +108,7 @@ class Evolutionary:
 
     @property
     def learns(self) -> Learns:
-        """By generations; with one child at a time, by trials."""
+        """`by_round` if a generation has several children, else `by_trial`."""
         return "by_round" if self.settings.generation > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
@@ -117,7 +119,8 @@ class Evolutionary:
         if settings.generations and next_round([*known, *pending]) >= settings.generations:
             return []
         rng, tried = generator(self.seed, known, pending), known.tried(pending)
-        # Trials of other studies count as members of the first population; points of space.first are additional.
+        # Trials imported from other studies count as members of the first population. The points of space.first do not:
+        # the first proposal adds them to a whole population.
         missing = settings.population - len(known) - len(pending)
         if missing > 0:
             draw_first = draw_stratified if settings.opening == "stratified" else draw_untried
@@ -129,7 +132,7 @@ class Evolutionary:
         return drawn if len(drawn) <= count else self._preselection.most_promising(known, pending, drawn, count)
 
     def _best(self, known: History) -> list[Trial]:
-        """Return the trials that survive: so many for each metric in which the best differ."""
+        """Return the surviving trials: `survivors` trials for each metric in which the best trials differ."""
         survivors = self.settings.survivors
         best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]
         differing = sum(len(set(losses)) > 1 for losses in zip(*(trial.losses for trial in best), strict=True))
@@ -141,7 +144,7 @@ class Evolutionary:
 
     @cached_property
     def breeding(self) -> Breeding:
-        """The crossover and mutation of children."""
+        """The operator that crosses and mutates points."""
         settings = self.settings
         return Breeding(
             self.space, settings.crossover, settings.mutation, settings.mutation_steps, settings.mutation_scale

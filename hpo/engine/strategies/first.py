@@ -1,4 +1,4 @@
-"""Adds first points to any strategy."""
+"""Adds the user's first points (`space.first`) to any strategy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from hpo.trials.trial import Proposal, Trial
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Tries the first points of the space before the strategy's own, except those that imported trials have tried.
+    """Tries the points in `space.first` before the strategy's own points, except those that imported trials have tried.
 
-    `imported` holds the keys of the imported points, for the announcement.
+    `imported` holds the keys of the imported points; only the announcement needs it.
     """
 
     strategy: Strategy
@@ -22,7 +22,7 @@ class FirstPoints:
 
     @property
     def space(self) -> Space:
-        """The space searched."""
+        """The space that is searched."""
         return self.strategy.space
 
     @property
@@ -34,7 +34,7 @@ class FirstPoints:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why the strategy cannot search with several metrics or limits; None if it can, or does not say."""
+        """Why the strategy cannot search with several metrics or limits; None if it can, or gives no reason."""
         reason: str | None = getattr(self.strategy, "refuses_several", None)
         return reason
 
@@ -44,12 +44,12 @@ class FirstPoints:
         return self.strategy.learns
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
-        """Return the strategy's next points; in its first proposal, the space's first points come before them."""
+        """Return the strategy's next points; at the first proposal, preceded by the untried points of `space.first`."""
         proposed = self.strategy.propose(known, pending)
         if pending or any(trial.round >= 0 for trial in known[-1:]):
             return proposed
         first = {point_key(point): point for point in self.space.first if point_key(point) not in known.keys}
         others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
-        # A strategy that trains by amounts starts these on its first rung, too.
+        # In a strategy that trains by amounts, these points start on the first rung, as its own points do.
         amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
         return [*(Proposal(point, amounts[0]) if amounts else point for point in first.values()), *others]

@@ -28,8 +28,8 @@ class GridSettings(Settings):
 class GridSearch:
     """Try every point of a finite space once.
 
-    First points: the first of the order. Failures and ties have no influence. The search ends when all points have been
-    tried.
+    Points are tried in the order of the setting `order`, from the first proposal on. Failures and ties have no
+    influence. The search ends when all points have been tried.
 
     Raises:
         SpaceError: a range has no `points`, or the grid is larger than `max_points`.
@@ -67,7 +67,7 @@ class GridSearch:
     learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return the next `round_size` points of the order that have not been tried."""
+        """Return the next `round_size` untried points, in the configured order."""
         points: Sequence[Point] = list(self.space.points())
         if self.settings.order == "shuffled":
             # The seed does not depend on the number of trials, so the whole search has one order.

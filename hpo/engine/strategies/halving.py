@@ -19,7 +19,10 @@ from hpo.trials.trial import Proposal, Trial
 
 
 class HalvingSettings(Settings):
-    """Settings of halving and Hyperband, described in conf/strategy; the first three are r, R and eta of the paper."""
+    """Settings of successive halving and Hyperband, described in conf/strategy.
+
+    The first three settings are r, R and eta of the Hyperband paper.
+    """
 
     min_amount: int = Field(ge=1, le=MOST)
     max_amount: int = Field(ge=1, le=MOST)
@@ -30,7 +33,7 @@ class HalvingSettings(Settings):
     @field_validator("max_amount", mode="before")
     @classmethod
     def _is_given(cls, value: Any) -> Any:
-        # The value in conf/ is None if the objective has no number of epochs to take it from.
+        # The default in conf/ is the objective's number of epochs. It is None if the objective has no such number.
         if value is None:
             raise PydanticCustomError("missing", "is missing")
         return value
@@ -51,9 +54,10 @@ class HalvingSettings(Settings):
 
     @property
     def num_halvings(self) -> int:
-        """The number of rungs after the first, each trained `eta` times as far, up to `max_amount`.
+        """The number of rungs after the first one; each is trained `eta` times as far as the one before.
 
-        It is the paper's s_max, but rounded up: if `max_amount` is not a power of `eta`, the first amount is rounded.
+        It is the paper's s_max, but rounded up. Where `max_amount` / `min_amount` is not a power of `eta`, the lower
+        amounts are rounded instead.
         """
         halvings, amount = 0, self.min_amount
         while amount < self.max_amount:
@@ -61,20 +65,20 @@ class HalvingSettings(Settings):
         return halvings
 
     def amounts(self, num_halvings: int) -> list[int]:
-        """Return the amounts of a bracket's rungs: each `eta` times the one before, up to `max_amount`."""
+        """Return the amounts of a bracket's rungs: each is `eta` times the one before, and the last is `max_amount`."""
         amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
         return sorted(set(amounts))
 
     @property
     def brackets(self) -> list[int]:
-        """The number of halvings of each kind of bracket, from the most to 0; each kind has another first amount."""
+        """The numbers of halvings that brackets can have, in descending order, one per different first amount."""
         kinds: dict[int, int] = {}
         for num_halvings in range(self.num_halvings, -1, -1):
             kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
         return list(kinds.values())
 
     def share_of_training(self, num_halvings: int) -> float:
-        """Return the average cost of a point of a bracket, as a share of a full training."""
+        """Return the average cost of training a bracket's points, per point, as a share of a full training."""
         points, amounts, cost = self.first_points(num_halvings), self.amounts(num_halvings), 0
         for rung, amount in enumerate(amounts):
             trained = self.survivors(num_halvings, rung) if rung else points
@@ -82,13 +86,16 @@ class HalvingSettings(Settings):
         return cost / (points * self.max_amount)
 
     def first_points(self, num_halvings: int) -> int:
-        """Return a bracket's number of first points: n of algorithm 1, so that brackets have similar costs."""
+        """Return the number of points on a bracket's first rung.
+
+        It is n of the paper's algorithm 1, which makes the costs of all brackets similar.
+        """
         longest = self.num_halvings + 1
         points: int = self.eta**num_halvings
         return math.ceil(longest * points / (num_halvings + 1))
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung, counted from 1."""
+        """Return the number of points on a later rung of a bracket; the first rung is number 0."""
         share: int = self.eta**rung
         return max(1, self.first_points(num_halvings) // share)
 
@@ -118,11 +125,11 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
 
     def first_points(self, num_halvings: int) -> int:
-        """Return a bracket's number of first points."""
+        """Return the number of points on a bracket's first rung: the setting `points`, if given."""
         return self.points or super().first_points(num_halvings)
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung."""
+        """Return the number of points on a later rung of a bracket: the setting `keep`, if given."""
         return self.keep or super().survivors(num_halvings, rung)
 
 
@@ -130,23 +137,24 @@ class SuccessiveHalvingSettings(HalvingSettings):
 class SuccessiveHalving:
     """Train brackets one after another: new points on the first rung, and the best 1 / eta of each rung on the next.
 
-    The strategy is synchronous: it proposes a rung when all trials of the rung before have ended. A survivor continues
-    from its own checkpoint, so a rung costs only the training that it adds. First points: eta ** (number of halvings)
-    new ones, drawn by `NewPoints` (in the first bracket at random). Failed trials never survive, and ties go to the
-    earlier trial. If a rung has fewer complete trials than the next one needs, that one is smaller. The search ends
-    when a finite space is exhausted.
+    The strategy is synchronous: it proposes a rung when all trials of the previous rung have ended. Each survivor
+    continues from its checkpoint, so a rung costs only the training that it adds. A bracket starts with
+    eta ** (number of halvings) new points, drawn by `NewPoints` (in the first bracket, at random). Failed trials never
+    survive, and ties go to the earlier trial. If a rung has fewer complete trials than the next rung needs, the next
+    rung is smaller. The search ends when a finite space is exhausted.
 
     With several metrics, trials are ranked by Pareto fronts, as in `Asha`.
 
-    With `keep` there are two rungs: the best `keep` of `points` are fully trained. With one epoch on the first rung,
-    this is the baseline for methods of several rungs (Egele et al. 2023, "Is One Epoch All You Need For Multi-Fidelity
-    Hyperparameter Optimization?").
+    With the setting `keep`, there are only two rungs: the best `keep` of `points` points are fully trained. If the
+    first rung is one epoch, this is the baseline against which methods with more rungs are compared (Egele et al. 2023,
+    "Is One Epoch All You Need For Multi-Fidelity Hyperparameter Optimization?").
 
     Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
-    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. We differ: further brackets
-    with new points follow until the budget ends.
+    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. Unlike there, further
+    brackets with new points follow until the budget ends.
 
-    Example: min_amount 1, max_amount 9, eta 3: 9 points for 1 epoch, the best 3 for 2 more, the best one for 6 more.
+    Example: with min_amount 1, max_amount 9 and eta 3, 9 points are trained for 1 epoch, the best 3 of them for 2 more
+    epochs, and the best one for 6 more.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -157,7 +165,10 @@ class SuccessiveHalving:
     seed: int
 
     def next_halvings(self, last: int | None) -> int:  # noqa: ARG002 -- the same call as its siblings
-        """Return the number of halvings of the next bracket; `last` is that of the last one, None before the first."""
+        """Return the number of halvings of the next bracket.
+
+        `last` is the number of halvings of the current bracket; None before the first bracket.
+        """
         return self.settings.num_halvings
 
     @property
@@ -171,7 +182,7 @@ class SuccessiveHalving:
         return f"successive halving: {first} points, {best} continue, by {amounts}"
 
     def expected_at_end(self, configurations: int) -> int:
-        """Return how many of the configurations are trained to `max_amount`, if none fails."""
+        """Return how many of the configurations will be trained to `max_amount` if no training fails."""
         reached, halvings = 0, self.next_halvings(None)
         while (first := self.settings.first_points(halvings)) <= configurations:
             configurations -= first
@@ -184,7 +195,7 @@ class SuccessiveHalving:
     learns: ClassVar[Learns] = "by_round"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
-        """Return the next rung of the bracket, or the first of a new one; nothing while a trial is pending."""
+        """Return the bracket's next rung, or the first rung of a new bracket; nothing while a trial is pending."""
         return [] if pending else self._next_rung(known)
 
     def _next_rung(self, history: History) -> Sequence[Proposal]:
@@ -204,14 +215,17 @@ class SuccessiveHalving:
         return NewPoints(self.space, self.settings.new_points == "learned")
 
     def _place(self, history: History) -> tuple[int | None, int]:
-        """Return the number of halvings of the current bracket (None before the first), and its next rung."""
+        """Return the number of halvings of the current bracket, and the number of the bracket's next rung.
+
+        Return None and 0 before the first bracket.
+        """
         rung = 0
         last_round = None
         for place in range(len(history) - 1, -1, -1):
             trial: Trial = history[place]
             if trial.round < 0:
                 break
-            # A retry joins the rung of its trial, and is no rung itself.
+            # A retry is a round of its own, but it belongs to the rung of the trial that it retries.
             if trial.retry_of is not None:
                 continue
             rung += trial.round != last_round
@@ -221,37 +235,38 @@ class SuccessiveHalving:
         return None, 0
 
     def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
-        """Return the trials of the last rung to continue, the best first."""
+        """Return the trials of the last rung that continue on the next rung, the best first."""
         count = self.settings.survivors(halvings, rung)
         own = next(trial for trial in reversed(history) if trial.retry_of is None)
         last: list[Trial] = []
         for trial in reversed(history):
             if trial.round < own.round:
                 break
-            # A retry on this rung may be continued, too.
+            # Retries on this rung are included, because they may continue, too.
             if trial.amount == own.amount:
                 last.append(trial)
-        # `leaders` takes complete trials only: a trial stopped by a race lacks the checkpoints of some folds.
+        # `leaders` leaves out trials that are not complete: a trial stopped by a race lacks some folds' checkpoints.
         return leaders(at_same_place(last), count)
 
 
 @dataclass(frozen=True)
 class Hyperband(SuccessiveHalving):
-    """Train brackets of successive halving in turns, each with fewer points and a larger first amount.
+    """Cycle through brackets of successive halving, each with fewer points and a larger first amount than the last.
 
-    The amount of training that separates good points from bad ones is unknown. So the brackets take turns, from the one
-    with the most halvings to the one that fully trains all its points. All else is as in `SuccessiveHalving`.
+    How much training it takes to tell good points from bad ones is unknown. So a cycle goes from the bracket with the
+    most halvings to the bracket that fully trains all its points, and then begins again. In all other respects, this
+    strategy is the same as `SuccessiveHalving`.
 
     Source: Li, Jamieson, DeSalvo, Rostamizadeh & Talwalkar 2018, "Hyperband", JMLR 18, algorithm 1.
 
-    Example: min_amount 1, max_amount 9, eta 3: brackets of 9 points from 1, of 5 points from 3, and of 3 points
-    from 9, then 9 points again.
+    Example: with min_amount 1, max_amount 9 and eta 3, the first bracket starts with 9 points at amount 1, the second
+    with 5 points at amount 3, the third with 3 points at amount 9, and the fourth with 9 points at amount 1 again.
     """
 
     REVISION: ClassVar[int] = 4
 
     def next_halvings(self, last: int | None) -> int:
-        """Return the number of halvings of the next bracket (s of algorithm 1): from the most to 0, in turns."""
+        """Return the number of halvings of the next bracket (s of algorithm 1); after the lowest, the highest again."""
         kinds = self.settings.brackets
         return kinds[(kinds.index(last) + 1) % len(kinds)] if last in kinds else kinds[0]
 

@@ -1,4 +1,4 @@
-"""The ladder: most trials at the smallest scale, and fewer at each larger scale, around the expected best point."""
+"""The ladder: most trials at the smallest scale, then fewer at each larger scale, near the expected best point."""
 
 import math
 import operator
@@ -22,10 +22,11 @@ from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
 
 HALVINGS: Mapping[str, type[HalvingSettings]] = {"asha": AshaSettings, "successive_halving": SuccessiveHalvingSettings}
-"""The settings of the strategies that the smallest scale may use and that train by amounts, by name."""
+"""The settings classes of the strategies that train by amounts and can search the smallest scale, by name."""
 
-# The cost of asha, divided by the cost of halving with the same number of points. Asha also continues trials that are
-# among the best only for a while, and its later points are better (benchmarks/ladder: 1.5 with 39 points and with 63).
+# The cost of asha divided by the cost of halving with the same number of points. Asha costs more, because it also
+# continues trials that are among the best only for a while, and because its later points are better (benchmarks/ladder
+# measured 1.5 with 39 points and with 63).
 _ASHA = 1.5
 
 
@@ -42,7 +43,10 @@ class LadderSettings(Settings):
 
     @property
     def costs_of_points(self) -> list[float]:
-        """The cost of a point at each scale, in full trainings at the target; halving lowers that of the first."""
+        """The cost of a point at each scale, as a multiple of a full training at the target scale.
+
+        At the first scale, a strategy that halves lowers the cost.
+        """
         assert self.costs is not None
         shares = [cost / self.costs[-1] for cost in self.costs]
         if (halving := HALVINGS.get(self.first.get("name", ""))) is not None:
@@ -53,16 +57,16 @@ class LadderSettings(Settings):
 
     @property
     def planned(self) -> tuple[int, ...]:
-        """The number of points of each scale: `trials` at the first, then as many as its share of the cost allows."""
+        """The number of points at each scale: `trials` at the first, then what `cost_ratio` allows (1 or more)."""
         costs = self.costs_of_points
         return tuple(
             max(1, round(self.trials * costs[0] / cost * self.cost_ratio**place)) for place, cost in enumerate(costs)
         )
 
     def within_budget(self) -> tuple[Self, int]:
-        """Return the settings with the most `trials` that `budget` allows, and the total number of trials it allows.
+        """Return the settings with the most `trials` that `budget` allows, and the total number of trials.
 
-        The rest of the budget allows more trials at the target.
+        The total includes further trials at the target scale, which use the rest of the budget.
 
         Raises:
             ConfigError: the budget is too small for one trial at each scale.
@@ -82,22 +86,24 @@ class LadderSettings(Settings):
 
 @dataclass(frozen=True)
 class Ladder:
-    """Search from the smallest scale to the target, with windows around the best point of the scales so far.
+    """Search from the smallest scale to the target, in windows around the best point found at smaller scales.
 
-    At the smallest scale another strategy searches `trials` points; a strategy that halves also continues its best.
-    Each larger scale gets at least one full training. Together its trials cost `cost_ratio` times those of the scale
-    before. They are planned when that scale has ended. The first trial is the expected best point, and the others are
-    spread over windows around it. Point and windows move from scale to scale as the best values have moved so far; the
-    more certain this move is, the narrower are the windows (see `expect`). After the last planned trial, the strategy
-    draws one point at a time from the windows around the best at the target.
+    At the smallest scale, another strategy (the setting `first`) searches `trials` points; if it halves, it also
+    continues the best of them. Each larger scale gets one or more full trainings, whose total cost is about
+    `cost_ratio` times that of the scale before. The points of a scale are chosen when the scale before has ended. The
+    first one is the expected best point, and the others are spread over windows around it. From scale to scale, the
+    expected point and the windows move as the best values have moved so far. The more certain this move is, the
+    narrower the windows are (see `expect`). After the last planned trial, the strategy draws one point at a time from
+    the windows around the best point at the target scale.
 
-    Failed trials are never the best. If all trials of a scale fail, the points of the next are spread over the whole
-    space.
+    A failed trial is never the best. If all trials so far have failed, the points of the next scale are spread over the
+    whole space.
 
-    Source: windows: see `ShiftingWindow`; small scales first: Yang et al. 2021, "Tensor programs V", algorithm 1, whose
-    ladder has two scales and one trial at the target.
+    Source: for the windows, see `ShiftingWindow`; the idea to search small scales first is from Yang et al. 2021,
+    "Tensor programs V", algorithm 1, whose ladder has two scales and one trial at the target.
 
-    Example: costs 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`: 24 trials at the first scale, then 3, then 1.
+    Example: with costs 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`, there are 24 trials at the first scale, then 3 at
+    the second, then 1 at the target.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -135,7 +141,7 @@ class Ladder:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """The number of points planned at each scale, at most the size of the space."""
+        """The number of points planned at each scale, limited to the size of the space."""
         return tuple(min(count, self._inner.size or count) for count in self.settings.planned)
 
     @property
@@ -149,22 +155,22 @@ class Ladder:
 
     @property
     def learns(self) -> Learns:
-        """By rounds if the strategy of the smallest scale does, else by trials."""
+        """`by_round` if the strategy of the smallest scale learns by rounds, else `by_trial`."""
         return "by_round" if self._first.learns == "by_round" else "by_trial"
 
     @property
     def refuses_several(self) -> str:
-        """Why it cannot search with several metrics."""
+        """Why the ladder cannot search with several metrics."""
         return "predicts the best values of a single metric"
 
     @cached_property
     def _inner(self) -> Space:
-        """The space within one scale."""
+        """The space of the points at a single scale, without the dimension of the scale."""
         return replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
 
     @cached_property
     def _first(self) -> Strategy:
-        # Imported here, because that module imports this one.
+        # Import here, because that module imports this one.
         from hpo.engine.strategies import make_strategy
 
         return make_strategy(self.settings.first, self._inner, self.seed)
@@ -174,7 +180,7 @@ class Ladder:
         ended = [[trial.within_scale for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
         running = [[trial.within_scale for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
         rng = generator(self.seed, known, pending)
-        # A search that continues another one's scales begins at the last of those.
+        # If trials at several scales were imported, begin at the largest of these scales.
         start = max((trial.scale for trial in known if trial.number < 0), default=1)
         for scale, count in enumerate(self.counts, start=1):
             trials = (*ended[scale - 1], *running[scale - 1])
@@ -195,7 +201,7 @@ class Ladder:
         return self._in_full(self._draw(self._target, ended, rng, tried, 1))
 
     def _first_points(self, ended: Sequence[Trial], running: Sequence[Trial], missing: int) -> Sequence[Proposal]:
-        """Return the continuations and at most `missing` new points of the strategy at the smallest scale."""
+        """Return the proposals of the smallest scale's strategy: all continuations, at most `missing` new points."""
         proposed = self._first.propose(History(ended), running)
         each = [one if isinstance(one, Proposal) else Proposal(one) for one in proposed]
         further = [one for one in each if one.continues is not None]
@@ -219,14 +225,17 @@ class Ladder:
                 points = [expected.point]
         taken = {*tried, *map(point_key, points)}
         for searched in (space, self._inner):
-            # If the windows hold no untried point, the rest comes from the whole space.
+            # If the windows hold too few untried points, draw the rest from the whole space.
             if len(points) < count:
                 drawn = draw_stratified(searched, rng, taken, count - len(points))
                 points, taken = [*points, *drawn], taken | {*map(point_key, drawn)}
         return [{SCALE: scale, **point} for point in points]
 
     def expected(self, scale: int, known: Sequence[Sequence[Trial]]) -> Expected | None:
-        """Return the expected best point and windows at a scale, by the trials of each; None if none is complete."""
+        """Return the expected best point and the windows at a scale; None if no trial is complete.
+
+        `known` holds the trials of each scale, the smallest scale first.
+        """
         assert self.settings.costs is not None
         doublings = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]
         return expect(self._inner, known, doublings, doublings[scale - 1], doublings[-1], self.settings.elite)

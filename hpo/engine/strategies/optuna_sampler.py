@@ -1,4 +1,4 @@
-"""Optuna's TPE, Gaussian process and CMA-ES samplers as strategies."""
+"""Strategies that use Optuna's samplers: TPE, Gaussian process and CMA-ES."""
 
 import math
 from collections.abc import Sequence
@@ -18,35 +18,37 @@ from hpo.trials.trial import Trial
 if TYPE_CHECKING:
     from hpo.engine.strategies.optuna_study import Proposals
 
-# Optuna's Gaussian process lists the whole numbers of a range: these take 80 MB.
+# Optuna's Gaussian process lists the whole numbers of a range in memory; this many take 80 MB.
 _MOST_LISTED = 10_000_000
 
 
 @dataclass(frozen=True)
 class OptunaModel:
-    """Propose points of Optuna's TPE, Gaussian process or CMA-ES, which read the trials as an Optuna study.
+    """Propose points with Optuna's TPE, Gaussian process or CMA-ES sampler, which gets the trials as an Optuna study.
 
     First points: TPE and the Gaussian process draw `startup` points uniformly. CMA-ES starts from a normal distribution
-    in the middle of the space; its standard deviation is a sixth of every range. The sampler gets ordered values as
-    ranks, so it knows their order but not their spacing, and choices as categories. TPE models a dimension with a
-    condition separately; the others draw it at random. CMA-ES also draws choices at random.
+    in the middle of the space, with a standard deviation of a sixth of each range. Encoding: ordered values are ranks,
+    so the sampler knows their order but not their spacing; choices are categories. TPE models a dimension that has a
+    condition separately; the other two samplers draw it at random. CMA-ES also draws choices at random.
 
-    A failed trial is passed as complete, with an infinite loss: Optuna's own FAIL would hide it, and the sampler would
-    propose the same bad region again. For TPE and the Gaussian process it also violates a constraint. A trial beyond
-    the study's limits violates another constraint, by its excess. Optuna breaks ties. The sampler gets an immediate
-    answer for a proposal outside of the space or tried before (with its known loss, if any). After `patience` such
+    A failed trial is passed to Optuna as complete with an infinite loss. If it were passed with Optuna's state FAIL,
+    the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
+    also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Ties are
+    left to Optuna. If the sampler proposes a point that is outside of the space or was tried before, the proposal is
+    closed at once (with the known loss, if there is one) and the sampler is asked again. After `patience` such
     proposals in a row, an untried point is drawn uniformly. The search ends when a finite space is exhausted.
 
-    TPE and the Gaussian process propose one point at a time, and see pending trials as running. TPE counts these among
-    the bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization"). The
-    Gaussian process takes the mean over the losses that its model predicts for them (qLogEI, Ament et al. 2023). CMA-ES
-    proposes a generation, waits until it has ended, and reads the whole history in order for each proposal.
+    TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
+    trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").
+    The Gaussian process averages over the losses that its model predicts for them (qLogEI, Ament et al. 2023). CMA-ES
+    proposes a whole generation and waits until it has ended; for each proposal, it gets the whole history in order.
 
-    With several metrics TPE and the Gaussian process are Optuna's multi-objective ones. TPE takes the first fronts as
-    the good trials, and from the last of them those that dominate most (Ozaki et al. 2022, "Multiobjective
-    tree-structured Parzen estimator"); ours stays multivariate there, unlike Optuna's default. The Gaussian process
-    models each metric, and expects the gain in hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete,
-    both search by one metric. CMA-ES supports one metric only.
+    With several metrics, TPE and the Gaussian process are Optuna's multi-objective versions. TPE's good trials are
+    those on the first fronts; of the last front that fits only in part, it takes the trials that add most hypervolume
+    (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). Here TPE is multivariate also with several
+    metrics, unlike Optuna's default. The Gaussian process models each metric, and maximizes the expected gain in
+    hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete, both search with a single metric. CMA-ES
+    supports only one metric.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
@@ -72,14 +74,14 @@ class OptunaModel:
 
     @property
     def round_size(self) -> int:
-        """The number of points proposed together."""
+        """The number of points that are proposed together."""
         if not isinstance(self.settings, CmaEsSettings):
             return 1
         return self.settings.population or 4 + math.floor(3 * math.log(max(len(self.numeric), 1)))
 
     @property
     def numeric(self) -> tuple[Dimension, ...]:
-        """The dimensions that CMA-ES models: ordered, with more than one value, in every point."""
+        """The dimensions that CMA-ES models: those that are ordered, have no condition and have more than one value."""
         return tuple(d for d in self.space.dimensions if d.ordered and not d.when and len(d.values) != 1)
 
     @property
@@ -96,12 +98,12 @@ class OptunaModel:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why it cannot search with several metrics or limits; None if it can."""
+        """Why the sampler cannot search with several metrics or limits; None if it can."""
         return "models one loss, without limits" if isinstance(self.settings, CmaEsSettings) else None
 
     @property
     def learns(self) -> Learns:
-        """By generations for CMA-ES, by trials for the others."""
+        """`by_round` for CMA-ES, whose rounds are generations; `by_trial` for the others."""
         return "by_round" if isinstance(self.settings, CmaEsSettings) else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
@@ -120,7 +122,7 @@ class OptunaModel:
 
     @cached_property
     def _proposals(self) -> "Proposals":
-        """The sampler and its cache of the history; Optuna is imported on the first proposal."""
+        """The sampler with its cache of the history; made at the first proposal, because Optuna is slow to import."""
         from hpo.engine.strategies.optuna_study import Proposals
 
         return Proposals(self.space, self.settings, self.round_size, [d.key for d in self.numeric])

@@ -1,4 +1,4 @@
-"""Settings of the strategies that are Optuna's samplers."""
+"""Settings of the strategies that use Optuna's samplers."""
 
 from pydantic import Field
 
@@ -23,9 +23,9 @@ class GpSettings(Settings):
 class CmaEsSettings(Settings):
     """Settings of CMA-ES, described in conf/strategy/cma_es.yaml.
 
-    A population of None takes the size of Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48.
+    If `population` is None, its size comes from Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48.
     """
 
-    # With fewer than four points the recombination of eq. 49-51 divides by zero.
+    # With fewer than four points, the recombination (equations 49 to 51) would divide by zero.
     population: int | None = Field(ge=4, le=MOST)
     patience: int = Field(ge=0, le=MOST)

@@ -1,4 +1,4 @@
-"""The history as an Optuna study in memory, and proposals from Optuna's samplers."""
+"""Converts the history to an Optuna study in memory, and gets proposals from Optuna's samplers."""
 
 import copy
 import math
@@ -25,9 +25,10 @@ _CAN_BE_TRAINED, _KEEPS_LIMITS = "can be trained", "keeps the limits"
 
 
 class Proposals:
-    """Gets points from a sampler, and caches the history.
+    """Gets points from an Optuna sampler, and caches the converted history.
 
-    `population` (the points of a generation) and `numeric` (the keys that it models) are for CMA-ES.
+    Only CMA-ES uses `population` (the number of points per generation) and `numeric` (the keys of the modeled
+    dimensions).
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Proposals:
             study = self._study(known)
             for running in pending:
                 study.add_trial(self._frozen_trial(running, TrialState.RUNNING, None))
-            # `_study` consumed random numbers of its sampler, as many as the history has new trials.
+            # `_study` has consumed random numbers of its sampler, the more the more trials it converted. So use a new
+            # sampler, with a fresh seed.
             study.sampler = self._sampler(seed)
             points: dict[str, Point] = {}
             misses = 0
@@ -81,7 +83,10 @@ class Proposals:
         return list(points.values())
 
     def _study(self, known: History) -> optuna.Study:
-        """Return a new study with the trials of a history; if that has grown, only the added trials are converted."""
+        """Return a new Optuna study with the trials of a history.
+
+        If the history extends the previous one, only the added trials are converted.
+        """
         added = known.since(self._read)
         if added is None:
             self._forget(known.num_metrics, frozenset())
@@ -108,8 +113,8 @@ class Proposals:
             params = self._params(trial)
             study.enqueue_trial(params)
             enqueued = study.ask({key: self._distributions[key] for key in params})
-            # CMA-ES samples on the first access, and then stores its state in the trial. With all values given, only
-            # this line accesses it.
+            # CMA-ES samples on the first access to `relative_params`, and then stores its state in the trial. Because
+            # all values are given, nothing else accesses this attribute.
             _ = enqueued.relative_params
             study.tell(enqueued, trial.loss)
         else:
@@ -122,13 +127,17 @@ class Proposals:
         return trial.losses if trial.state == "complete" else [math.inf] * self._num_metrics
 
     def _violated(self, trials: Sequence[Trial]) -> set[str]:
-        """Return the constraints that any of the trials violates; CMA-ES has no constraints."""
+        """Return the names of the constraints that at least one of the trials violates; for CMA-ES, none."""
         if isinstance(self._settings, CmaEsSettings):
             return set()
         return {name for trial in trials for name, value in _violations(trial).items() if value > 0}
 
     def _set_constraints(self, target: FrozenTrial | optuna.Trial, trial: Trial) -> None:
-        """Set the constraints that any trial violates: a constraint costs a model, and all trials must have it."""
+        """Set a trial's values of the constraints that at least one trial of the study violates.
+
+        The others are left out, because the sampler fits a model for each constraint. If one trial has a constraint,
+        all trials must have it.
+        """
         for name, value in _violations(trial).items():
             if name in self._constraints:
                 target.set_constraint(name, value)
@@ -149,7 +158,8 @@ class Proposals:
         settings = self._settings
         match settings:
             case TpeSettings():
-                # Optuna's default with several metrics models each parameter alone: slower, and with a worse front.
+                # With several metrics, Optuna would by default model each parameter separately, which is slower and
+                # finds a worse front.
                 return TPESampler(
                     n_startup_trials=settings.startup,
                     n_ei_candidates=settings.candidates,
@@ -164,7 +174,7 @@ class Proposals:
 
 
 class _SharingStorage(InMemoryStorage):
-    """A storage in memory that shares its first trials: copying them for every proposal takes longer than sampling."""
+    """A storage in memory that does not copy its first trials: copying them for each proposal would take too long."""
 
     def __init__(self, first: Sequence[FrozenTrial]) -> None:
         super().__init__()
@@ -172,7 +182,7 @@ class _SharingStorage(InMemoryStorage):
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
         trial_id = super().create_new_trial(study_id, template_trial)
-        # Samplers weigh trials by their numbers, and recognize their own trial by it.
+        # Make the number unique: samplers weigh trials by number, and recognize the trial that they sample by number.
         self.get_trial(trial_id).number += len(self._first)
         return trial_id
 
@@ -186,11 +196,15 @@ class _SharingStorage(InMemoryStorage):
 
 
 def _violations(trial: Trial) -> dict[str, float]:
-    """Return the values of the constraints, from -1 to 1; above 0 is a violation, and a failure has the largest."""
+    """Return a trial's values of the constraints, from -1 to 1.
+
+    A value above 0 is a violation; a failed trial has the largest value, 1.
+    """
     return {
         _CAN_BE_TRAINED: 1.0 if trial.state == "failed" else -1.0,
-        # A failed trial is not known to exceed a limit. A trial within the limits gets -0.1, because -1 is a far larger
-        # step than most excesses: with it the Gaussian process exceeded a limit in 86 % of its proposals, not in 61 %.
+        # A failed trial counts as within the limits, because it is not known to exceed one. A trial within the limits
+        # gets -0.1, because the step from -1 to 0 would be far larger than most excesses. With -1, the Gaussian process
+        # exceeded a limit in 86 % of its proposals; with -0.1, in 61 %.
         _KEEPS_LIMITS: trial.excess / (1 + trial.excess) if trial.excess > 0 else -0.1,
     }
 
@@ -198,8 +212,8 @@ def _violations(trial: Trial) -> dict[str, float]:
 class _CmaEs(CmaEsSampler):
     """CMA-ES that models the given dimensions.
 
-    Optuna's own infers them from the first finished trials. It would draw the first generation at random, and could not
-    use it.
+    Optuna's CmaEsSampler infers the dimensions from the first finished trials. So it would draw the first generation at
+    random, and could not learn from it.
     """
 
     def __init__(self, numeric: dict[str, BaseDistribution], population: int, seed: int) -> None:
@@ -211,7 +225,7 @@ class _CmaEs(CmaEsSampler):
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """Return the distribution of a dimension for the samplers: ordered values as ranks, choices as indices."""
+    """Return the distribution of a dimension for the samplers; ordered values become ranks, choices become indices."""
     if isinstance(dimension, Range):
         if dimension.integer:
             return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
@@ -222,23 +236,26 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def encoded(dimension: Dimension, value: Value) -> Value:
-    """Return the sampler's parameter of a value; the inverse of `decoded`."""
+    """Return the parameter that stands for a value in the sampler; the inverse of `decoded`."""
     if isinstance(dimension, Range):
         return value
-    # True equals 1 in Python, and a dimension may have both.
+    # Compare the types, too: True equals 1 in Python, and a dimension may have both as values.
     kinds = [(isinstance(v, bool), v) for v in dimension.values]
     return kinds.index((isinstance(value, bool), value))
 
 
 def decoded(dimension: Dimension, parameter: Any) -> Value:
-    """Return the value of a sampler's parameter."""
+    """Return the value that a sampler's parameter stands for."""
     if not isinstance(dimension, Range):
         return dimension.values[int(parameter)]
     return int(parameter) if dimension.integer else float(parameter)
 
 
 def _suggested(space: Space, trial: optuna.Trial) -> Point:
-    """Return the point that a trial suggests, with the active dimensions; parents come before children."""
+    """Return the point that an Optuna trial suggests, with only the active dimensions.
+
+    In the space, a dimension comes after the dimensions on which its condition depends.
+    """
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
@@ -258,7 +275,7 @@ def _suggest(trial: optuna.Trial, dimension: Dimension) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence expected warnings: experimental features, independently drawn dimensions, infinite losses."""
+    """Silence expected warnings of Optuna: experimental features, independently drawn dimensions, infinite losses."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -272,8 +289,11 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Limit linear algebra to one thread: sums stay the same, and two threads took 30 times as long on busy cores."""
-    # These must be loaded before, because the limit ignores libraries loaded later.
+    """Limit linear algebra to one thread, so that sums are reproducible.
+
+    It is also faster: two threads took 30 times as long on busy cores.
+    """
+    # Load these libraries first, because the limit does not apply to libraries that are loaded later.
     import scipy.optimize  # noqa: F401
     import torch  # noqa: F401
     from threadpoolctl import threadpool_limits

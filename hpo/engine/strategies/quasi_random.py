@@ -16,9 +16,9 @@ from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Trial
 
-# The search looks at so many points of the sequence per proposed point, and a few more; the rest is drawn uniformly.
-# That happens if nearly the whole of a finite space has been tried, or if fewer than one point in five keeps the rules
-# of the space.
+# For n points proposed so far, the search uses at most the first _SEQUENCE_STRETCH * n + _SEQUENCE_START points of the
+# sequence, and draws missing points uniformly. Points are missing if a finite space is nearly exhausted, or if fewer
+# than one point in five keeps the rules of the space.
 _SEQUENCE_STRETCH = 5
 _SEQUENCE_START = 100
 
@@ -35,15 +35,16 @@ class QmcSettings(Settings):
 class QuasiRandom:
     """Propose the points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws.
 
-    First points: the first of the sequence. Ordered values and choices take equal shares of their axis. The search
-    skips points outside of the space and points tried before. Failures and ties have no influence. The search ends when
-    a finite space is exhausted. Its last points are drawn uniformly, because the sequence is slow to reach them.
+    The search starts with the first point of the sequence. Each ordered value or choice takes an equal share of its
+    dimension's axis. The search skips points that are outside of the space or were tried before. Failures and ties have
+    no influence. The search ends when a finite space is exhausted. The last points of a finite space are drawn
+    uniformly, because the sequence is slow to reach them.
 
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the sequences
-    are SciPy's, scrambled after Owen 1998.
+    are from SciPy, scrambled as in Owen 1998.
 
-    Example: the unscrambled Sobol' sequence over four ordered values and a range 0 to 1 starts in the corner of the
-    lowest values, then the middle of both.
+    Example: over a dimension of four ordered values and a range from 0 to 1, the first point of the unscrambled Sobol'
+    sequence has the lowest value of both dimensions, and the second point is in the middle of both.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -83,7 +84,7 @@ class QuasiRandom:
 
 
 class _Sequence:
-    """The points of a quasi-random sequence with their keys, by place; each is computed once."""
+    """A quasi-random sequence: item n is the n-th point with its key; each point is computed only once."""
 
     def __init__(self, space: Space, settings: QmcSettings, seed: int) -> None:
         from scipy.stats import qmc  # Half a second to load, and only this strategy needs it.
@@ -107,7 +108,10 @@ class _Sequence:
 
 
 def _value(dimension: Dimension, share: float) -> Value:
-    """Return the value at a share of an axis, 0 <= share < 1; values and whole numbers take equal shares."""
+    """Return the value of a dimension at a position on its axis, 0 <= share < 1.
+
+    Each listed value takes an equal share of the axis; on a linear scale, so does each whole number.
+    """
     if not isinstance(dimension, Range):
         return dimension.values[int(share * len(dimension.values))]
     margin = 0.5 if dimension.integer else 0.0

@@ -23,13 +23,13 @@ class RandomSettings(Settings):
 class RandomSearch:
     """Draw every dimension uniformly (log-uniformly on log ranges), and never the same point twice.
 
-    First points: drawn like all others. Failures and ties have no influence. The search ends when a finite space is
-    exhausted.
+    The first points are drawn like all others. Failures and ties have no influence. The search ends when a finite space
+    is exhausted.
 
-    Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13; without
+    Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13. Points are drawn without
     replacement, which the paper does not specify.
 
-    Example: over `num_layers` in 1, 2, 3 it proposes the three values in a random order, then nothing.
+    Example: over `num_layers` in 1, 2, 3, the search tries the three values in a random order and ends.
     """
 
     # Increase it when the same settings, history and seed would give other points.

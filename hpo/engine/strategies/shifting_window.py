@@ -1,4 +1,4 @@
-"""Shifting-window search: random draws from windows that move to the best value of every dimension."""
+"""Shifting-window search: random draws from one window per dimension, which moves to the dimension's best value."""
 
 import math
 import statistics
@@ -20,7 +20,7 @@ from hpo.trials.space.dimensions import Choices, Dimension, NoDefault, Range, Va
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# The shortest window of random length, in values: the centre and a neighbour on each side.
+# The fewest values in a window of random length: the centre and a neighbour on each side.
 _LEAST_VALUES = 3
 
 
@@ -57,31 +57,35 @@ class ShiftingWindowSettings(Settings):
 class ShiftingWindow:
     """Draw points at random from windows around the best values; after each round, the windows move to the new best.
 
-    First points (`opening`): from the whole space, spread evenly over every dimension; or from windows around `start`,
-    around a dimension's default, or in the middle of a range. After a round of `draws`, the best value of each
-    dimension in all trials so far becomes the centre of its window, which is clipped to the range. A draw changes only
-    the share `moving` of the dimensions, each to a random value of its window. If no length is given, each draw has its
-    own: a share of the range, log-uniform between 1 and first_draws / trials so far, and at least three values. So
-    draws come closer to the best, but some always go further. Choices have no window. With `draws: 1` the windows move
-    with every trial that becomes known.
+    The setting `opening` determines the first points. With `space`, they come from the whole space, spread evenly over
+    every dimension. With `window`, they come from windows around `start`, else around the dimension's default, else in
+    the middle of the range. After a round of `draws` points, each window is centred on the best value of its dimension
+    in all trials so far, and kept inside the dimension. Of each point, only the share `moving` of the dimensions is
+    drawn anew, from their windows; the other dimensions get their best values.
 
-    Like evolutionary search, it can get stuck at a point with nothing better within reach. Of 648 searches on made-up
-    problems, 43 gained nothing from trial 30 to trial 100 without being at the optimum (`evolutionary`: 48;
-    benchmarks/strategy_defaults).
+    If the settings give no window length, each point is drawn with a random length: a share of each dimension,
+    log-uniform between 1 and `first_draws` / (number of trials so far), and at least three values. So points come
+    closer and closer to the best point, but some are always far away. The window of a choice is all of its values. With
+    `draws: 1`, the windows move after every trial that becomes known.
 
-    With several metrics the best trial is the one of the least weighted loss. The weights are drawn for each proposal,
-    so that the windows cover the whole Pareto front (ParEGO: Knowles 2006). Failures and trials that exceed a limit
-    count as worst. After the first of these, `Preselection` takes the first of several draws that is not likely to
-    fail. Ties go to the earlier trial. While every trial has failed, points are drawn like the first ones. If the
-    windows hold no untried point, one is drawn from the whole space. The search ends after `rounds` rounds, or when a
-    finite space is exhausted.
+    Like evolutionary search, it can get stuck at a point that has nothing better within reach. Of 648 searches on
+    synthetic problems, 43 were not at the optimum and yet gained nothing from trial 30 to trial 100 (with
+    `evolutionary`, 48; benchmarks/strategy_defaults).
 
-    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. It does not specify which trials are used and
-    how a value gets credit: here all trials so far, and the setting `credit`. The lecture's literal method is
-    `window: 3`, `opening: window`, `moving: 1`; if the ranges are as short as the windows, that is random search.
+    With several metrics, the best trial is the one with the lowest weighted loss. The weights are drawn anew for each
+    proposal, so that the windows cover the whole Pareto front (ParEGO: Knowles 2006). Failed trials and trials that
+    exceed a limit count as worst. Once there is such a trial, several candidates are drawn for each point, and
+    `Preselection` takes the first candidate that is likely enough to be feasible. Ties go to the earlier trial. While
+    every trial has failed, points are drawn like the first ones. If the windows hold no untried point, a point is drawn
+    from the whole space. The search ends after `rounds` rounds, or when a finite space is exhausted.
 
-    Example: over the range 4, 8, 16, 32, 64, 128, 256 with `window: 3`, `opening: window`, the first window is 16, 32,
-    64. If 64 is best, the next window is 32, 64, 128; if 256 is best, 64, 128, 256.
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which trials
+    determine the best value, nor how to rate a value. Here all trials so far do, and the setting `credit` says how. For
+    the lecture's literal method, set `window: 3`, `opening: window` and `moving: 1`; if the dimensions have no more
+    values than the windows, that is random search.
+
+    Example: over the values 4, 8, 16, 32, 64, 128, 256 with `window: 3` and `opening: window`, the first window is 16,
+    32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, the next window is 64, 128, 256.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -143,7 +147,7 @@ class ShiftingWindow:
 
     @property
     def learns(self) -> Learns:
-        """By rounds, if a round has several draws; else by trials."""
+        """`by_round` if a round has several draws, else `by_trial`."""
         return "by_round" if self.settings.draws > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
@@ -156,7 +160,7 @@ class ShiftingWindow:
         rng, tried = generator(self.seed, known, pending), known.tried(pending)
         num_proposed = len(known) + len(pending)
         missing = self.first_draws - num_proposed
-        # With several metrics, new weights for each proposal give another leader each time (ParEGO).
+        # With several metrics, draw new weights for each proposal, so that the best trial varies (ParEGO).
         weights = known.draw_weights(rng)
         best = known.ranked(1, weights)
         has_led = any(trial.score is not None for trial in best)
@@ -177,7 +181,7 @@ class ShiftingWindow:
         return Preselection(self.space)
 
     def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
-        """Return the centre of each window by key, without dimensions that have no results yet."""
+        """Return the centre of each window by key; leave out dimensions without a result, start value or default."""
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))
             for d in self.space.dimensions
@@ -190,11 +194,12 @@ class ShiftingWindow:
                 groups = _groups(key, history, weights)
                 average = statistics.fmean if self.settings.credit == "mean" else statistics.median
                 if groups:
-                    # `min` returns the first of equals, and the groups are in the order of their earliest trial.
+                    # Ties go to the value that was tried first: `min` returns the first of equals, and the groups are
+                    # in the order of their earliest trial.
                     centres[key] = min(groups, key=lambda value: average(groups[value]))
             elif key in leaders[0].point:
                 centres[key] = leaders[0].point[key]
-            else:  # The best trial lacks this dimension, because of its condition.
+            else:  # In the best trial, this dimension is inactive because of its condition.
                 having = (t for t in history.ranked(None, weights) if key in t.point and t.score is not None)
                 leader = next(having, None)
                 if leader is not None:
@@ -202,13 +207,14 @@ class ShiftingWindow:
         return centres
 
     def draw(self, centres: Mapping[str, Value], shortest: float, moving: float, rng: np.random.Generator) -> Point:
-        """Return a point: some dimensions drawn from their windows, the others at the centres of theirs.
+        """Return a point: some dimensions have a value drawn from their window, the others the centre of their window.
 
         Args:
-            centres: the centres of the windows by key; without one, the window is in the middle of its dimension.
-            shortest: the least length of a random window, as a share of its dimension.
+            centres: the centres of the windows by key. A dimension without a centre is always drawn from a window in
+                its middle.
+            shortest: the shortest length of a random window, as a share of its dimension.
             moving: the probability that a dimension with a centre is drawn from its window.
-            rng: the random numbers.
+            rng: the random generator.
         """
         share = shortest ** float(rng.random())
         values: dict[str, Value] = {}
@@ -221,7 +227,10 @@ class ShiftingWindow:
         return self.space.complete(values, rng)
 
     def window(self, dimension: Dimension, centres: Mapping[str, Value], share: float) -> Dimension:
-        """Return the dimension narrowed to its window; `share` is the length if the settings give none."""
+        """Return a dimension narrowed to its window.
+
+        `share` is the length of the window, as a share of the dimension, if the settings give no length.
+        """
         settings = self.settings
         length = settings.windows.get(dimension.key, settings.window)
         if isinstance(dimension, Range):
@@ -230,7 +239,7 @@ class ShiftingWindow:
 
 
 def _groups(key: str, history: History, weights: Weights) -> dict[Value, list[float]]:
-    """Return the losses of the trials of each value; the values are in the order of their earliest trial."""
+    """Return for each value of a dimension the losses of its trials, in the order of each value's earliest trial."""
     losses: dict[Value, list[float]] = {}
     for trial, loss in sorted(zip(history, history.losses(weights), strict=True), key=lambda pair: pair[0].number):
         if key in trial.point:

@@ -1,1 +1,1 @@
-"""The record: proposals and their outcomes, in an Optuna storage that one process writes."""
+"""The record of a study: its trials and their outcomes, in an Optuna storage to which a single process writes."""

@@ -1,4 +1,4 @@
-"""A study's own SQLite file, the mark of its progress, and its backup."""
+"""The SQLite file of a study without a `study.storage`, with the mark of its progress and its backup."""
 
 import logging
 import os
@@ -15,31 +15,33 @@ from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
 
-# The least time between two backups, and this time as a multiple of the duration of a backup.
+# The least time between two backups: this many seconds, and this many times the duration of the last backup.
 _SECONDS_BETWEEN = 30.0
 _TIMES_ITS_DURATION = 50.0
-# The suffixes of SQLite's files; SQLite would read a left-over one into the next database of that name.
+# The suffixes of a database and its logs. Treat these files together: SQLite would apply a left-over log to the next
+# database of the same name.
 DATABASE_SUFFIXES = ("", "-wal", "-shm")
 
 
 class DamagedRecordError(StudyError):
-    """The file of the record is missing, damaged or an older copy."""
+    """The file of the record is missing or damaged, or it is an older copy of the record."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """The progress of a record: the id of its study, and its number of rows, which never decreases."""
+    """The progress of a record: the id of the study and the record's number of rows, which never decreases."""
 
     study_id: str
     rows: int
 
 
 class Guard:
-    """Updates the mark and the backup of a record after every write, which usually takes microseconds.
+    """Updates the mark of a record after every write, and its backup from time to time.
 
-    The mark is written after the rows, so a record may be ahead of its mark but not behind it. A record that is behind
-    is an older copy. A backup replaces the previous one only if it is complete and sound, and if `refuse_damaged`
-    raises no StudyError: the record must be readable, and hold as many rows as the mark says.
+    An update usually takes microseconds. The mark is written after the rows, so a record may have more rows than its
+    mark says, but not fewer; a record with fewer rows is an older copy. A new backup replaces the previous one only if
+    the copy is complete and sound, and if `refuse_damaged` raises no StudyError. That function checks that the record
+    can be read and has at least as many rows as the mark says.
     """
 
     def __init__(self, path: Path, mark: Mark, refuse_damaged: Callable[[Mark], None]) -> None:
@@ -53,17 +55,18 @@ class Guard:
         self.count_rows(0)
 
     def count_rows(self, rows: int, study_id: str | None = None) -> None:
-        """Add new rows to the mark, and the id of the study when it is first known."""
+        """Add the number of new rows to the mark, and the id of the study as soon as it is known."""
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows
-        # Write in place, with a constant length: this takes 2 microseconds, and replacing the file would take 100.
+        # Overwrite the mark in place, with a constant length. This takes 2 microseconds; replacing the file would take
+        # 100.
         with suppress(OSError):
             os.pwrite(self._file, f"{self._mark.study_id:<32} {self._mark.rows:>12}\n".encode(), 0)
         if time.monotonic() > self._next_backup:
             self._back_up()
 
     def end(self) -> None:
-        """Make a last backup if there were writes since the previous one."""
+        """Make a last backup if rows were written since the previous backup, and close the mark."""
         if self._file < 0:
             return
         if self._written:
@@ -72,7 +75,7 @@ class Guard:
         self._file = -1
 
     def _back_up(self) -> None:
-        """Back up the database; if this fails, warn once and continue."""
+        """Back up the database. If this fails, continue; warn only the first time."""
         began = time.monotonic()
         try:
             self._refuse_damaged(self._mark)
@@ -88,7 +91,7 @@ class Guard:
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the mark of a database; None if it is missing or unreadable."""
+    """Return the mark of a database; None if the mark is missing or unreadable."""
     try:
         if not mark_path(path).is_file():
             return None
@@ -109,7 +112,7 @@ def backup_path(path: Path) -> Path:
 
 
 def refuse_damaged_file(path: Path) -> None:
-    """Raise DamagedRecordError if the file is missing, empty, or damaged by SQLite's own check."""
+    """Raise DamagedRecordError if the file is missing or empty, or if SQLite's own check finds damage."""
     if not path.exists():
         raise DamagedRecordError(f"{path} is missing")
     try:
@@ -118,7 +121,7 @@ def refuse_damaged_file(path: Path) -> None:
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
     except sqlite3.OperationalError:
-        raise  # The file is locked or cannot be opened, which does not mean that it is damaged.
+        raise  # The file is locked or cannot be opened, but may well be sound.
     except sqlite3.DatabaseError as error:
         raise DamagedRecordError(f"{path} is damaged: {error}") from error
     if result != "ok":
@@ -130,7 +133,7 @@ def refuse_damaged_file(path: Path) -> None:
 
 
 def copy_of_backup(path: Path) -> Path | None:
-    """Return the path of a copy of the backup, to be checked; None without a backup."""
+    """Copy the backup, so that the copy can be checked, and return the copy's path; None if there is no backup."""
     copy = path.with_name(f"{path.name}.recovered")
     for suffix in DATABASE_SUFFIXES:
         copy.with_name(copy.name + suffix).unlink(missing_ok=True)
@@ -141,7 +144,10 @@ def copy_of_backup(path: Path) -> Path | None:
 
 
 def replace_database(path: Path, other: Path) -> Path:
-    """Replace a database by another one; return the new path of the old one, if it existed."""
+    """Replace a database by another one, and return the path to which the old database was moved.
+
+    If there was no old database, nothing exists at this path.
+    """
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
@@ -173,17 +179,20 @@ def copy_database(path: Path, target: Path) -> Path:
 
 
 def connect(path: Path, timeout_seconds: float = 60.0, check_same_thread: bool = True) -> sqlite3.Connection:
-    """Connect to an existing database, and never create one."""
+    """Connect to an existing database; if it does not exist, raise an error instead of creating it."""
     url = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_frozen(path) else 'mode=rw'}"
     return sqlite3.connect(url, timeout_seconds, check_same_thread=check_same_thread, uri=True)
 
 
 def may_be_written(path: Path) -> bool:
-    """Return whether this user may write to a database, and create a log in its folder."""
+    """Return whether this user may write to a database and may create its log in the same folder."""
     return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
 
 
 def is_frozen(path: Path) -> bool:
-    """Return whether a database must be opened as immutable: this user cannot write to it, and it has no log."""
+    """Return whether a database must be opened as immutable.
+
+    It must if this user cannot write to it, and it has no log with changes to apply.
+    """
     log = path.with_name(f"{path.name}-wal")
     return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

@@ -1,4 +1,4 @@
-"""Reads a study's own SQLite file for viewers, repeatedly, and each time only the changes."""
+"""Reads a study's SQLite file for viewers, without changing it; each reading reads only what has changed."""
 
 import functools
 import json
@@ -19,12 +19,12 @@ from hpo.trials.space.dimensions import Dimension, from_stored
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import State
 
-# States in Optuna's tables; WAITING trials are never ours.
+# The states in Optuna's tables, without WAITING: only other programs write waiting trials.
 _STATES: Mapping[str, State] = {"RUNNING": "running", "COMPLETE": "complete", "FAIL": "failed", "PRUNED": "stopped"}
 _NEW = """\
 SELECT trial_id, state FROM trials
 WHERE study_id = :study AND (trial_id > :last OR trial_id IN (SELECT value FROM json_each(:open)))"""
-# For the same trials; Optuna stores a value as a number.
+# Queries for the trials that _NEW selects (without its second column). Optuna stores each parameter as a number.
 _PARAMETERS = "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params WHERE trial_id IN ({})"
 _ATTRIBUTES = "SELECT trial_id, key, value_json FROM trial_user_attributes WHERE trial_id IN ({})"
 _NOTES = "SELECT key, value_json FROM study_user_attributes WHERE study_id = :study"
@@ -34,10 +34,11 @@ _PATIENCE_SECONDS = 5.0
 
 @contextmanager
 def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that does not change the file.
+    """Yield a connection to a SQLite file that leaves the content of the record unchanged.
 
-    SQLite would write the log of a killed search into the file even when it only reads, so such a file is copied first.
-    If a process writes to the file (`is_written`), the last connection to close removes the log; that may be this one.
+    A killed search leaves a log. SQLite would apply this log to the file even when it only reads, so the file and its
+    log are copied first. If a process is writing to the file (`is_written`), no copy is made; then SQLite removes the
+    log when the last connection closes, which may be this connection.
 
     Raises:
         DamagedRecordError: the file cannot be read.
@@ -60,7 +61,7 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
 
 
 def count_states(path: Path, is_written: bool) -> dict[str, int]:
-    """Return the number of trials in a file by state, without reading the trials."""
+    """Return the number of trials in each state in a file, without reading the trials."""
     counts: dict[str, int] = dict.fromkeys(_STATES.values(), 0)
     with read_only_connection(path, is_written) as file:
         for state, count in file.execute("SELECT state, count(*) FROM trials GROUP BY state"):
@@ -70,30 +71,31 @@ def count_states(path: Path, is_written: bool) -> dict[str, int]:
 
 
 def folds_of(names: Iterable[str]) -> int:
-    """Return the number of folds by the names of tasks, such as fold_2 or fold_2_repeat_1; 1 without such a name."""
+    """Return the number of folds, derived from task names such as fold_2 or fold_2_repeat_1; 1 if there are none."""
     return 1 + max((int(match[1]) for match in map(_FOLD.fullmatch, names) if match), default=0)
 
 
 class ReadOnlyRows(Rows):
-    """The rows of a study in a SQLite file, read-only; `read` returns the rows that have changed since the last call.
+    """The rows of a study in a SQLite file, read-only; `read` returns only the rows changed since the last call.
 
-    Optuna needs half a millisecond per trial for each reading, and keeps the file open. This needs a tenth of that
-    time, once per trial. It opens the file for each reading, and leaves no other file next to it. `is_written` returns
-    whether a process runs the study.
+    Optuna takes half a millisecond per trial at each reading, and keeps the file open. This class takes a tenth of
+    that time, and reads a finished trial only once. It opens the file only while it reads, and leaves no other files
+    next to it. `is_written` returns whether a process is running the study.
     """
 
     def __init__(self, path: Path, name: str, space: Space, is_written: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
         self._path, self._name, self._is_written = path, name, is_written
         self._dimensions: Mapping[str, Dimension] = {d.key: d for d in space.dimensions}
-        # Optuna's ids of the last trial and of the open ones; Optuna's ids of our trials, by their numbers.
+        # Optuna's id of the last trial read, and Optuna's ids of the trials that had not ended. `_own` maps the study's
+        # trial numbers to Optuna's ids.
         self._last, self._open = 0, list[int]()
         self._own: dict[int, int] = {}
 
     def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Yield number, point, state and attributes of our trials that are new, or had not ended before."""
+        """Yield the number, point, state and attributes of each of the study's trials that is new or was still open."""
         with read_only_connection(self._path, self._is_written()) as file:
-            # A transaction, so that all queries read the same state of the file.
+            # Use a transaction, so that all queries read the same state of the file.
             file.execute("BEGIN")
             found = file.execute("SELECT study_id FROM studies WHERE study_name = ?", (self._name,)).fetchone()
             if found is None:
@@ -112,7 +114,7 @@ class ReadOnlyRows(Rows):
         for trial, state in sorted(trials):
             if not is_of_study(attributes[trial], self._memory.get(LAST)) or state not in _STATES:
                 continue
-            # The first trial of a number is ours, because other programs may copy it.
+            # Other programs may add copies of our trials: of several trials with the same number, the first is ours.
             number = attributes[trial][NUMBER]
             if self._own.setdefault(number, trial) == trial:
                 active = {key: d for key, d in self._dimensions.items() if key in points[trial]}
@@ -124,7 +126,7 @@ class ReadOnlyRows(Rows):
 
 @functools.cache
 def _reader(distribution: str) -> Callable[[float], Any]:
-    """Return the function that turns Optuna's stored number into a value."""
+    """Return the function that turns a number stored by Optuna into a value of this distribution (given as JSON)."""
     kind = json.loads(distribution)
     if kind["name"] == "CategoricalDistribution":
         choices = kind["attributes"]["choices"]

@@ -1,4 +1,4 @@
-"""The record of a study: it holds every trial and outcome before anything displays them."""
+"""The record of a study: every trial and outcome is written to it before anything displays it."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,42 +14,44 @@ from hpo.trials.space.dimensions import as_values
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Proposal, State, TaskLayout, Trial
 
-# The attribute with a trial's number in the study; its number in Optuna differs if other programs write trials, too.
+# The trial attribute that holds the trial's number in the study. Optuna's number of the trial is different if other
+# programs write trials, too.
 NUMBER = "number"
-# The attribute with the number of the proposal; only our trials have it.
+# The trial attribute that holds the number of the proposal; other programs' trials do not have it.
 ROUND = "round"
-# The attribute with the id of the study.
+# The trial attribute that holds the id of the study.
 STUDY = "study"
 
 
 def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
-    """Return whether a trial with these attributes is of the study with this id, and not copied from another study."""
+    """Return whether a trial with these attributes belongs to the study with this id; copies of other studies do not."""
     return NUMBER in attributes and attributes.get(STUDY) == study
 
 
 _COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"
 EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "callback", "user"]
 
-# The attributes with the amount of a trial's training and its start; see `Proposal`.
+# The trial attributes that hold how far a trial is trained and what it continues; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
-# The suffix of the attribute with a task's host, after the task's name.
+# The attribute that holds a task's host is the task's name with this suffix.
 _HOST = "_host"
 
-# The first and the last note of a new study: with the first alone, the driver died while it created the study.
+# The first and the last note that are written to a new study. If only the first exists, the driver died while it
+# created the study.
 FIRST, LAST = "imports", "id"
-# The note with the number of the file format.
+# The note that holds the number of the file format.
 FORM = "format"
 
 T = TypeVar("T")
 
 
 class Note(Generic[T]):
-    """A note of a study as an attribute: reading the attribute reads the note, and setting it writes the note.
+    """A descriptor for a note of a study: reading the attribute reads the note, and setting it writes the note.
 
     Args:
         key: the key of the note.
-        read: returns the value from the written note, or from None if there is no note.
-        write: returns a JSON-able form of a value.
+        read: converts the stored note to the value of the attribute; gets None if there is no note.
+        write: converts a value to its stored, JSON-able form.
     """
 
     def __init__(
@@ -68,7 +70,12 @@ class Note(Generic[T]):
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time without interruption of the search; `start` is that of its first task, in seconds since the epoch."""
+    """A period in which the search runs without interruption.
+
+    Attributes:
+        start: the start of its first task, in seconds since the epoch.
+        workers: the number of workers.
+    """
 
     start: float
     workers: int
@@ -80,8 +87,8 @@ class Ended:
 
     Attributes:
         by: what ended the search; None while it runs.
-        seconds: its duration without interruptions.
-        limit: the value of `stop_without_gain` at the end.
+        seconds: the duration of the search so far, without interruptions.
+        limit: the value of `stop_without_gain` at that time.
     """
 
     by: EndedBy | None
@@ -91,11 +98,11 @@ class Ended:
 
 @dataclass(frozen=True)
 class CallbackCalls:
-    """The calls of the callbacks so far.
+    """The progress of the callbacks of a study.
 
     Attributes:
-        before: the numbers of the trials that had ended before the study had a callback.
-        ends: the number of ended trials, in the order of the clock, that callbacks have handled.
+        before: the numbers of the trials that had ended before the study got a callback.
+        ends: how many ends of trials, in the order of the clock, have been handled so far.
     """
 
     before: Sequence[int]
@@ -107,9 +114,9 @@ class Asked:
     """An open trial of ask-and-tell.
 
     Attributes:
-        time: the time of `ask`, in seconds since the epoch.
-        place: its place among the trials that are open at once, from 1.
-        curve: the points reported so far.
+        time: the time of the trial's `ask`, in seconds since the epoch.
+        place: the lowest number from 1 that no other open trial had at that time; stored as the trial's worker.
+        curve: the points of the learning curve reported so far.
     """
 
     time: float
@@ -118,16 +125,19 @@ class Asked:
 
 
 class Rows:
-    """The storage of a record; this base class keeps notes in memory, for searches over tables and for tests."""
+    """The storage of a record's rows.
+
+    This base class stores only notes, in memory. It serves searches over tables, simulations and tests.
+    """
 
     def __init__(self) -> None:
         self._memory: dict[str, Any] = {}
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
-        """Write a running trial."""
+        """Write a new trial, which is running."""
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
-        """Write further attributes of a trial."""
+        """Write more attributes of a trial."""
 
     def close(
         self,
@@ -137,17 +147,18 @@ class Rows:
         attributes: Mapping[str, Any],
         constraints: Mapping[str, float],
     ) -> None:
-        """Write the last attributes of a trial, then its scores (none if it failed) and final state.
+        """Write the last attributes of a trial, then its scores (none if it failed) and its final state.
 
-        `constraints` holds how far a complete trial is beyond each limit, for other programs; above 0 violates it.
+        `constraints` holds how far a complete trial is beyond each limit; a value above 0 means that the trial exceeds
+        the limit. It is stored only for other programs.
         """
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Return number, point, state and attributes of every trial, in any order."""
+        """Return the number, point, state and attributes of every trial, in any order."""
         return ()
 
     def queued(self) -> Iterable[tuple[int, Mapping[str, Any]]]:
-        """Return number and parameters of the trials that another program has queued; each trial once."""
+        """Return the trials that other programs have queued since the last call: Optuna's number and the parameters."""
         return ()
 
     def note(self, key: str, value: Any) -> None:
@@ -165,12 +176,12 @@ class Rows:
 class Record:
     """The record of a study.
 
-    Trials are opened in the order of their numbers, which is the order of proposal. Each outcome is written as soon as
-    it arrives, under its task's name (`fold_0`), and the last outcome closes the trial. If a trial is running and the
-    study has no driver, it was interrupted, and its missing tasks are trained again.
+    Trials are opened in the order of their numbers, which is the order of proposal. Each outcome is written under the
+    name of its task (`fold_0`) as soon as it arrives, and the last outcome closes the trial. A trial in the state
+    `running` was interrupted if no driver runs the study; a continued search trains its missing tasks again.
     """
 
-    # The lists are in the order of time.
+    # The notes of a study. Lists are in chronological order.
     stretches = Note[list[Stretch]](
         "stretches", lambda note: [Stretch(**each) for each in note or ()], lambda stretches: [*map(vars, stretches)]
     )
@@ -185,9 +196,9 @@ class Record:
         lambda actions: [action.to_dict() for action in actions],
     )
     ended = Note[Ended | None]("ended", lambda note: Ended(**note) if note else None, vars)
-    # None until the study has a callback.
+    # The progress of callbacks; None until the study has a callback.
     called = Note[CallbackCalls | None]("called", lambda note: CallbackCalls(**note) if note else None, vars)
-    # By the trial's number.
+    # The open trials of ask-and-tell, by number.
     asked = Note[dict[int, Asked]](
         "asked",
         lambda note: {int(number): Asked(**each) for number, each in (note or {}).items()},
@@ -199,16 +210,16 @@ class Record:
         self.goal = goal
         self.layout = layout
         self._has_begun = False
-        # The known hosts of tasks, by trial and task; each is written with the task's outcome.
+        # The known hosts of tasks, by trial number and task index; each host is written with the task's outcome.
         self.hosts: dict[tuple[int, int], Host] = {}
         self._trials: dict[int, Trial] = {}
         self.read_again()
 
     def read_again(self) -> bool:
-        """Read the rows that another process has written; return whether there are any."""
+        """Read the rows of the storage that are new or have changed; return whether there are any."""
         has_changed = False
         for row in self._rows.read():
-            # Store each at once, because later trials may continue it.
+            # Store each trial before reading the next, because later trials may continue it.
             self._trials[row[0]] = self._trial(*row)
             has_changed = True
         return has_changed
@@ -218,7 +229,7 @@ class Record:
         return [self._trials[number] for number in sorted(self._trials)]
 
     def trial(self, number: int) -> Trial:
-        """Return the trial of this number."""
+        """Return the trial with this number."""
         return self._trials[number]
 
     def history(self) -> History:
@@ -232,13 +243,13 @@ class Record:
         learned: Sequence[int] = (),
         cost_of: Callable[[Trial], float] | None = None,
     ) -> Trial:
-        """Open a trial of a proposed point with the next number, and return it.
+        """Open a trial of a proposed point under the next free number, and return it.
 
         Args:
             round_number: the number of the proposal.
             proposal: the proposed point, with its amount of training.
-            learned: the numbers of the trials that became known since the last proposal.
-            cost_of: returns the cost of one unit of the trial's training; None = 1.
+            learned: the numbers of the trials that became known since the previous trial was opened.
+            cost_of: returns the cost of one unit of the trial's training; None = the cost is 1.
         """
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
@@ -255,7 +266,10 @@ class Record:
         return trial
 
     def add_outcome(self, number: int, index: int, outcome: Outcome) -> Trial:
-        """Write the outcome of a task and return the trial, which ends with its last task; a repeat changes nothing."""
+        """Write the outcome of a task and return the updated trial.
+
+        The last outcome ends the trial. A second outcome of the same task changes nothing.
+        """
         trial = self._trials[number]
         if index in trial.outcomes or trial.state != "running":
             return trial
@@ -282,7 +296,7 @@ class Record:
         return trial
 
     def earlier(self, trial: Trial, index: int) -> list[Mapping[str, Any]]:
-        """Return the points of the trainings that a task continues, from the first trial on."""
+        """Return the learning curves of all trainings that a task continues, joined in their order."""
         points: list[Mapping[str, Any]] = []
         while trial.continues is not None:
             trial = self._trials[trial.continues]
@@ -301,27 +315,27 @@ class Record:
         return self._rows.read_note(key)
 
     def write_added(self, added: Iterable[AddedPoint]) -> None:
-        """Write points added by a user, before they take effect."""
+        """Write points added by users; call this before the points take effect."""
         self.added = [*self.added, *added]
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return the trials that another program has queued since the last call: their numbers and parameters."""
+        """Return the trials that other programs have queued since the last call: Optuna's number and the parameters."""
         return list(self._rows.queued())
 
     def begin_stretch(self, workers: int) -> None:
-        """Write that a time without interruption begins, with so many workers; only the first call has an effect."""
+        """Write that a period without interruption begins now, with this many workers; ignore all but the first call."""
         if not self._has_begun:
             self.stretches = [*self.stretches, Stretch(time.time(), workers)]
         self._has_begun = True
 
     def copy(self) -> "Record":
-        """Return a copy in memory, for a simulation of the search."""
+        """Return a copy in memory for simulating the search; it has all trials and user actions."""
         copied = memory_record(self.goal, self.layout, self.trials())
         copied.added, copied.actions = self.added, self.actions
         return copied
 
     def judged_by(self, goal: Goal) -> "Record":
-        """Return the record with its complete trials judged by another goal, with other limits on the same values."""
+        """Return the record with its complete trials judged by another goal, which has different limits."""
         if goal == self.goal:
             return self
         judged = memory_record(goal, self.layout, (judged_by(goal, trial) for trial in self.trials()))
@@ -333,7 +347,7 @@ class Record:
         self._rows.dispose()
 
     def _scores(self, trial: Trial) -> Sequence[float]:
-        """Return the scores of a trial by metric; none if they are not comparable."""
+        """Return the scores to store for a trial, one per metric; an empty sequence if it has no comparable scores."""
         if trial.state == "complete":
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]
@@ -350,13 +364,13 @@ class Record:
         has_failed = any(outcome.error for outcome in outcomes.values())
         is_cut = (state == "failed" and has_failed) or (state == "stopped" and outcomes)
         if len(outcomes) < self.layout.size and not is_cut:
-            # Ignore the state, because another program may have set it with `study.tell`.
+            # The trial is still running: ignore the stored state, which another program may have set with `study.tell`.
             return trial
         return self._finished(trial, outcomes, is_stopped=state == "stopped")
 
 
 def memory_record(goal: Goal, layout: TaskLayout, trials: Iterable[Trial] = ()) -> Record:
-    """Return a record of these trials in memory, for searches over tables and simulations."""
+    """Return a record in memory with these trials; used by searches over tables and by simulations."""
     record = Record(Rows(), goal, layout)
     record._trials = {trial.number: trial for trial in trials}
     return record

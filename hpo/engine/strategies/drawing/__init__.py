@@ -1,1 +1,1 @@
-"""Draws points: untried ones, evenly spread ones, children of the best, and the most promising of several."""
+"""Draws points: untried points, evenly spread points, children of the best points, and promising candidates."""

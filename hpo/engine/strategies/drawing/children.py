@@ -1,4 +1,4 @@
-"""Crosses and mutates points: the children of an evolutionary search."""
+"""Crosses and mutates points to make the children of an evolutionary search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,15 @@ from hpo.trials.space.space import Point, Space
 
 @dataclass(frozen=True)
 class Breeding:
-    """Makes children; the defaults are those of conf/strategy/evolutionary.yaml.
+    """Makes children; the default values are the same as in conf/strategy/evolutionary.yaml.
 
     Attributes:
+        space: the space of the points.
         crossover: the probability that a hyperparameter comes from the second parent.
         mutation: the probability that a hyperparameter changes; None = 1 / number of hyperparameters.
-        mutation_steps: the most steps along ordered values; None = one with probability 1/2, two with 1/4, and so on.
-        mutation_scale: the standard deviation of a change on a range, as a share of its (log) length.
+        mutation_steps: the largest number of steps that a mutation takes along ordered values, each number being
+            equally likely; None = one step with probability 1/2, two with 1/4, and so on.
+        mutation_scale: the standard deviation of a mutation in a range, as a share of the range's (log) length.
     """
 
     space: Space
@@ -27,15 +29,15 @@ class Breeding:
     mutation_scale: float = 0.1
 
     def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
-        """Return a mutated child of two different parents, or of the only one."""
+        """Return a mutated child of two different parents, or of one parent if there is only one."""
         place = int(rng.integers(len(parents)))
         first, second = parents[place], parents[place - int(rng.integers(1, max(len(parents), 2)))]
         probability = 1 / max(len(first), 1) if self.mutation is None else self.mutation
         values: dict[str, Value] = {}
-        # One call for all numbers: one call for each takes most of the time of a proposal.
+        # Draw all random numbers in one call: separate calls would take most of the time of a proposal.
         crossing, mutating = rng.random((2, len(self.space.dimensions))).tolist()
         for dimension, crosses, mutates in zip(self.space.dimensions, crossing, mutating, strict=True):
-            # A dimension that one parent lacks comes from the other; `complete` drops it if it is inactive.
+            # If one parent lacks the dimension, take the other's value; `complete` drops it if it is inactive here.
             key, (one, other) = dimension.key, (second, first) if crosses < self.crossover else (first, second)
             if key in one or key in other:
                 value = one[key] if key in one else other[key]
@@ -43,11 +45,14 @@ class Breeding:
         return self.space.complete(values, rng)
 
     def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:
-        """Return another value of the dimension near this one; the same if it is the only value."""
+        """Return a different value of the dimension, or the same value if there is no other.
+
+        In an ordered dimension, the new value is near the old one.
+        """
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)
             unit = dimension.to_unit(value) + float(rng.normal(0.0, self.mutation_scale))
-            # Reflect at the ends: clipping would propose an end again and again.
+            # Reflect at the ends of the range: clipping would propose the end values again and again.
             return dimension.from_unit(1 - abs(1 - abs(unit) % 2))
         last = len(dimension.values) - 1
         if last == 0:

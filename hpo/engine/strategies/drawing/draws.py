@@ -8,7 +8,8 @@ import numpy as np
 from hpo.trials.space.dimensions import Choices, Dimension, NoDefault, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
 
-# First points are drawn from this share of a range around its default: the default is a hint, no limit.
+# If a dimension has a default, first points are drawn from this share of it, around the default. The share is not
+# smaller, because the default is only a hint.
 _SHARE = 0.5
 
 Centre = Value | type[NoDefault]
@@ -17,9 +18,9 @@ Centre = Value | type[NoDefault]
 def draw_stratified(space: Space, rng: np.random.Generator, tried: Collection[str], count: int) -> list[Point]:
     """Return up to `count` different points outside `tried`, spread evenly over the values of each dimension.
 
-    Every dimension is cut into `count` strata of equal probability, and each point is in another stratum of every
-    dimension. A dimension with a default is drawn from the half of its range around it. A random point replaces one
-    that breaks the rules of the space or was tried before.
+    Every dimension is cut into `count` strata of equal probability, and each stratum gets one point. A dimension with a
+    default is drawn from half of its values, around the default. If a point breaks the rules of the space or was tried
+    before, a random point replaces it.
 
     Source: Latin hypercube sampling, McKay, Beckman & Conover 1979, "A comparison of three methods for selecting values
     of input variables in the analysis of output from a computer code", Technometrics 21.
@@ -46,14 +47,17 @@ def _column(dimension: Dimension, rng: np.random.Generator, count: int) -> list[
 
 
 def window(dimension: Dimension, centre: Centre, share: float, length: int | None = None, least: int = 1) -> Dimension:
-    """Return the dimension narrowed to a window inside its range; return choices unchanged.
+    """Return the dimension narrowed to a window; return choices unchanged.
+
+    Near an end of the dimension, the window is moved so that it stays inside.
 
     Args:
         dimension: the dimension.
-        centre: the value in the middle of the window; `NoDefault` = the middle of the range (the lower of two).
-        share: the length of the window, as a share of the range (of its logarithm with `log`).
-        length: the number of values of the window; None = as `share` says.
-        least: the fewest values that `share` may give.
+        centre: the value in the middle of the window; `NoDefault` = the middle of the dimension (the lower of two
+            middle values).
+        share: the length of the window, as a share of the dimension (with `log`, of its logarithm).
+        length: the number of values in the window, for a dimension that is no range; None = use `share`.
+        least: the least number of values in the window if `share` determines its length.
     """
     if isinstance(dimension, Choices):
         return dimension
@@ -76,11 +80,11 @@ def _range_window(dimension: Range, centre: Centre, share: float) -> Dimension:
     return replace(dimension, low=low, high=high)
 
 
-# After so many draws of tried points in a row, the untried points of a finite space are listed. If a share f of the
-# space is tried, 100 such draws have probability f**100, so the space is nearly exhausted then.
+# After this many draws in a row that gave no new point, list the untried points of a finite space. If a share f of the
+# space has been tried, 100 such draws in a row have probability f**100, so the space is then nearly exhausted.
 _PATIENCE = 100
-# Without a `patience`: the number of unusable candidates per call, and per point, before the rest is drawn uniformly.
-# A long study has tried most points near the best, and every candidate costs time.
+# The number of unusable candidates after which the rest is drawn uniformly, if no `patience` is given: so many per call
+# plus so many per point. In a long study, most points near the best have been tried, and every candidate costs time.
 _PATIENCE_PROPOSED, _PATIENCE_PER_POINT = 64, 4
 
 
@@ -96,12 +100,12 @@ def draw_untried(
 
     Args:
         space: the space.
-        rng: the random numbers.
+        rng: the random generator.
         tried: the keys of the points that were tried before.
         count: the number of points.
-        propose: draws one candidate; None = uniformly from the space.
-        patience: the rest is drawn uniformly after so many unusable candidates in a row (tried, or against the rules);
-            None = after 64 in all, and 4 more for each point.
+        propose: draws one candidate; None = draw points uniformly from the space.
+        patience: after this many unusable candidates in a row, draw the remaining points uniformly. A candidate is
+            unusable if it was tried before or breaks the rules. None = after 64 + 4 * `count` in total.
     """
     drawn: dict[str, Point] = {}
     left = _PATIENCE_PROPOSED + _PATIENCE_PER_POINT * count if patience is None else patience
@@ -117,7 +121,7 @@ def draw_untried(
 
 
 def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], point: Point) -> bool:
-    """Add the point to those drawn if it is new and keeps the rules; return whether it was added."""
+    """Add a point to `drawn` if it is new and keeps the rules; return whether it was added."""
     key = point_key(point)
     if key in tried or key in drawn or not space.keeps_rules(point):
         return False
@@ -128,7 +132,7 @@ def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], 
 def _from_list(
     space: Space, rng: np.random.Generator, tried: Collection[str], drawn: Collection[str], count: int
 ) -> list[Point]:
-    """Return `count` untried points of a finite space, or all that are left; every set of points is equally likely."""
+    """Return `count` untried points of a finite space, or all if there are fewer; each such set is equally likely."""
     if space.size is None:
         return []
     keyed = ((point_key(point), point) for point in space.points())

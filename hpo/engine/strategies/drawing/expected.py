@@ -1,4 +1,4 @@
-"""Predicts the best point of a scale, and windows around it, from the trials at smaller scales."""
+"""Predicts the best point at a scale, with windows around it, from the trials at the scales so far."""
 
 import math
 from collections.abc import Sequence
@@ -18,27 +18,29 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# The prior of how far the best value moves over all scales: the standard deviation, as a share of the dimension.
+# The prior on how far the best value moves from the smallest scale to the target: its standard deviation, as a share of
+# the dimension.
 _MOVES = 0.2
-# The spread of the best values needs so many of the best trials; with fewer it comes from a smaller scale.
+# The spread of the best values is computed from at least this many best trials; a scale with fewer uses the spread of a
+# smaller scale.
 _LEAST_BEST = 3
 # A window reaches this many standard deviations to either side.
 DEVIATIONS = 2.0
-# The shortest window, in values: the centre and a neighbour on each side.
+# The fewest values in a window: the centre and a neighbour on each side.
 LEAST_VALUES = 3
-# A best value in this share of its window, at either end, doubles the length of the next window.
+# If the best value is in this share of its window at either end, the next window is twice as long.
 _EDGE = 0.1
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected best point of a scale, and the windows around it as a space."""
+    """The expected best point at a scale, and the space of the windows around it."""
 
     point: Point
     space: Space
 
     def is_at_edge(self, dimension: Dimension, value: Value) -> bool:
-        """Return whether a value is at an end of its window that is not an end of the dimension."""
+        """Return whether a value is near an end of its window, unless the dimension ends there, too."""
         inner = next(d for d in self.space.dimensions if d.key == dimension.key)
         low, high = (to_unit(dimension, end) for end in _ends(inner))
         unit, edge = to_unit(dimension, value), _EDGE * (high - low)
@@ -49,28 +51,29 @@ class Expected:
 def expect(
     space: Space, known: Sequence[Sequence[Trial]], doublings: Sequence[float], at: float, span: float, share: float
 ) -> Expected | None:
-    """Return the expected best point and windows at the cost `at`; None if no trial is complete.
+    """Return the expected best point and its windows at the scale of cost `at`; None if no trial is complete.
 
-    At the last scale so far, the centre of a window is the best trial. At a larger scale, it is the mean of the best
-    trials of the last scale, weighted by rank, plus the expected move of the best value. The move is the mean of the
-    fitted move (`fit_shift`) and a prior of no move, weighted by their precisions. The prior is normal, with a standard
-    deviation of a fifth of the dimension from the smallest scale to the target.
+    If `at` is the largest scale that has complete trials, each window is centred on the best trial's value. At a larger
+    scale, it is centred on the rank-weighted mean of that scale's best trials, plus the expected move of the best
+    value. The expected move is the average of the fitted move (`fit_shift`) and a prior of no move, weighted by their
+    precisions. The prior is normal. From the smallest scale to the target, its standard deviation is a fifth of the
+    dimension.
 
     A window reaches two standard deviations to each side, and at least to the neighbouring values. The standard
-    deviation combines the spread of the best values and the error of the move. The spread comes from the last scale
-    with three or more best trials. If the best value was at an end of its last window, the new window is twice as long.
-    Of choices, the values of the best trials stay.
+    deviation combines the spread of the best values and the error of the move. The spread is taken from the largest
+    scale that has three or more best trials. If the best value was near an end of its previous window, the new window
+    is twice as long. Of a dimension of choices, only the values of the best trials remain.
 
-    Sources: windows: see `ShiftingWindow`; weights by rank: Hansen 2016, "The CMA evolution strategy: a tutorial",
-    equation 49; the numbers: benchmarks/ladder/simulated.py.
+    Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
+    tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.
 
     Args:
-        space: the space within a scale.
-        known: the trials of each scale, the smallest first, as points of `space`.
-        doublings: the logarithm to base 2 of the cost of a training at each of these scales.
+        space: the space of the points at a single scale.
+        known: the trials of each scale, the smallest scale first, as points of `space`.
+        doublings: the logarithm to base 2 of the cost of a training, for each scale.
         at: the logarithm to base 2 of the cost of a training at the scale to predict.
         span: the difference of this logarithm between the target and the smallest scale.
-        share: the share of a scale's trials that counts as its best.
+        share: the share of a scale's trials that count as its best trials.
     """
     ranked = ranked_scales(known)
     if not ranked:
@@ -108,7 +111,10 @@ def expect(
 def _slope(
     dimension: Dimension, space: Space, ranked: Sequence[Sequence[Trial]], doublings: Sequence[float], moves: float
 ) -> tuple[float, float]:
-    """Return the move of the best value with each doubling, as a share of the dimension, and its standard error."""
+    """Return how far the best value moves with each doubling of cost, and the standard error of this move.
+
+    Both are shares of the dimension.
+    """
     shift = fit_shift(dimension, space.dimensions, ranked, doublings)
     if shift is None:
         return 0.0, moves

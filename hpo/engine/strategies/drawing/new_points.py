@@ -1,4 +1,4 @@
-"""New points for a first rung: children of the best points, and random ones."""
+"""Draws new points for a first rung: children of the best points, and random points."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,27 +16,28 @@ from hpo.trials.ranking import Ranking
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# After _KNOWN points, this share of the new ones are children of the best _PARENTS; each child is the most promising of
-# _CANDIDATES. On learning curves of real trainings, 6 parents were worse; so were 9 known points with a budget of two
-# full trainings.
+# When _KNOWN points have been tried, a share _SHARE of the new points are children of the best _PARENTS points. Each
+# child is the most promising of _CANDIDATES candidates. On learning curves of real trainings, 6 parents were worse, and
+# so was starting after 9 points with a budget of two full trainings.
 _KNOWN, _SHARE, _PARENTS, _CANDIDATES, _PATIENCE = 15, 0.75, 4, 8, 20
-# Candidates are compared with the highest rung that has so many points: a low one may mislead. From 4 to 8 the regret
-# differs by less than its noise; with the points of all rungs it is a third larger where low rungs mislead
-# (benchmarks/search_quality/by_cost.md).
+# Candidates are rated by the trials of the highest rung that has at least this many, because a low rung may mislead.
+# From 4 to 8, the regret differs by less than its noise. If the trials of all rungs are used, the regret is a third
+# larger where low rungs mislead (benchmarks/search_quality/by_cost.md).
 _ENOUGH = 6
 
 
 @dataclass(frozen=True)
 class NewPoints:
-    """Draws new points for strategies that train by amounts; if `is_learned`, most are children of the best so far.
+    """Draws new points for strategies that train by amounts.
 
-    A point that was trained further is better; among equals, the one with the lower loss, or with several metrics on
-    the earlier Pareto front. The other points are random, because the best of a low rung may not be the best of a high
-    one.
+    If `is_learned`, most new points are children of the best points so far. A point is better if it was trained
+    further; among points trained equally far, the one with the lower loss (with several metrics, on the earlier Pareto
+    front) is better. The remaining new points are random, because the best points of a low rung may not be the best of
+    a high rung.
 
     Source: BOHB (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale",
-    section 4), whose model also comes from the largest amount with enough points, and which draws a share of its points
-    at random. We differ: evolutionary children and a kernel over ranks take the place of density estimates.
+    section 4). Like BOHB, it learns from the largest amount with enough points, and draws a share of its points at
+    random. Unlike BOHB, it uses evolutionary children and a kernel over ranks instead of density estimates.
     """
 
     space: Space
@@ -53,7 +54,7 @@ class NewPoints:
         def breed() -> Point:
             return self._breeding.child(parents, rng)
 
-        # A pending continuation is no reason to keep away from its point.
+        # Only pending new points repel candidates; a pending continuation is no reason to avoid its point.
         new, drawn = [trial for trial in pending if trial.continues is None], list[Trial]()
         while len(drawn) < count:
             tried = known.tried([*pending, *drawn])
@@ -82,7 +83,7 @@ class NewPoints:
 
 
 class _Rungs(Reader):
-    """The complete trials of a history by rung, ranked, and those that failed."""
+    """The trials of a history: the complete ones, ranked on each rung, and the failed ones."""
 
     def _forget(self) -> None:
         self._keys = set[str]()
@@ -94,7 +95,7 @@ class _Rungs(Reader):
         if trial.state == "failed":
             self._failed.append(trial)
         elif trial.state == "complete":
-            # Imported trials may be fully trained, without an amount.
+            # A trial without an amount is fully trained; imported trials may have none.
             amount = math.inf if trial.amount is None else trial.amount
             self._keys.add(trial.key)
             self._complete.setdefault(amount, []).append(trial)
@@ -106,7 +107,10 @@ class _Rungs(Reader):
         return len(self._keys)
 
     def furthest(self) -> Iterator[Trial]:
-        """Yield each point's trial on its highest rung, from the highest rung down, the best of each rung first."""
+        """Yield one trial per point, on the point's highest rung: the highest rung first, then the best trial first.
+
+        Of a large rung, only the best trials are yielded: enough for `_PARENTS` points.
+        """
         keys = set[str]()
         for amount in sorted(self._complete, reverse=True):
             trials = self._complete[amount]
@@ -116,7 +120,10 @@ class _Rungs(Reader):
                     yield trials[place]
 
     def latest_of_highest(self) -> list[Trial]:
-        """Return the latest failures, and the latest trials of the highest rung with enough, or of the fullest one."""
+        """Return the latest failed trials, and the latest complete trials of one rung.
+
+        It is the highest rung with at least `_ENOUGH` complete trials, or else the rung with the most.
+        """
         amounts = [amount for amount, trials in self._complete.items() if len(trials) >= _ENOUGH]
         amount = max(amounts) if amounts else max(self._complete, key=lambda each: len(self._complete[each]))
         return [*self._failed[-MEMORY:], *self._complete[amount][-MEMORY:]]

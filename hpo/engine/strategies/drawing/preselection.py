@@ -1,4 +1,4 @@
-"""Selects the most promising candidates, by the results of nearby trials."""
+"""Selects the most promising candidates, judged by the results of nearby trials."""
 
 from collections.abc import Sequence
 
@@ -12,39 +12,42 @@ from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# How fast a trial's weight falls with its distance. The distance to the next of five ordered values (0.25) divides the
-# weight by 12, the distance to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by
-# less than its noise.
+# How fast the weight of a trial falls with its distance: a step to the next of five ordered values (distance 0.25)
+# divides the weight by 12, and another choice (distance 1) divides it by 22,000. From 5 to 16, the quality of
+# evolutionary search differs by less than its noise.
 _SHARPNESS = 10.0
-# Only so many of the latest trials are used, which bounds the time of a proposal in a long study.
+# Only this many of the latest trials are used, which bounds the time of a proposal in a long study.
 MEMORY = 300
-# The size of the cache of coordinates, so that a long study needs no more memory than a short one.
+# The largest number of rows in the cache of coordinates, so that a long study needs no more memory than a short one.
 MOST_ROWS = 10 * MEMORY
-# The rank of a pending trial: the middle, so that few candidates go near it. From 0.2 to 0.8 the quality of
-# evolutionary search on 8 and 32 lanes differs by less than its noise.
+# The assumed rank of a pending trial (0 = best, 1 = worst). The middle rank keeps most candidates away from it. From
+# 0.2 to 0.8, the quality of evolutionary search on 8 and 32 lanes differs by less than its noise.
 _PENDING = 0.5
-# A point is feasible enough if this share of the trials near it did not fail. With 1 the search keeps to the middle of
-# the feasible region, and its regret doubles where a fifth is infeasible; the best points are often at the border.
+# A point is feasible enough if this weighted share of the trials near it did not fail. With 1, the search would stay in
+# the middle of the feasible region, but the best points are often at its border: the regret doubles if a fifth of the
+# space is infeasible.
 _FEASIBLE = 0.7
 
-# The exponent of the expected share of trials within the limits, and the ridge penalty of its model. On the tables of
-# benchmarks/fronts, where the best points are at the border, trials exceed a limit half as often as random ones. Higher
-# exponents exceed it less often, but find the best point within the limit later.
+# The exponent of a candidate's probability to be within the limits, and the ridge penalty of the model that predicts
+# it. On the tables of benchmarks/fronts, where the best points are at the border, proposed trials exceed a limit half
+# as often as random trials. With higher exponents, they exceed it less often, but the search finds the best point
+# within the limit later.
 _LIMIT_POWER, _RIDGE = 1.5, 0.1
-# As _FEASIBLE, for the expected share of trials within the limits.
+# A point is safe enough if its expected share of trials within the limits is at least this.
 _WITHIN = 0.6
-# With so many metrics or more, the hypervolume of a front takes too long for each proposal.
+# With this many metrics or more, computing hypervolumes for each proposal would take too long.
 _MANY = 4
 
 Array = NDArray[np.float64]
 
 
 class Preselection:
-    """Compares candidates by the trials near them; its only state is a cache of coordinates.
+    """Rates candidates by the trials near them; its only state is a cache of coordinates.
 
-    The weight of a trial is exp(-10 x distance). The distance is a sum over the dimensions. A dimension adds the
-    difference of the two values, as a share of the (log) range; different choices, and a dimension that only one point
-    has, add 1. If it `penalizes_pending`, candidates near pending trials count for less.
+    A trial counts with the weight exp(-10 x distance to the candidate). The distance is the sum over all dimensions of
+    the difference of the two values, as a share of the (log) range. The difference is 1 for different choices, and for
+    a dimension that only one of the two points has. If `penalizes_pending`, candidates near pending trials are rated
+    lower.
 
     Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin 2011,
     "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
@@ -55,7 +58,7 @@ class Preselection:
         self._dimensions = space.dimensions
         self._is_ordered = np.array([dimension.ordered for dimension in space.dimensions])
         self._places = [_places(dimension) for dimension in space.dimensions]
-        # The coordinates of trials, one row each, and the row of each by the trial's key.
+        # The cached coordinates, one row per point, and the row number of each point by its key.
         self._rows = np.empty((0, len(space.dimensions)))
         self._row_of: dict[str, int] = {}
 
@@ -64,26 +67,28 @@ class Preselection:
     ) -> list[Point]:
         """Return the `count` candidates of the highest expected gain, the best first; ties go to the earlier candidate.
 
-        The gain is 1 - the expected rank of the candidate, times the factors below. The expected rank is the weighted
-        mean of the ranks of the trials that did not fail (0 = best; with several metrics in the order of `one_loss`).
-        Pending trials have the middle rank. Ranks are used because diverged trials would dominate a mean of losses.
+        The gain of a candidate is (1 - its expected rank) times the factors below. The expected rank is the weighted
+        mean of the ranks of the trials that did not fail. The best trial has rank 0; with several metrics, `one_loss`
+        gives the order. Pending trials have the middle rank. Ranks are used instead of losses, because diverged trials
+        would dominate a mean of losses. The factors:
 
-        - Feasibility: the weighted share of trials that did not fail, so that the search keeps away from failures
-          (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints": expected improvement times
-          probability of feasibility).
-        - Limits, if a trial exceeds one: the expected share of trials that keep them, to the power of 1.5.
-        - Pending trials, if they are penalized: 1 - exp(-10 x distance) to the nearest one. So many lanes spread out,
-          and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where the factor is 1
-          in floating point (Gonzalez et al. 2016, "Batch Bayesian optimization via local penalization", with this
-          kernel in place of a Lipschitz constant).
+        - Feasibility: the weighted share of trials that did not fail, so that the search avoids the regions of failed
+          trials (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints": expected improvement
+          times probability of feasibility).
+        - Limits, if any trial exceeds one: the candidate's expected share of trials within the limits, to the power of
+          1.5.
+        - Pending trials, if they are penalized: 1 - exp(-10 x distance to the nearest pending trial). So concurrent
+          proposals spread out. While no result is known, the candidate farthest from pending trials is the best; beyond
+          a distance of 3.7, the factor is 1 in floating point. (Gonzalez et al. 2016, "Batch Bayesian optimization via
+          local penalization", with this kernel in place of a Lipschitz constant.)
 
-        With two or three metrics, candidates are first ordered by the hypervolume that they are expected to add to the
-        front, times the same factors; equal ones by the gain above.
+        With two or three metrics, candidates are ordered by the hypervolume that each is expected to add to the front,
+        times the same factors. Candidates with equal products are ordered by the gain.
         """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         losses = one_loss([trial for trial in trials if trial.state != "failed"])
-        # The rank is the share of better trials, so equal losses share a rank.
+        # The rank of a trial is the share of trials that are better, so trials of equal loss have the same rank.
         ranks = np.searchsorted(np.sort(losses), losses) / max(len(losses), 1)
         ranks = np.append(ranks, np.full(len(pending), _PENDING))
         distances = self._distances(candidates, [*trials, *pending])
@@ -94,7 +99,8 @@ class Preselection:
             factors = factors * (1 - np.exp(-_SHARPNESS * distances[:, len(trials) :].min(axis=1)))
         gains = factors
         if len(ranks):
-            # A mask would give another memory order, and so other last bits of the sums, which decide ties.
+            # Use `take`, not a mask. A mask would change the memory order, and so the last bits of the sums, which can
+            # decide ties.
             others = np.append(np.flatnonzero(~failed), np.arange(len(trials), distances.shape[1]))
             weights = _weights(distances.take(others, axis=1))
             gains = factors * (1 - weights @ ranks / weights.sum(axis=1))
@@ -102,7 +108,7 @@ class Preselection:
         return [candidates[int(i)] for i in np.lexsort((-gains, -added))[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
-        """Return the first `count` candidates that are feasible enough, then the most feasible of the others."""
+        """Return the first `count` feasible enough candidates; if there are fewer, add the most feasible others."""
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
@@ -111,10 +117,10 @@ class Preselection:
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
     def share_within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
-        """Return the expected share of trials within the limits for each candidate, 0.01 to 0.99; None if all are.
+        """Return, for each candidate, the expected share of trials within the limits, from 0.01 to 0.99.
 
-        A linear model predicts whether a trial exceeds a limit, because size, time and memory rise or fall with most
-        hyperparameters.
+        Return None if no complete trial exceeds a limit. The share is predicted by a linear model, because size, time
+        and memory rise or fall with most hyperparameters.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         over = np.array([trial.excess > 0 for trial in complete], dtype=float)
@@ -124,10 +130,11 @@ class Preselection:
         return within
 
     def _added_volumes(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
-        """Return the hypervolume that each candidate is expected to add to the front; 0 with one metric, or with many.
+        """Return the hypervolume that each candidate is expected to add to the front.
 
-        A metric in which all trials are equal does not count. A linear model predicts the scaled losses of a candidate,
-        plus the weighted mean of the residuals of the trials near it.
+        Return zeros with one metric, with `_MANY` or more, and while no trial is within the limits. A metric in which
+        all trials are equal does not count as one. The expected (scaled) losses of a candidate are the prediction of a
+        linear model plus the weighted mean of the model's residuals at the trials near the candidate.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         losses = np.array([trial.losses for trial in complete])
@@ -144,20 +151,23 @@ class Preselection:
         return volumes - hypervolume(members)
 
     def _linear(self, trials: Sequence[Trial], values: Array, candidates: Sequence[Point]) -> tuple[Array, Array]:
-        """Return the predictions of ridge regression on the coordinates (Hoerl & Kennard 1970): trials, candidates."""
+        """Fit a ridge regression of `values` on the coordinates (Hoerl & Kennard 1970).
+
+        Return its predictions for the trials, and its predictions for the candidates.
+        """
         known = self._features(self._rows_of(trials))
         new = self._features(np.array([self._row(point) for point in candidates]))
         middle, mean = known.mean(axis=0), values.mean(axis=0)
         apart = known - middle
         if len(apart) < apart.shape[1]:
-            # The dual form has fewer equations if choices have many values.
+            # Solve the dual form, which has fewer equations if there are more features than trials.
             slopes = apart.T @ np.linalg.solve(apart @ apart.T + _RIDGE * np.eye(len(apart)), values - mean)
         else:
             slopes = np.linalg.solve(apart.T @ apart + _RIDGE * np.eye(apart.shape[1]), apart.T @ (values - mean))
         return mean + apart @ slopes, mean + (new - middle) @ slopes
 
     def _features(self, rows: Array) -> Array:
-        """Return features for a linear model, shape (rows, features); choices are one-hot encoded."""
+        """Turn coordinates into features for a linear model, shape (rows, features); choices are one-hot encoded."""
         ordered = np.nan_to_num(rows[:, self._is_ordered], nan=0.5)
         choices = [
             rows[:, [column]] == np.array(list(places.values()))
@@ -173,14 +183,14 @@ class Preselection:
         apart = np.abs(left - right)
         if not self._is_ordered.all():
             apart[..., ~self._is_ordered] = np.sign(apart[..., ~self._is_ordered])
-        # Only spaces with conditions have NaN; the check is cheap, because coordinates are fewer than distances.
+        # Only spaces with conditions have NaN. Check the coordinates, because they are fewer than the distances.
         if np.isnan(left).any() or np.isnan(right).any():
             apart = np.where(np.isnan(apart), np.isnan(left) != np.isnan(right), apart)
         distances: Array = apart.sum(axis=-1)
         return distances
 
     def _rows_of(self, trials: Sequence[Trial]) -> Array:
-        """Return the coordinates of trials, shape (trials, dimensions)."""
+        """Return the coordinates of trials from the cache, shape (trials, dimensions)."""
         new = [trial for trial in trials if trial.key not in self._row_of]
         if len(self._row_of) + len(new) > len(self._rows):
             self._row_of.clear()
@@ -194,7 +204,7 @@ class Preselection:
         return rows
 
     def _row(self, point: Point) -> list[float]:
-        """Return the coordinates of a point: 0 to 1 for ordered dimensions, NaN for inactive ones."""
+        """Return the coordinates of a point, one from 0 to 1 per dimension, or NaN if the dimension is inactive."""
         return [
             _place(dimension, places, point[dimension.key]) if dimension.key in point else np.nan
             for dimension, places in zip(self._dimensions, self._places, strict=True)
@@ -202,7 +212,7 @@ class Preselection:
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
-    """Return the weighted share of trials that did not fail for each candidate, 0 to 1."""
+    """Return, for each candidate, the weighted share of trials that did not fail, from 0 to 1."""
     if not failed.any():
         return np.ones(len(distances))
     weights = _weights(distances)
@@ -212,13 +222,13 @@ def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
 
 def _weights(distances: Array) -> Array:
     """Return the weight of each trial for each candidate, shape (candidates, trials)."""
-    # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
+    # Use distances relative to the nearest trial, so that the weights of a remote candidate do not all underflow to 0.
     weights: Array = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
     return weights
 
 
 def _places(dimension: Dimension) -> dict[Value, float]:
-    """Return the coordinate of each value of a finite dimension."""
+    """Return the coordinate of each value of a finite dimension; empty for a range."""
     if isinstance(dimension, Range):
         return {}
     return {value: i / max(len(dimension.values) - 1, 1) for i, value in enumerate(dimension.values)}

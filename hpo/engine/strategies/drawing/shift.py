@@ -1,4 +1,4 @@
-"""Estimates how far the best value of a hyperparameter moves from scale to scale, as a training gets more expensive."""
+"""Estimates how far the best value of a hyperparameter moves from one scale to the next, more expensive one."""
 
 import math
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ EVEN = 1 / math.sqrt(12)
 """The standard deviation of the uniform distribution from 0 to 1."""
 
 LEAST_SHARE = 0.1
-"""The length of the shortest window, as a share of a range."""
+"""The length of the shortest window, as a share of a dimension."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The location of the best values of an ordered dimension at one scale.
+    """The location of the best trials in an ordered dimension, at one scale.
 
     Attributes:
-        mean: the mean of the best trials, weighted by rank, 0 to 1 in the dimension or its logarithm.
-        spread: their standard deviation.
+        mean: the mean position of the best trials, weighted by rank, from 0 to 1 on the dimension's (log) scale.
+        spread: the standard deviation of these positions.
         count: the effective number of trials, given their weights.
     """
 
@@ -34,13 +34,16 @@ class Place:
 
 
 def ranked_scales(known: Sequence[Sequence[Trial]]) -> dict[int, Sequence[Trial]]:
-    """Return the `ranked_points` of each scale that has complete trials, by the scale's place from 0."""
+    """Return the `ranked_points` of each scale that has complete trials, by the index of the scale."""
     ranked = {place: ranked_points(trials) for place, trials in enumerate(known)}
     return {place: trials for place, trials in ranked.items() if trials}
 
 
 def ranked_points(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the most trained complete trial of each point, the most trained first, and of these the best first."""
+    """Return one complete trial per point, the one trained furthest.
+
+    The trials are ordered by amount of training, the largest first; among equal amounts, the best come first.
+    """
     furthest = dict[str, Trial]()
     for trial in leaders(trials, len(trials)):
         furthest.setdefault(trial.key, trial)
@@ -48,12 +51,15 @@ def ranked_points(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def elite(ranked: Sequence[Trial], share: float, least: int = 1) -> Sequence[Trial]:
-    """Return the first `share` of a scale's ranked trials, at least `least` of them."""
+    """Return the best share of a scale's ranked trials, but at least `least` trials."""
     return ranked[: max(least, math.ceil(share * len(ranked)))]
 
 
 def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
-    """Return the location of the best values, by trials ranked best first; None if no trial has the dimension."""
+    """Return the location of the best trials in a dimension; None if no trial has the dimension.
+
+    `best` holds these trials, the best first.
+    """
     key = dimension.key
     units = np.array([to_unit(dimension, trial.point[key]) for trial in best if key in trial.point])
     if not len(units):
@@ -61,13 +67,13 @@ def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
     weights = math.log(len(units) + 0.5) - np.log(np.arange(1, len(units) + 1))
     weights /= weights.sum()
     mean, count = float(weights @ units), float(1 / (weights**2).sum())
-    # A single value does not determine the spread; for few values, the variance is corrected for its bias.
+    # Correct the variance for its bias. A single value does not determine the spread, so assume a uniform distribution.
     spread = math.sqrt(float(weights @ (units - mean) ** 2) * count / (count - 1)) if count > 1 else EVEN
     return Place(mean, spread, count)
 
 
 def to_unit(dimension: Dimension, value: Value) -> float:
-    """Return the place of a value of an ordered dimension, from 0 to 1."""
+    """Return the position of a value in an ordered dimension, from 0 to 1."""
     if isinstance(dimension, Range):
         assert isinstance(value, int | float)
         return dimension.to_unit(value)
@@ -75,37 +81,40 @@ def to_unit(dimension: Dimension, value: Value) -> float:
 
 
 def from_unit(dimension: Dimension, unit: float) -> Value:
-    """Return the value at a place of an ordered dimension; places outside of 0 to 1 are clipped."""
+    """Return the value at a position in an ordered dimension; a position outside of 0 to 1 is clipped."""
     unit = min(max(unit, 0.0), 1.0)
     if isinstance(dimension, Range):
         return dimension.from_unit(unit)
     return dimension.values[min(int(unit * len(dimension.values)), len(dimension.values) - 1)]
 
 
-# A parabola fits near the best only: the better _SHARE of the trials of each scale, at least _LEAST, at most _MOST.
-# Trials that are more than _FAR times as far behind the best of their scale as the median have diverged.
+# A parabola fits only near the best trials. So the fit uses the better _SHARE of the trials of each scale, at least
+# _LEAST and at most _MOST. It leaves out diverged trials: those whose distance to the best loss of their scale is more
+# than _FAR times the median distance.
 _SHARE, _LEAST, _MOST, _FAR = 0.5, 4, 100, 30.0
-# The residuals are not independent draws around parabolas, so the interval allows more growth of the squares than the F
-# test, by this factor. Simulated ladders (24 each of 33 and 45 trials, an optimum that moves or stays, three ordered
-# dimensions, losses that no parabola fits, some that diverge): the intervals held the truth in 83 to 100 of 100; with
-# a factor of 1, in 54 to 100.
+# The residuals are not independent draws around a parabola, so the F test alone would give intervals that are too
+# narrow. This factor multiplies the increase of the sum of squares that the test allows. It was chosen with simulated
+# ladders (24 each of 33 and 45 trials, an optimum that moves or stays, three ordered dimensions, losses that no
+# parabola fits, and some that diverge): 83 to 100 % of the intervals held the truth; with a factor of 1, 54 to 100 %.
 _WIDER = 3.0
-# 95 % of a normal distribution are within so many standard deviations.
+# 95 % of a normal distribution are within this many standard deviations of its mean.
 _NORMAL = 1.96
-# The number of steps to each side in which moves are tried, up to a move by the whole dimension over all scales.
+# The number of different moves that are tried in each direction. The largest one moves the best value by the whole
+# dimension over all scales.
 _STEPS = 100
-# The move is unknown if the interval allows more than this share of the dimension over all scales.
+# The move is unknown if its interval allows a move by more than this share of the dimension over all scales.
 _UNKNOWN = 0.25
 
 
 @dataclass(frozen=True)
 class Shift:
-    """The move of the best value with each doubling of cost, as a share of the dimension, and its 95 % interval.
+    """How far the best value moves with each doubling of cost, as a share of the dimension, with a 95 % interval.
 
     Attributes:
         slope: the move that fits best.
         low, high: the ends of the interval.
-        is_known: whether the value certainly moves, or moves by less than a quarter of the dimension over all scales.
+        is_known: whether the interval is informative: the value certainly moves, or it moves by less than a quarter of
+            the dimension over all scales.
     """
 
     slope: float
@@ -115,31 +124,31 @@ class Shift:
 
     @property
     def error(self) -> float:
-        """The standard error of a normal distribution with this interval."""
+        """The standard error of the move, if the interval is that of a normal distribution."""
         return (self.high - self.low) / (2 * _NORMAL)
 
     @property
     def moves(self) -> bool:
-        """Whether the interval excludes 0."""
+        """Whether the best value certainly moves: the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 def fit_shift(
     dimension: Dimension, others: Sequence[Dimension], ranked: Sequence[Sequence[Trial]], doublings: Sequence[float]
 ) -> Shift | None:
-    """Return the move of the best value of an ordered dimension with cost; None if there are too few trials.
+    """Return how the best value of an ordered dimension moves with cost; None if there are too few trials.
 
-    A least-squares fit explains the losses of the better half of each scale. It has a level for each scale, a parabola
-    for each ordered dimension, and a level for each value of the choices. The parabola of `dimension` moves by the same
-    distance with each doubling of cost. The interval holds the distances that fit nearly as well as the best one
-    (profile likelihood, by the F test).
+    The losses of the better half of each scale's trials are fitted by least squares. The model has a level for each
+    scale, a parabola for each ordered dimension, and a level for each choice of an unordered dimension. The parabola of
+    `dimension` moves by the same distance with each doubling of cost. The interval contains the distances that fit
+    nearly as well as the best distance (profile likelihood, with the F test).
 
     Args:
         dimension: the ordered dimension.
-        others: all dimensions of the space.
-        ranked: the complete trials of each scale, the best first. Trials trained less than the first of their scale are
-            left out, because their losses do not compare.
-        doublings: the logarithm to base 2 of the cost of each scale.
+        others: all dimensions of the space; `dimension` itself may be among them.
+        ranked: the complete trials of each scale, the best first. Trials with less training than the first trial of
+            their scale are left out, because their losses are not comparable.
+        doublings: the logarithm to base 2 of the cost of a training, for each scale.
 
     Source: Bates & Watts 1988, "Nonlinear regression analysis and its applications", section 6.1.
     """
@@ -181,10 +190,11 @@ def _near_best(ranked: Sequence[Trial]) -> Sequence[Trial]:
 
 
 def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
-    """Return the residual sum of squares of the fit for each of the slopes.
+    """Return the residual sum of squares of the fit, for each of the `slopes` by which the parabola may move.
 
-    With a level for each scale, a parabola of `units - slope * away` needs three columns: the slope of its linear part
-    varies with scale by -2 * slope times its curvature. If the parabola would open downwards, a line is fitted.
+    A parabola of `units - slope * away` expands into `units`, `units ** 2` and `units * away`, and terms that the level
+    of each scale absorbs. The coefficient of `units * away` is -2 * slope times that of `units ** 2`. If the parabola
+    would open downwards, a line is fitted instead.
     """
     columns = np.column_stack([units, units**2, units * away, losses])
     basis, sizes, _ = np.linalg.svd(rest, full_matrices=False)
@@ -194,14 +204,17 @@ def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
     turned = gram[1] - 2 * slopes[:, None] * gram[2]
     linear, curved, both = gram[0, 0], turned[:, 1] - 2 * slopes * turned[:, 2], turned[:, 0]
     left = gram[3, 3] - gram[0, 3] ** 2 / linear
-    # The curvature explains a share of the residual of the line, if it is upwards.
+    # If the curvature is upwards, it explains a share of the residual that the line leaves.
     bent, slope = curved - both**2 / linear, turned[:, 3] - both * gram[0, 3] / linear
     taken = np.where(slope > 0, slope, 0.0) ** 2 / np.where(bent > 0, bent, np.inf)
     return np.maximum(left - taken, 0.0)
 
 
 def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:
-    """Return the columns of a dimension in the fit: place and square if it is ordered, else one-hot columns."""
+    """Return the columns of a dimension in the fit.
+
+    An ordered dimension has two columns, the position and its square; choices have one-hot columns.
+    """
     key = dimension.key
     if isinstance(dimension, Choices):
         return [[float(trial.point.get(key, ...) == value) for trial in trials] for value in dimension.values[1:]]
