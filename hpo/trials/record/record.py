@@ -24,7 +24,10 @@ STUDY = "study"
 
 
 def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
-    """Return whether a trial with these attributes belongs to the study with this id; copies of other studies do not."""
+    """Return whether a trial with these attributes belongs to the study with this id.
+
+    A trial that another program copied from a different study does not.
+    """
     return NUMBER in attributes and attributes.get(STUDY) == study
 
 
@@ -323,7 +326,7 @@ class Record:
         return list(self._rows.queued())
 
     def begin_stretch(self, workers: int) -> None:
-        """Write that a period without interruption begins now, with this many workers; ignore all but the first call."""
+        """Write that a period without interruption begins now, with this many workers; only the first call counts."""
         if not self._has_begun:
             self.stretches = [*self.stretches, Stretch(time.time(), workers)]
         self._has_begun = True

@@ -1,7 +1,7 @@
-"""Writes a record into an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
+"""Writes a record to an Optuna storage and reads it; `optuna.load_study` and optuna-dashboard can read it, too.
 
-Other programs may write trials into the storage, too. These are ignored, except queued ones (`enqueue_trial`). So a
-trial has a number in the study, which may differ from its number in Optuna.
+Other programs may also write trials to the storage. Such trials are ignored, except queued trials (`enqueue_trial`).
+Because other trials may come in between, the number of a trial in the study may differ from its number in Optuna.
 """
 
 import logging
@@ -43,7 +43,7 @@ _SHOWN = 5
 
 
 class OptunaRows(Rows):
-    """The rows of a study in an Optuna storage; its `guard` is notified of every completed write."""
+    """The rows of a study in an Optuna storage; the `guard`, if any, is notified after every completed write."""
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
@@ -53,11 +53,12 @@ class OptunaRows(Rows):
         self._calls = Tables.reflected(storage.engine, study_id, self._distributions) or _PublicCalls(
             storage, study_id, self._distributions
         )
-        # Optuna's ids of our trials by number; at the last reading, the number of our rows and other programs' trials.
+        # Optuna's ids of the study's trials, by number. At the last reading: the number of rows of the study's trials,
+        # and the trials of other programs.
         self._ids: dict[int, int] = {}
         self._num_rows = 0
         self._others: Sequence[FrozenTrial] = ()
-        # Optuna's numbers of the other trials in earlier warnings, and of the queued trials that were returned.
+        # Optuna's numbers of the trials that were named in a warning, and of the queued trials that were returned.
         self._warned: set[int] = set()
         self._returned: set[int] = set()
         self.guard: Guard | None = None
@@ -70,7 +71,7 @@ class OptunaRows(Rows):
             self._ids[number] = self._calls.open({key: to_stored(value) for key, value in point.items()}, attributes)
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
-        """Write further user attributes of a trial."""
+        """Write more user attributes of a trial."""
         with self._writing(len(attributes)):
             self._calls.add(self._ids[number], attributes)
 
@@ -90,7 +91,11 @@ class OptunaRows(Rows):
             _log.warning("record: another program wrote a result of trial %d; our own has replaced it", number)
 
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Return number, point, state and attributes of our trials; raise DamagedRecordError if one is missing."""
+        """Return the number, point, state and attributes of each of the study's trials.
+
+        Raises:
+            DamagedRecordError: a trial is missing.
+        """
         trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
         own = trials_of_study(trials, self.read_note(LAST))
         missing = next((number for number in range(len(own)) if number not in own), None)
@@ -109,7 +114,7 @@ class OptunaRows(Rows):
         ]
 
     def warn_of_other_trials(self) -> None:
-        """Warn of other programs' trials at the last reading; of each trial once."""
+        """Warn of the trials of other programs that the last reading found; warn only once of each trial."""
         others = [trial.number for trial in self._others if trial.number not in self._warned]
         if not others:
             return
@@ -120,16 +125,16 @@ class OptunaRows(Rows):
         _log.warning(message, self.address, numbers)
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return Optuna's number and the parameters of the waiting trials; each trial once."""
+        """Return Optuna's number and the parameters of each queued trial; return each trial only once."""
         waiting = self._storage.get_all_trials(self._study_id, deepcopy=False, states=(TrialState.WAITING,))
         new = [trial for trial in waiting if trial.number not in self._returned]
         self._returned.update(trial.number for trial in new)
-        # `enqueue_trial` knows no distributions, so it writes the parameters to this attribute.
+        # `enqueue_trial` does not know the distributions, so it stores the parameters in a system attribute.
         return [(trial.number, trial.system_attrs.get("fixed_params", trial.params)) for trial in new]
 
     @property
     def address(self) -> str:
-        """The path of the SQLite file, or the address without its password."""
+        """The path of the SQLite file, or for another database its URL without the password."""
         url = self._storage.engine.url
         return str(url.database) if url.drivername.startswith("sqlite") else url.render_as_string()
 
@@ -140,16 +145,19 @@ class OptunaRows(Rows):
         self._notes[key] = value
 
     def read_note(self, key: str) -> Any:
-        """Return a user attribute of the study, as first read or last written here; None if it does not exist."""
+        """Return a user attribute of the study, without reading it again; None if it does not exist."""
         return self._notes.get(key)
 
     def mark(self) -> Mark:
-        """Return the progress of the record: the number of rows of its trials at the last reading, and of its notes."""
+        """Return the progress of the record: its study's id, and the number of its rows.
+
+        The rows are those of the trials at the last reading, and those of the current notes.
+        """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
 
     def dispose(self) -> None:
-        """Close the connection."""
+        """Make a last backup if there is a guard, and close the connection."""
         if self.guard is not None:
             self.guard.end()
             self.warn_of_other_trials()
@@ -158,7 +166,7 @@ class OptunaRows(Rows):
 
     @cached_property
     def _notes(self) -> dict[str, Any]:
-        """The notes, read once, because only the driver of the study writes them."""
+        """The notes; they are read only once, because only the driver of the study writes them."""
         return self._read_notes()
 
     def _read_notes(self) -> dict[str, Any]:
@@ -167,7 +175,7 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _name_changes(self) -> Iterator[None]:
-        """Raise StudyError in place of errors caused by another program's changes to the open study."""
+        """Turn errors that another program causes by changing the open study into StudyError."""
         try:
             yield
         except (KeyError, OptunaError, IntegrityError) as error:
@@ -178,7 +186,10 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Name the machine's errors in a write of so many new rows; then notify the guard."""
+        """Wrap a write: turn errors of the machine or of another program into clear ones, then notify the guard.
+
+        `rows` is the number of new rows; `study_id` is the id of the study, if this write sets it.
+        """
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
             self._name_changes(),
@@ -189,7 +200,10 @@ class OptunaRows(Rows):
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """Return Optuna's distribution of a dimension, for the values of `to_stored`; categorical if it is finite."""
+    """Return Optuna's distribution of a dimension, for values in the form of `to_stored`.
+
+    For a dimension that is no range, the distribution is categorical.
+    """
     if not isinstance(dimension, Range):
         return CategoricalDistribution(list(map(to_stored, dimension.values)))
     if dimension.integer:
@@ -198,7 +212,7 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def point_of(trial: FrozenTrial, dimensions: Iterable[Dimension]) -> Point:
-    """Return the point of a trial: its values of these dimensions, without inactive ones."""
+    """Return the point of a trial: its values of these dimensions, without inactive dimensions."""
     return {d.key: from_stored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
 
 
@@ -215,7 +229,10 @@ def name_metrics(study: Study, names: Sequence[str]) -> None:
 
 
 def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
-    """Return Optuna's system attributes of a trial with these constraints; a value above 0 violates one."""
+    """Return the system attributes with which Optuna stores these constraints of a trial.
+
+    A value above 0 means that the trial violates the constraint.
+    """
     if not constraints:
         return {}
     trial = create_trial(state=TrialState.FAIL)
@@ -225,9 +242,10 @@ def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
 
 
 def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[int, FrozenTrial]:
-    """Return the trials of the study with this id, by their numbers in the study.
+    """Return the trials that belong to the study with this id, by their numbers in the study.
 
-    The first trial of a number is ours, because other programs may copy it.
+    Other programs may add copies of a trial; of several trials with the same number, the first one belongs to the
+    study.
     """
     own: dict[int, FrozenTrial] = {}
     for trial in trials:
@@ -237,10 +255,11 @@ def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[in
 
 
 class _PublicCalls:
-    """Writes trials by Optuna's public calls, for storages whose tables differ from those of `Tables`.
+    """Writes trials with Optuna's public calls, for storages whose tables are not as `Tables` expects.
 
-    Each call is a transaction of its own. If the driver dies between the last outcome and the state, the trial has
-    ended here, but is running in Optuna. If a dimension has both 1 and true, or 0 and false, Optuna stores the first.
+    Each call is a separate transaction. If the driver dies after writing the last outcome and before writing the state,
+    the trial has ended in the record but is still running in Optuna. If a dimension has both 1 and true, or both 0 and
+    false, Optuna stores the first of the two for both.
     """
 
     def __init__(self, storage: RDBStorage, study_id: int, distributions: Mapping[str, BaseDistribution]) -> None:
@@ -249,7 +268,7 @@ class _PublicCalls:
         self._distributions = distributions
 
     def open(self, point: Point, attributes: Mapping[str, Any]) -> int:
-        """Write a RUNNING trial; return its id in Optuna."""
+        """Write a RUNNING trial; return Optuna's id of the trial."""
         kinds = {key: self._distributions[key] for key in point}
         trial = create_trial(
             state=TrialState.RUNNING, params=dict(point), distributions=kinds, user_attrs=dict(attributes)
@@ -269,7 +288,10 @@ class _PublicCalls:
         attributes: Mapping[str, Any],
         own: Mapping[str, Any],
     ) -> bool:
-        """Write the last attributes, then scores and final state; return False, because it replaces no result."""
+        """Write the last attributes, then the scores and the final state; return False, like `Tables.close`.
+
+        Optuna never replaces the result of another program.
+        """
         self.add(trial_id, attributes)
         for key, value in own.items():
             self._storage.set_trial_system_attr(trial_id, key, value)

@@ -1,4 +1,4 @@
-"""Creates, reads and continues records in Optuna storages: a study's own file, or the storage at an address."""
+"""Creates, reads and continues records in Optuna storages: in a study's own SQLite file, or at the user's URL."""
 
 import functools
 import logging
@@ -33,14 +33,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Stored:
-    """The storage of a study's record, and all that is needed to read it.
+    """The storage of a study's record, with the data needed to read the record.
 
     Attributes:
-        url: the address of the Optuna storage.
+        url: the URL of the Optuna storage.
         name: the name of the study.
-        space, goal, layout: the search space, the goal, and the tasks of a trial.
-        check: is called with the format number of the record, before anything else is read, and may raise StudyError.
-        is_own: whether the storage holds this study only; only such a storage has a mark and a backup.
+        space: the search space.
+        goal: the goal of the search.
+        layout: the tasks of a trial.
+        check: is called with the format number of the record before anything else is read; it may raise StudyError.
+        is_own: whether the storage is the study's own file, which holds no other study; only such a file has a mark
+            and a backup.
     """
 
     url: str
@@ -53,7 +56,7 @@ class Stored:
 
     @property
     def own_file(self) -> Path | None:
-        """The SQLite file that holds this study only; None for other storages."""
+        """The path of the study's own SQLite file; None if the record is in another storage."""
         return sqlite_path(self.url) if self.is_own else None
 
 
@@ -65,7 +68,7 @@ def create_record(study: Stored) -> Record:
     """Create an empty record for a new study.
 
     Raises:
-        StudyError: the storage cannot be opened, or holds a study of that name.
+        StudyError: the storage cannot be opened, or already holds a study with this name.
     """
     storage, name = _open_with_write_ahead(study.url), study.name
     try:
@@ -92,7 +95,8 @@ def read_record(study: Stored) -> Record:
     Raises:
         StudyError: the record is missing or damaged.
     """
-    # Read the mark before the rows, because a search may write meanwhile: a record is never behind its mark.
+    # Read the mark before the rows, because a search may be writing: rows that are read later than the mark are never
+    # fewer than the mark says, unless rows were lost.
     mark = own_file.read_mark(study.own_file) if study.own_file else None
     rows, record = _open(study)
     _refuse_behind(rows, mark)
@@ -103,8 +107,8 @@ def read_record(study: Stored) -> Record:
 def continue_record(study: Stored) -> Record:
     """Open the record of an existing study to continue it; the caller must hold the study's lock.
 
-    The backup of a study's own file replaces a record that is damaged, missing or an older copy. Outcomes that the
-    backup lacks are trained again, with the same results.
+    If the study's own file is damaged, missing or an older copy, its backup replaces it. Outcomes that the backup lacks
+    are trained again, with the same results.
 
     Raises:
         StudyError: the study does not exist, or its record is damaged and has no sound backup.
@@ -125,7 +129,18 @@ def continue_record(study: Stored) -> Record:
 
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return the backup or the opened record, whichever has more rows; raise StudyError if there is neither."""
+    """Return the opened record or its backup, whichever has more rows; if it is the backup, it replaces the file.
+
+    Args:
+        study: the study and its storage.
+        path: the path of the study's own file.
+        mark: the progress of the record; None = unknown.
+        opened: the record, if it could be opened but has lost rows; None = it could not be opened.
+        reason: what is wrong with the record.
+
+    Raises:
+        StudyError: the record could not be opened, and there is no sound backup.
+    """
     backup, why, copy = None, "", own_file.copy_of_backup(path)
     if copy is not None:
         try:
@@ -169,7 +184,7 @@ def _read(rows: OptunaRows, study: Stored) -> Record:
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
-    """Give the rows of a study's own file a guard, which keeps the mark and the backup."""
+    """Set the guard of the rows of a study's own file; it keeps the mark and the backup up to date."""
 
     def refuse_damaged(mark: Mark) -> None:
         _read(rows, study)
@@ -188,7 +203,7 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if there are fewer rows than the mark says."""
+    """Raise DamagedRecordError if there are fewer rows than the mark says; StudyError if it marks another study."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(
@@ -198,7 +213,7 @@ def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
 
 @contextmanager
 def name_damage(rows: OptunaRows) -> Iterator[None]:
-    """Raise DamagedRecordError in place of any error, and StudyError if another process has locked the record."""
+    """Turn any error into DamagedRecordError, or into StudyError if another process has locked the record."""
     try:
         yield
     except DamagedRecordError:
@@ -211,18 +226,22 @@ def name_damage(rows: OptunaRows) -> Iterator[None]:
 
 
 def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
-    """Copy a study's file and rename the study in the copy; no process may write to the file meanwhile."""
+    """Copy a study's own file, and rename the study in the copy; no process may write to the file at this time."""
     with closing(sqlite3.connect(own_file.copy_database(path, target))) as copy:
         is_renamed = rename_study(copy, name, other)
     if not is_renamed:
-        # Optuna's public call takes milliseconds per trial.
+        # The tables are not as expected, so use Optuna's public call, which takes milliseconds per trial.
         target.unlink()
         addresses = {"from_storage": sqlite_url(path), "to_storage": sqlite_url(target)}
         optuna.copy_study(from_study_name=name, to_study_name=other, **addresses)
 
 
 def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
-    """Return the id of a study in Optuna and its notes, without reading trials; raise StudyError if it is missing."""
+    """Return Optuna's id of a study and the study's notes, without reading trials.
+
+    Raises:
+        StudyError: the storage does not hold the study.
+    """
     storage, study_id = _find(url, name)
     notes = storage.get_study_user_attrs(study_id)
     storage.remove_session()
@@ -242,7 +261,7 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
 
 
 def _is_half_made(storage: RDBStorage, name: str) -> bool:
-    """Return whether a driver died or failed while it created this study."""
+    """Return whether a driver died or failed while creating this study."""
     study_id = storage.get_study_id_from_name(name)
     notes = storage.get_study_user_attrs(study_id)
     return FIRST in notes and LAST not in notes and storage.get_n_trials(study_id) == 0
@@ -261,13 +280,13 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:
-    """Use write-ahead logging, which halves the time per trial.
+    """Use SQLite's write-ahead logging, which halves the time per trial.
 
-    Only a crash of the machine can lose writes; the lost outcomes are trained again.
+    Only a crash of the machine can lose writes. Outcomes that are lost this way are trained again.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    # Another program may lock the file for a while, such as one that copies it.
+    # Another program may lock the file for a while, for example to copy it.
     connection.execute("PRAGMA busy_timeout=60000")
 
 
@@ -280,7 +299,7 @@ def _is_locked(error: BaseException) -> bool:
     return False
 
 
-# The only placeholder that Optuna replaces in an address.
+# The only placeholder that Optuna replaces in a storage URL.
 _PLACEHOLDER = "{SCHEMA_VERSION}"
 
 
@@ -294,12 +313,15 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the storage address of a SQLite file; it escapes % and ?, which have a meaning in addresses."""
+    """Return the storage URL of a SQLite file, with % and ? escaped because they have a meaning in URLs."""
     return f"sqlite:///{str(path.absolute()).replace('%', '%25').replace('?', '%3F')}"
 
 
 def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
-    """Raise StudyError if SQLAlchemy cannot use a `study.storage`, or it names no file; hide secret `values`."""
+    """Raise StudyError if SQLAlchemy cannot use a URL in `study.storage`, or if it is a SQLite URL without a file.
+
+    `values` holds secrets to hide in the error message.
+    """
     redacted = hide_secrets(url, values)
     try:
         parsed = make_url(url)
@@ -322,10 +344,13 @@ def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
 
 
 def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
-    """Open an Optuna storage, or create a SQLite file; a StudyError begins with `where` and ends with `hint`."""
+    """Open an Optuna storage; create the file of a SQLite storage if it does not exist.
+
+    If the storage cannot be opened, raise a StudyError whose message begins with `where` and ends with `hint`.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = sqlite_path(url)
-    # Optuna replaces braces as placeholders, also in the name of a folder.
+    # Escape all other braces, because Optuna takes them for placeholders even in the name of a folder.
     address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_PLACEHOLDER}}}", _PLACEHOLDER)
     options: dict[str, Any] = {}
     if path is not None and is_frozen(path):
@@ -334,12 +359,15 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
     try:
         return RDBStorage(address, options, skip_compatibility_check=path is not None and _is_of_this_optuna(path))
     except Exception as error:
-        # SQLAlchemy, its drivers and Optuna each raise their own types.
+        # SQLAlchemy, its drivers and Optuna each raise their own types of exceptions.
         raise StudyError(hide_secrets(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
 
 
 def _is_of_this_optuna(path: Path) -> bool:
-    """Return whether this version of Optuna made a SQLite file; Optuna's own check takes a tenth of a second."""
+    """Return whether the installed version of Optuna made this SQLite file.
+
+    If so, Optuna's own compatibility check, which takes a tenth of a second, can be skipped.
+    """
     if not path.is_file():
         return False
     with suppress(sqlite3.Error), closing(connect(path, timeout_seconds=5.0)) as connection:

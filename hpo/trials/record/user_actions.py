@@ -1,4 +1,7 @@
-"""User actions on a running search; the record holds each one, with its place, before it takes effect."""
+"""User actions on a running search.
+
+Before an action takes effect, it is written to the record, with its position among the trials.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +12,10 @@ from hpo.trials.space.space import Point, short_text
 
 @dataclass(frozen=True)
 class Add:
-    """Add a point to try next; or retry the failed trial `retry_of`, with the same point and amount of training."""
+    """Add a point to try next.
+
+    If `retry_of` is given, retry this failed trial instead, with the same point and amount of training.
+    """
 
     point: Point
     retry_of: int | None = None
@@ -17,19 +23,19 @@ class Add:
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop a running trial; without a `trial`, stop the search when its running trials have ended."""
+    """Stop a running trial; if `trial` is None, stop the search after its running trials have ended."""
 
     trial: int | None = None
 
 
 @dataclass(frozen=True)
 class End:
-    """End the search, on behalf of a callback: no further trial begins, and running trials are fully trained."""
+    """End the search because a callback asks for it: no further trial begins, but running trials are trained on."""
 
 
 @dataclass(frozen=True)
 class Raise:
-    """Raise the budget; None = leave it as it is."""
+    """Raise the budget of trials or of minutes; None = leave that budget as it is."""
 
     trials: int | None = None
     minutes: float | None = None
@@ -37,7 +43,7 @@ class Raise:
 
 @dataclass(frozen=True)
 class UserAction:
-    """A user's request, and the user's name; None = another program."""
+    """A request, and the name of the user who made it; `by` = None: another program made it."""
 
     request: Add | Stop | End | Raise
     by: str | None = None
@@ -65,8 +71,10 @@ class AddedPoint:
     """A point added by a user; it comes before the strategy's next new point.
 
     Attributes:
-        after: the number of trials that had been opened before.
-        time, by: the time in seconds since the epoch, and the user's name; None if another program queued the point.
+        point: the point.
+        after: how many trials had been opened when the point was added.
+        time: the time in seconds since the epoch; None = unknown.
+        by: the user's name; None = another program queued the point.
         retry_of: the number of the failed trial that the point retries; None = a new point.
     """
 
@@ -84,15 +92,18 @@ class AddedPoint:
 
 @dataclass(frozen=True)
 class RecordedAction:
-    """A user action other than an added point, as the record holds it.
+    """A user action in the record; added points are recorded as `AddedPoint` instead.
 
     Attributes:
-        after: the number of trials that had been opened before.
-        time, by: the time in seconds since the epoch, and the user's name.
-        trial: the number of the stopped trial.
-        points: the number of points of each task of that trial when it was stopped, by task index; None = the task had
-            ended by itself.
-        trials, minutes: the raised budget; after the end by a callback, the budget of trials at that time.
+        do: the action.
+        after: how many trials had been opened when the action took place.
+        time: the time in seconds since the epoch.
+        by: the user's name.
+        trial: for `stop_trial`, the number of the stopped trial.
+        points: for `stop_trial`, how many points each task had reported when it was stopped, by task index; None = the
+            task had ended before.
+        trials: for `raise_budget`, the new budget of trials; for `end_search`, the budget of trials at that time.
+        minutes: for `raise_budget`, the new budget of minutes.
     """
 
     do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
