@@ -1,1 +1,1 @@
-"""The data of a search: the space, the trial, the goal, the history, the record."""
+"""The data of a search: the space, the trials, the goal, the history and the record."""

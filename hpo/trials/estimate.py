@@ -1,4 +1,4 @@
-"""Numbers with 95 % intervals: Wilson's interval of a share, and the bootstrap interval of a mean."""
+"""Estimates with 95 % intervals: Wilson's interval for a share, and the bootstrap interval for a mean."""
 
 import math
 import statistics
@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 _LEVEL = 0.95
-# Efron & Tibshirani 1993, section 13.3, ask for at least 1,000 for the ends of an interval.
+# For the ends of an interval, Efron & Tibshirani 1993, section 13.3, ask for at least 1,000 resamples.
 _RESAMPLES = 10_000
-_DRAWN_AT_ONCE = 1_000_000  # numbers, of 8 MB
+_DRAWN_AT_ONCE = 1_000_000  # numbers, which take 8 MB
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Estimate:
         value: the number.
         low: the lower end of the interval; None = there is no interval.
         high: the upper end of the interval.
-        n: the number of independent values behind it, such as test examples; None = unknown.
-        note: the method of the interval; without an interval, what the user can do to get one.
+        n: the number of independent values from which the estimate was made, such as test examples; None = unknown.
+        note: the method of the interval; if there is no interval, what the user can do to get one.
     """
 
     value: float
@@ -31,14 +31,17 @@ class Estimate:
     note: str = ""
 
     def text(self, write: Callable[[float], str], note: bool = True) -> str:
-        """Return `0.9889 (95 % 0.9605 to 0.9970, n = 180)`; without an interval, the value and the note."""
+        """Return text such as `0.9889 (95 % 0.9605 to 0.9970, n = 180)`.
+
+        If there is no interval, return the value, and with `note` the note. `write` formats a number.
+        """
         if self.low is None or self.high is None:
             return f"{write(self.value)}{f' (no interval: {self.note})' if note and self.note else ''}"
         return f"{write(self.value)} (95 % {write(self.low)} to {write(self.high)}, n = {self.n:,})"
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a probability from the share (0 to 1) of successes in `n` independent trials.
+    """Return the 95 % interval of a probability, given the share of successes (0 to 1) in `n` independent trials.
 
     Source: the score interval of Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference",
     without continuity correction.
@@ -50,13 +53,13 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def bootstrap_interval(values: Sequence[float], drawn_at_once: int = _DRAWN_AT_ONCE) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of independent values; the random seed is 0.
+    """Return the 95 % interval of the mean of independent values, from resamples with a fixed random seed.
 
-    `drawn_at_once` bounds how many values are in memory.
+    `drawn_at_once` limits how many resampled values are in memory at once.
 
     Source: the percentile bootstrap, Efron & Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3.
     """
-    import numpy as np  # imported here, because `hpo list` does not need it
+    import numpy as np  # Imported here, because `hpo list` imports this module but needs no numpy.
 
     array, rng, means = np.asarray(values, dtype=np.float64), np.random.default_rng(0), list[float]()
     while (left := _RESAMPLES - len(means)) > 0:
@@ -68,15 +71,15 @@ def bootstrap_interval(values: Sequence[float], drawn_at_once: int = _DRAWN_AT_O
 
 @dataclass(frozen=True)
 class ExpectedScore:
-    """The expected score of a winner that is trained and scored anew.
+    """The score that the winner can be expected to get if it is trained and scored again.
 
     Attributes:
-        value: the winner's score by the (leading) metric, without the bias of the choice of the best.
+        value: the winner's score by the (leading) metric, corrected for the bias of choosing the best.
         low: the lower end of the 95 % interval.
         high: the upper end of the interval.
-        best_of: the number of trials, or finalists, from which it was chosen.
-        of_all: whether the noise is that of all complete trials, because fewer than 8 were trained as far as the
-            winner.
+        best_of: the number of trials or finalists from which the winner was chosen.
+        of_all: whether the noise was estimated from all complete trials, because fewer than 8 were trained as far as
+            the winner.
     """
 
     value: float
@@ -87,10 +90,10 @@ class ExpectedScore:
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self | None:
-        """Return the expected score of a report's winner; None if the report has none."""
+        """Return the expected score of the winner in a report; None if the report has no expected score."""
         expected = (report.get("winner") or {}).get("expected") or {}
         return cls(*(expected[each.name] for each in fields(cls))) if "value" in expected else None
 
     def texts(self, write: Callable[[float], str]) -> dict[str, str]:
-        """Return `value`, `low` and `high` as text."""
+        """Return `value`, `low` and `high` by name, each formatted by `write`."""
         return {name: write(getattr(self, name)) for name in ("value", "low", "high")}

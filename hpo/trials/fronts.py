@@ -1,7 +1,7 @@
-"""Ranks trials with several metrics: by Pareto fronts, and by what each trial adds to the hypervolume.
+"""Ranks trials with several metrics by Pareto fronts, and within a front by the hypervolume that each trial adds.
 
-All losses here are arrays of shape (trials, metrics), and lower is better. The algorithms are moocore's (Lopez-Ibanez,
-Stützle & Paquete 2010, "Graphical tools for the analysis of bi-objective optimization algorithms").
+In this module, losses are arrays of shape (trials, metrics), and lower is better. The algorithms come from moocore
+(Lopez-Ibanez, Stützle & Paquete 2010, "Graphical tools for the analysis of bi-objective optimization algorithms").
 """
 
 import bisect
@@ -12,21 +12,22 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# The reference point of a hypervolume of losses from 0 to 1. It is beyond the worst, so that the ends of a front count,
-# too (Ishibuchi et al. 2018, "How to specify a reference point in hypervolume calculation for fair performance
-# comparison").
+# The reference point of hypervolumes, for losses scaled to 0..1. It is worse than the worst loss, so that the ends of a
+# front also add hypervolume (Ishibuchi et al. 2018, "How to specify a reference point in hypervolume calculation for
+# fair performance comparison").
 REFERENCE = 1.1
-# The quantile that counts as the worst loss. From 0.5 to 1 the quality of shifting windows differs by less than noise.
+# The quantile of the losses that `weighted` scales to 1. From 0.5 to 1, the quality of shifting-window search differs
+# by less than noise.
 _WORST = 0.75
-# With _MANY metrics or more, the time of `contributions` grows with the cube of a front's size. If only the best of a
-# front are needed, parts of _PART members are compared first.
+# With _MANY metrics or more, the time of `contributions` grows with the cube of a front's size. If only the best members
+# of a front are needed, the front is first split into parts of _PART members.
 _MANY, _PART = 4, 160
 
 
 def front_numbers(losses: Array) -> NDArray[np.int64]:
-    """Return the front of each trial: 0 = no trial dominates it, 1 = only trials of front 0 dominate it, and so on.
+    """Return the number of each trial's front: 0 = no trial dominates it, 1 = only trials of front 0 do, and so on.
 
-    Equal trials are on the same front. With two metrics it takes n log n time.
+    Trials with equal losses are on the same front. With two metrics, this takes n log n time.
 
     Source: nondominated sorting of Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II".
     """
@@ -37,7 +38,7 @@ def front_numbers(losses: Array) -> NDArray[np.int64]:
 
 
 def is_on_front(losses: Array) -> NDArray[np.bool]:
-    """Return a mask of the trials that no other dominates; equal trials are all True."""
+    """Return a mask of the trials that no other trial dominates; it is True for all of several equal trials."""
     import moocore
 
     return np.asarray(moocore.is_nondominated(losses, keep_weakly=True), dtype=bool)
@@ -49,14 +50,17 @@ def scale_of(losses: Array) -> Array:
 
 
 def scaled(losses: Array, scale: Array) -> Array:
-    """Return the losses scaled so that the best of the scale is 0 and the worst is 1; 0 if these are equal."""
+    """Return the losses scaled so that the best loss of `scale` becomes 0 and the worst becomes 1.
+
+    If the two are equal, the losses are only shifted.
+    """
     low, high = scale
     units: Array = (losses - low) / np.where(high > low, high - low, 1.0)
     return units
 
 
 def hypervolume(losses: Array, reference: Array | float = REFERENCE) -> float:
-    """Return the volume that the trials dominate up to the reference; higher is better, 0 without trials.
+    """Return the volume that the trials dominate up to the reference point; higher is better. Return 0 for no trials.
 
     Source: Zitzler & Thiele 1998, "Multiobjective optimization using evolutionary algorithms: a comparative case
     study".
@@ -67,7 +71,7 @@ def hypervolume(losses: Array, reference: Array | float = REFERENCE) -> float:
 
 
 def growing(losses: Array) -> Array:
-    """Return the hypervolume of the first n trials for every n from 1; the losses are scaled to 0..1."""
+    """Return the hypervolume of the first n trials for every n from 1; the losses must be scaled to 0..1."""
     front, volume = losses[:0], 0.0
     volumes = np.empty(len(losses))
     for place, one in enumerate(losses):
@@ -82,9 +86,9 @@ def growing(losses: Array) -> Array:
 
 
 def contributions(front: Array, scale: Array) -> Array:
-    """Return the hypervolume that each trial adds to its front, with losses of this scale; no two trials are equal.
+    """Return the hypervolume that each trial adds to its front; no two trials may be equal.
 
-    The scale decides only how much the ends of a front count.
+    The losses are first scaled by `scale`, which influences only how much the ends of the front add.
     """
     import moocore
 
@@ -93,11 +97,12 @@ def contributions(front: Array, scale: Array) -> Array:
 
 
 def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
-    """Return `contributions`, exact for the `count` largest; the others are upper bounds that are smaller than these.
+    """Return `contributions`, but with exact values only for the `count` largest ones.
 
-    With four metrics moocore takes 1.4 s for 1,000 members. A member adds at least as much to a part of the front as to
-    the whole front, so the parts give upper bounds. The exact value is the volume that the member dominates, without
-    the volume that the others dominate of it.
+    The other values are upper bounds that are smaller than these. Exact values for all would take long: with four
+    metrics, moocore takes 1.4 s for 1,000 members. A member adds at least as much to a part of the front as to the
+    whole front, so splitting the front gives upper bounds. The exact value of a member is the volume that it dominates,
+    minus the share of this volume that other members dominate, too.
     """
     units = scaled(front, scale)
     parts = np.array_split(front, math.ceil(len(front) / _PART))
@@ -114,10 +119,10 @@ def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
 
 
 def best_first(losses: Array, count: int | None = None, scale: Array | None = None) -> NDArray[np.int64]:
-    """Return the places of the `count` best trials (None = all), the best first; ties go to the earlier trial.
+    """Return the indices of the `count` best trials (None = all), the best first; ties go to the earlier trial.
 
-    The order is by front, and within a front by the hypervolume that a trial adds, the most first. Equal trials count
-    as one. `scale` is by default that of the losses.
+    The order is by front, and within a front by the hypervolume that each trial adds, in descending order. Equal trials
+    count as one trial and get the same rank. `scale` scales the losses; None = use the `scale_of` these losses.
 
     Source: Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume".
     """
@@ -130,9 +135,9 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
 
 
 def as_one_loss(losses: Array) -> Array:
-    """Return one loss per trial: its place in the order of `best_first`, the same for equal trials.
+    """Return one loss per trial: its position in the order of `best_first`; equal trials have the same loss.
 
-    In the worse half, all trials of a front have the same loss: their contributions would take most of the time.
+    In the worse half, all trials of a front have the same loss, because computing what each adds would take too long.
     """
     different, place = np.unique(losses, axis=0, return_inverse=True)
     numbers, added = _keys(different, scale_of(losses), (len(different) + 1) // 2).T
@@ -145,10 +150,10 @@ def as_one_loss(losses: Array) -> Array:
 
 
 def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
-    """Return the front of each trial and the hypervolume that it adds, shape (trials, 2); no two trials are equal.
+    """Return each trial's front number and the hypervolume that it adds, shape (trials, 2); no two trials may be equal.
 
-    The second column is 0 on fronts that begin after the first `count` trials, and exact at least for the first `exact`
-    (None = all).
+    The second column is 0 for fronts that begin after the first `count` trials (None = compute it for all fronts). It
+    is exact at least for the best `exact` trials (None = all); for others it may be an upper bound.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)
@@ -165,9 +170,10 @@ def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | No
 
 
 def weighted(losses: Array, weights: Array) -> Array:
-    """Return one loss per trial: the augmented Tchebycheff function of the losses.
+    """Return one loss per trial: the augmented Tchebycheff function of its losses.
 
-    Losses are scaled from the best to the start of the worst quarter, so that diverged trials do not hide a metric.
+    Losses are scaled so that the best loss of a metric is 0 and the upper quartile is 1. With the worst loss in place
+    of the quartile, a diverged trial would make all other losses of a metric look equal.
 
     Source: Knowles 2006, "ParEGO: A hybrid algorithm with on-line landscape approximation for expensive multiobjective
     optimization problems", equation 2, with its rho of 0.05.
@@ -179,6 +185,9 @@ def weighted(losses: Array, weights: Array) -> Array:
 
 
 def draw_weights(rng: np.random.Generator, num_metrics: int) -> Array:
-    """Return random weights that add up to 1, uniformly distributed; ParEGO draws them from a grid."""
+    """Return random weights, one per metric, that add up to 1.
+
+    They are uniformly distributed, unlike in ParEGO, which draws them from a grid.
+    """
     weights: Array = rng.dirichlet(np.ones(num_metrics))
     return weights

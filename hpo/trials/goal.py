@@ -14,18 +14,18 @@ from hpo.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound that the winner must keep: the largest value of a metric, or the smallest with `is_least`."""
+    """A bound that the winner must keep: the largest allowed value of a metric, or with `is_least` the smallest."""
 
     metric: str
     bound: float
     is_least: bool = False
 
     def beyond(self, value: float) -> float:
-        """Return how far a value is beyond the bound; negative = within."""
+        """Return how far a value is beyond the bound; a negative result means that the value is within."""
         return self.bound - value if self.is_least else value - self.bound
 
     def excess(self, value: float) -> float:
-        """Return how far a value is beyond the bound, relative to the bound (to 1 if it is 0); 0 = within."""
+        """Return how far a value is beyond the bound, divided by the bound (by 1 if the bound is 0); 0 = within."""
         return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 
     def __str__(self) -> str:
@@ -37,17 +37,18 @@ class Limit:
 class Goal:
     """The goal of a search.
 
-    With several metrics a trial is better than another if it dominates it: no metric is worse, and one is better. The
-    first metric leads: it gives the `score` and `loss` of a trial, the learning curves, the best epoch and early
-    stopping. A trial within the limits is better than one that exceeds a limit. Of two that exceed one, the one with
-    less excess is better (Deb 2000, "An efficient constraint handling method for genetic algorithms").
+    With several metrics, a trial is better than another if it dominates the other: it is worse in no metric, and better
+    in at least one. The first metric leads: the `score` and `loss` of a trial, its learning curves, its best epoch and
+    early stopping use this metric. A trial within the limits is better than a trial that exceeds a limit. Of two trials
+    that exceed a limit, the one with less excess is better (Deb 2000, "An efficient constraint handling method for
+    genetic algorithms").
 
     Attributes:
         metrics: the metrics with their directions; the first one leads.
         limits: the limits.
-        target: the number of the scale of the winner; 0 = the study has no scales.
-        curve_score: which report is the score of a training that returns nothing.
-        measured: further metrics that every task must return; they influence neither the search nor the winner.
+        target: the number of the target scale, at which the winner must be; 0 = the study has no scales.
+        curve_score: which report gives the score of a training that returns nothing: the best or the last one.
+        measured: other metrics that every task must return; they influence neither the search nor the winner.
     """
 
     metrics: Mapping[str, Direction]
@@ -63,48 +64,48 @@ class Goal:
 
     @property
     def direction(self) -> Direction:
-        """The direction in which the leading metric is better."""
+        """The direction of the leading metric: whether to minimize or to maximize it."""
         return self.metrics[self.metric]
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one metric and no limit."""
+        """Whether there is only one metric and no limit."""
         return len(self.metrics) == 1 and not self.limits
 
     @property
     def decisive(self) -> tuple[str, ...]:
-        """The names that decide which of two trials is better: the metrics in their order, then those with a limit."""
+        """The names of the values that decide which trial is better: the metrics in order, then values with a limit."""
         return tuple(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that every task must return: the metrics in their order, those with a limit, those measured."""
+        """The names of the values that every task must return: `decisive`, then `measured`."""
         return tuple(dict.fromkeys([*self.decisive, *self.measured]))
 
     def losses(self, values: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the losses of the metrics, in their order: their values, negated if higher is better."""
+        """Return the loss of each metric, in their order: its value, negated if higher is better."""
         return tuple(loss_of(values[name], direction) for name, direction in self.metrics.items())
 
     def scores(self, losses: Sequence[float]) -> dict[str, float]:
-        """Return the values of the metrics by name from their losses; the inverse of `losses`."""
+        """Return the values of the metrics by name, given their losses; the inverse of `losses`."""
         return {name: loss_sign(way) * loss for (name, way), loss in zip(self.metrics.items(), losses, strict=True)}
 
     def excess(self, values: Mapping[str, float]) -> float:
-        """Return the sum of the relative excesses over the limits; 0 if all are kept."""
+        """Return the sum of the relative excesses over all limits; 0 if the values keep all limits."""
         return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
 
     def trial(self, number: int, round_number: int, point: space.Point, **others: Any) -> Trial:
-        """Return a trial of a study with this goal; `others` are further attributes of the trial."""
+        """Return a new trial of a study with this goal; `others` are more attributes of the trial."""
         return Trial(number, round_number, point, is_scaled=self.target > 0 or SCALE not in point, **others)
 
     def beyond(self, trial: Trial) -> dict[str, float]:
-        """Return how far a complete trial is beyond each limit, by the limit's text; empty for other trials."""
+        """Return how far a complete trial is beyond each limit, by the limit as text; empty for any other trial."""
         limits = self.limits if trial.state == "complete" else ()
         return {str(limit): limit.beyond(trial.mean(limit.metric)) for limit in limits}
 
 
 class StudySection(Protocol):
-    """The fields of the configuration's section `study` that `goal_of` reads."""
+    """The fields in the section `study` of the configuration that define the goal."""
 
     @property
     def metric(self) -> str: ...  # noqa: D102
@@ -125,14 +126,14 @@ class StudySection(Protocol):
 
 
 def goal_of(study: StudySection) -> Goal:
-    """Return the goal that chooses the winner; limits set after the search replace those of the search."""
-    # All trials returned the values that the search limits, too.
+    """Return the goal by which the winner is chosen; limits set after the search replace those of the search."""
+    # Count the values that the search limited as measured, because all trials have returned them.
     measured = [*(study.limits or ()), *(study.measured or ())]
     return _goal(study, study.limits if study.limits_after is None else study.limits_after, measured)
 
 
 def searched_goal(study: StudySection) -> Goal:
-    """Return the goal of a study's search, by which points are proposed and trainings stopped."""
+    """Return the goal by which the search proposes points and stops trainings."""
     return _goal(study, study.limits, study.measured or ())
 
 
@@ -153,16 +154,17 @@ def finished(
     is_stopped: bool = False,
     earlier: Callable[[int], Sequence[Point]] = lambda _: (),
 ) -> Trial:
-    """Return the trial with its outcomes: failed if a task failed, stopped if a rule stopped it, else complete.
+    """Return an ended trial with its outcomes and its state.
 
-    `earlier` returns the points of the trainings that a task continues, by its index.
+    The state is `failed` if a task failed, else `stopped` if a rule or user stopped the trial or a task, else
+    `complete`. `earlier` returns, for the index of a task, the points of the trainings that the task continues.
     """
     done = replace(trial, outcomes=dict(sorted(outcomes.items())))
     if any(outcome.error for outcome in outcomes.values()):
         return replace(done, state="failed")
     if is_stopped or any(outcome.stopped for outcome in outcomes.values()):
-        # A mean over fewer folds or of less training is not comparable, so the loss stays infinite for strategies. A
-        # trial stopped by the user may have no reports.
+        # A mean over fewer folds or less training is not comparable, so strategies get an infinite loss. If a user
+        # stopped the trial before its first report, it has no score.
         return replace(done, state="stopped", score=done.mean(goal.metric) if done.values(goal.metric) else None)
     values = {name: done.mean(name) for name in goal.names}
     losses = goal.losses(values)
@@ -178,14 +180,17 @@ def finished(
 
 
 def judged_by(goal: Goal, trial: Trial) -> Trial:
-    """Return a trial with its excess over the limits of another goal; its losses stay the same."""
+    """Return a trial with its excess computed from the limits of another goal; its losses stay the same."""
     if trial.state != "complete":
         return trial
     return replace(trial, excess=goal.excess({limit.metric: trial.mean(limit.metric) for limit in goal.limits}))
 
 
 def losses_by_place(points: Iterable[Point], goal: Goal) -> dict[float, float]:
-    """Return by place the loss of a training that ends there: the best so far, or with `last` that of the place."""
+    """Return, for each place on a learning curve, the loss that the training would have if it ended there.
+
+    It is the best loss so far, or with `curve_score` = `last` the last reported loss.
+    """
     losses, best = dict[float, float](), math.inf
     for point in points:
         if goal.metric in point:

@@ -1,4 +1,4 @@
-"""The history of a search for its strategy: the trials that have ended, their ranking, and the points tried."""
+"""The history that a strategy gets: the trials that have ended, their ranking, and the points that were tried."""
 
 import bisect
 import itertools
@@ -15,14 +15,14 @@ from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
 
 Weights = Array | None
-"""Weights of the metrics, which turn several losses into one; None with one metric."""
+"""The weights of the metrics, which turn several losses into one; None if there is only one metric."""
 
 
 class History(Sequence[Trial]):
-    """The trials that have ended, failures included, in the order in which they became known; immutable.
+    """An immutable sequence of the trials that have ended, failures included, in the order in which they became known.
 
-    A history and its extensions (`extended`) share a log, so that the cost of a proposal does not grow with the study.
-    `since` returns the trials that an extension has added.
+    A history and its extensions (`extended`) share one log, so that the cost of a proposal does not grow with the
+    study. `since` returns the trials that an extension has added.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:
@@ -31,22 +31,22 @@ class History(Sequence[Trial]):
         self._length = len(self._log.trials)
 
     def extended(self, trials: Iterable[Trial]) -> "History":
-        """Return the history with these trials at its end."""
+        """Return a new history with these trials appended."""
         longer = History()
-        # A log only grows at its end, so a history of an earlier part starts a log of its own.
+        # A log can only be appended to. If it has grown beyond this history, the new history needs a new log.
         longer._log = self._log if self._length == len(self._log.trials) else History(self)._log
         longer._log.append(trials)
         longer._length = len(longer._log.trials)
         return longer
 
     def first(self, count: int) -> "History":
-        """Return the history of the first `count` trials."""
+        """Return a history of only the first `count` trials."""
         shorter = History()
         shorter._log, shorter._length = self._log, count
         return shorter
 
     def since(self, earlier: "History") -> Sequence[Trial] | None:
-        """Return the trials added since an earlier history; None if this is not an extension of it."""
+        """Return the trials added since an earlier history; None if this history does not extend the earlier one."""
         if self._log is not earlier._log or self._length < earlier._length:
             return None
         return self._log.trials[earlier._length : self._length]
@@ -67,31 +67,34 @@ class History(Sequence[Trial]):
 
     @property
     def keys(self) -> Collection[str]:
-        """The keys of all points tried; membership takes constant time."""
+        """The keys of all points that were tried; a membership test takes constant time."""
         return _Keys(self._log.first_of_key, self._length)
 
     def tried(self, pending: Sequence[Trial]) -> Collection[str]:
-        """Return the keys of all points tried, and of the pending ones."""
+        """Return the keys of all points that were tried or are pending."""
         return _Keys(self._log.first_of_key, self._length, frozenset(trial.key for trial in pending))
 
     def ranked(self, count: int | None = None, weights: Weights = None) -> list[Trial]:
-        """Return the `count` best trials (None = all), the best first; failures are last, ties go to the earlier trial.
+        """Return the `count` best trials (None = all), the best first; ties go to the earlier trial.
 
-        With several metrics the order is by fronts, or by the weights. Trials that exceed a limit come after the
-        others; see `Ranking`.
+        With several metrics, the order is by weighted loss if `weights` are given, else by fronts. Trials that exceed a
+        limit come later, and failed and stopped trials come last; see `Ranking`.
         """
         return [self._log.trials[place] for place in self._log.ranking.first(count, self._length, weights)]
 
     def draw_weights(self, rng: np.random.Generator) -> Weights:
-        """Return random weights of the metrics; None with one metric, without using the generator.
+        """Return random weights of the metrics; None if there is only one metric.
 
-        A strategy that follows one leader gets another leader each time, so that it covers the whole front. The weights
-        come from a random stream of their own, so that an additional metric changes no other random number.
+        With new weights each time, a strategy that follows the best trial covers the whole front. The weights come from
+        a separate random stream, so that their number does not change the other random numbers of `rng`.
         """
         return draw_weights(rng.spawn(1)[0], self.num_metrics) if self.num_metrics > 1 else None
 
     def losses(self, weights: Weights) -> list[float]:
-        """Return one loss per trial, with several metrics by the weights; infinite if it failed or exceeds a limit."""
+        """Return one loss per trial, which with several metrics is weighted.
+
+        The loss is infinite if the trial failed, was stopped or exceeds a limit.
+        """
         if weights is None:
             return [trial.loss if trial.excess == 0 else math.inf for trial in self]
         is_feasible = [trial.keeps_limits for trial in self]
@@ -101,16 +104,19 @@ class History(Sequence[Trial]):
         return losses.tolist()
 
     def leaders(self, count: int) -> list[Trial]:
-        """Return the `count` best complete trials, or all of them, the best first."""
+        """Return the `count` best complete trials, or all if there are fewer, the best first."""
         return leaders(self, count)
 
     @property
     def front(self) -> list[Trial]:
-        """The Pareto front: the complete trials within the limits that no other dominates."""
+        """The Pareto front: the complete trials within the limits that no other such trial dominates."""
         return front(self)
 
     def best(self) -> Trial | None:
-        """Return the first of the leaders; None without a complete trial. The winner of a front is chosen elsewhere."""
+        """Return the first of the leaders; None if no trial is complete.
+
+        With several metrics, this need not be the winner, which is chosen from the front elsewhere.
+        """
         return next(iter(self.leaders(1)), None)
 
     @property
@@ -122,20 +128,23 @@ class History(Sequence[Trial]):
 
     @property
     def num_without_gain(self) -> int:
-        """The number of trials after the last one that was better than all before it."""
+        """The number of trials since the last trial that was better than all trials before it."""
         count = bisect.bisect_left(self._log.gains, self._length)
         return self._length - 1 - (self._log.gains[count - 1] if count else -1)
 
 
 class Reader(ABC):
-    """Reads histories trial by trial; from an extension of the last history, it reads only the added trials."""
+    """Base class for caches that read a history trial by trial.
+
+    If a history extends the last one that was read, only the added trials are read.
+    """
 
     def __init__(self) -> None:
         self._known = History()
         self._forget()
 
     def read(self, known: History) -> None:
-        """Read the trials of a history that are new."""
+        """Read the new trials of a history, or all of its trials if it does not extend the last history."""
         added = known.since(self._known)
         if added is None:
             self._forget()
@@ -155,9 +164,9 @@ class Reader(ABC):
 
 
 class _Log:
-    """Trials in order, their ranking, and the place of the first trial of each point.
+    """A list of trials with their ranking, and the index of the first trial of each point.
 
-    `gains` holds the places of the trials that were better than all before them.
+    `gains` holds the indices of the trials that were better than all trials before them.
     """
 
     def __init__(self) -> None:
@@ -178,7 +187,7 @@ class _Log:
 
 
 class _Keys(Collection[str]):
-    """The keys of the first `length` trials of a log, and the keys in `more`."""
+    """The keys of the points of a log's first `length` trials, and the keys in `more`."""
 
     def __init__(self, first_of_key: Mapping[str, int], length: int, more: frozenset[str] = frozenset()) -> None:
         self._first_of_key = first_of_key

@@ -1,41 +1,45 @@
-"""The place of a report on its learning curve: its epoch, or its step, or its number."""
+"""The place of a report, which is its position on the learning curve: its epoch, or its step, or its number."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 Point = Mapping[str, Any]
-"""A point of a learning curve; with its place as `epoch` or `step` once `Places` has taken it."""
+"""A point of a learning curve. After `Places.take`, it has its place as `epoch` or `step`."""
 
 Kind = Literal["epoch", "step", "number"]
 
 
 def place_of(point: Point) -> float:
-    """Return the place of a point that `Places` has taken."""
+    """Return the place of a point that `Places.take` has returned."""
     place: float = point["epoch"] if "epoch" in point else point["step"]
     return place
 
 
 def starts_at_zero(points: Iterable[Point]) -> bool:
-    """Return whether the first of these points is at place 0; then the amount reached at a place is the place + 1."""
+    """Return whether the first of these points is at place 0.
+
+    If so, places count from 0, and the amount of training reached at a place is the place + 1.
+    """
     return next((place_of(point) == 0 for point in points), False)
 
 
 def reached(earlier: Sequence[Point], curve: Sequence[Point]) -> float | None:
-    """Return the amount of training that a curve has reached, from the start; None without a report.
+    """Return the amount of training at the end of a curve, counted from the start; None if there is no report.
 
-    `earlier` holds the points of the trainings that this one continues.
+    `earlier` holds the points of the trainings that this training continues.
     """
     points = [*earlier[:1], *earlier[-1:], *curve[:1], *curve[-1:]]
     return place_of(points[-1]) + starts_at_zero(points) if points else None
 
 
 def amount_text(amount: int | None, reached: float | None, full: int | None = None) -> str:
-    """Return a text about the amount of training of a complete trial, to follow its score.
+    """Return a text about a complete trial's amount of training, to be appended to its score.
 
     Args:
-        amount: the amount that it was trained to; None = every training is a full one, and the text is empty.
-        reached: the amount at its last report; None = without reports.
+        amount: the amount that the trial had to be trained to. None = the strategy does not train by amounts; then the
+            text is empty.
+        reached: the amount at the trial's last report; None = the trial has no reports.
         full: the amount of a full training; None = `amount`.
     """
     if amount is None:
@@ -47,18 +51,23 @@ def amount_text(amount: int | None, reached: float | None, full: int | None = No
 
 
 def to_amount(amount: int | None, reached: float | None) -> str:
-    """Return a short text about the amount, to follow a point or a score in a table: ` to 9`."""
+    """Return a short text about an amount of training, such as ` to 9`, to be appended in a table.
+
+    The arguments are the same as for `amount_text`.
+    """
     is_short = amount is not None and reached is not None and reached < amount
     return amount_text(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
 
 
 class Places:
-    """Gives the reports of one training their places, which must be of one kind and in ascending order.
+    """Assigns places to the reports of one training; they must be of one kind and in ascending order.
+
+    A report without `epoch` and `step` gets its number as its place.
 
     Args:
-        counted: the amount of the continued trial, or 0; the count of reports without `epoch` and `step` starts there.
-        again: the places of reports that a training repeats first.
-        last: the place of the report before the first; None = there is none.
+        counted: where the numbers start: the amount of the continued trial, or 0.
+        again: the places of earlier reports that the training repeats first.
+        last: the place of the report before the first one taken here; None = there is no such report.
     """
 
     def __init__(self, counted: float = 0, again: Iterable[float] = (), last: float | None = None) -> None:
@@ -72,10 +81,10 @@ class Places:
         return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return the next point, with its place as `epoch` if it has neither `epoch` nor `step`.
+        """Return the next point; if it has neither `epoch` nor `step`, its place is added as `epoch`.
 
         Raises:
-            ValueError: its place is negative, of another kind, or not later than that of the point before.
+            ValueError: the place is negative, of another kind than before, or not later than the last place.
         """
         kind: Kind = "epoch" if "epoch" in point else "step" if "step" in point else "number"
         if self._kind is not None and kind != self._kind:

@@ -288,9 +288,9 @@ class _PublicCalls:
         attributes: Mapping[str, Any],
         own: Mapping[str, Any],
     ) -> bool:
-        """Write the last attributes, then the scores and the final state; return False, like `Tables.close`.
+        """Write the last attributes, then the scores and the final state.
 
-        Optuna never replaces the result of another program.
+        Return False, because Optuna's public calls never replace scores that another program wrote.
         """
         self.add(trial_id, attributes)
         for key, value in own.items():

@@ -30,7 +30,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class End:
-    """End the search because a callback asks for it: no further trial begins, but running trials are trained on."""
+    """End the search because a callback asks for it: no further trial begins, but running trials run to their end."""
 
 
 @dataclass(frozen=True)
