@@ -19,8 +19,8 @@ REFERENCE = 1.1
 # The quantile of the losses that `weighted` scales to 1. From 0.5 to 1, the quality of shifting-window search differs
 # by less than noise.
 _WORST = 0.75
-# With _MANY metrics or more, the time of `contributions` grows with the cube of a front's size. If only the best members
-# of a front are needed, the front is first split into parts of _PART members.
+# With _MANY metrics or more, the time of `contributions` grows with the cube of a front's size. If only the best
+# members of a front are needed, the front is first split into parts of _PART members.
 _MANY, _PART = 4, 160
 
 

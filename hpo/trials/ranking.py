@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from hpo.trials.fronts import Array, as_one_loss, best_first, front_numbers, is_on_front, scale_of, weighted
 from hpo.trials.trial import Trial
 
-# The candidates hold more trials than were requested: this share of them more, and at least so many more.
+# `Fronts` keeps more candidates than were requested: more by this share of the request, and by at least this number.
 _MORE, _LEAST_MORE = 0.25, 32
 
 
 class Ranking:
     """A ranking to which trials are added one by one.
 
-    Trials within the limits come first: by loss with one metric, by `best_first` with several. Then those that exceed a
-    limit follow, by excess, and the failed and stopped ones. The ranking holds places, from 0 in the order of `add`.
+    Trials within the limits come first, ordered by loss with one metric and by `best_first` with several. Then come the
+    trials that exceed a limit, ordered by excess, and last the failed and stopped trials. The ranking identifies a
+    trial by its place: the first trial added has place 0, the next one place 1, and so on.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class Ranking:
         self._num_added = 0
 
     def add(self, trial: Trial) -> None:
-        """Add the trial of the next place."""
+        """Add a trial, which gets the next place."""
         place, self._num_added = self._num_added, self._num_added + 1
         if trial.other_losses and self._fronts is None:
             self._fronts = Fronts(len(trial.losses))
@@ -41,43 +42,51 @@ class Ranking:
             bisect.insort(self._sorted, (*sort_key(trial), place))
 
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
-        """Return the best `count` of the first `length` places (None = all), the best first, by weights if given."""
+        """Return the places of the `count` best (None = all) of the first `length` trials, the best first.
+
+        With several metrics, trials are ordered by weighted loss if `weights` are given, else by fronts.
+        """
         of_fronts = () if self._fronts is None else self._fronts.first(count, length, weights)
         others = (place for _, _, _, place in self._sorted if place < length)
         return itertools.islice(itertools.chain(of_fronts, others), count)
 
 
 def sort_key(trial: Trial) -> tuple[float, float, int]:
-    """Return the sort key of a trial with one metric, or beyond the limits, among trials of the same amount."""
+    """Return the sort key by which trials with the same amount of training are ranked, the best first.
+
+    With several metrics, use it only for trials that are not within the limits.
+    """
     return math.inf if math.isinf(trial.loss) else trial.excess, trial.loss, trial.number
 
 
 class Fronts:
-    """The ranking of trials with several metrics within the limits; ties go to the earlier trial.
+    """A ranking of the trials within the limits, for several metrics; ties go to the earlier trial.
 
-    New trials are compared only with the candidates, which are the trials of the first fronts. A new trial never moves
-    another one to an earlier front, and the front of a trial depends only on earlier fronts. So while there are enough
-    candidates, they are the best of all trials. If there are too few, all trials are compared again.
+    The candidates are the trials of the first few fronts. New trials are compared only with the candidates. This is
+    sufficient, because a new trial never moves another trial to an earlier front, and because the front of a trial
+    depends only on the trials of earlier fronts. So the candidates are always the best of all trials. If there are
+    fewer candidates than requested, all trials are compared again.
     """
 
     def __init__(self, num_metrics: int) -> None:
-        # Column-major, because columns are read as a whole.
+        # Column-major order, because columns are read as a whole. Rows are in the order of `add`.
         self._losses: Array = np.empty((64, num_metrics), order="F")
         self._numbers: NDArray[np.int64] = np.empty(64, dtype=np.int64)
         self._places: list[int] = []
-        # The rows of the candidates, and the front of each; the last of these fronts; the number of rows compared.
+        # The rows of the candidates, and the front of each candidate. Trials of later fronts than `_last` are no
+        # candidates. `_num_read` rows have been compared.
         self._candidates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._fronts: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._last = -1
         self._num_read = 0
-        # The candidates of a front in order, by front; empty after a trial is added.
+        # The candidates of each front, the best first, by front; filled on demand, and cleared by each comparison.
         self._ordered: dict[int, NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return len(self._places)
 
     def add(self, place: int, trial: Trial) -> None:
-        """Add a trial under a place; the places of later trials must be larger."""
+        """Add a trial with its place; each place must be larger than the places before."""
         row = len(self._places)
         if row == len(self._losses):
             self._losses = np.concatenate((self._losses, np.empty_like(self._losses)))
@@ -86,14 +95,17 @@ class Fronts:
         self._places.append(place)
 
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
-        """Return the best `count` of the places below `length` (None = all), the best first, by weights if given."""
+        """Yield the places of the `count` best (None = all) of the trials with places below `length`, the best first.
+
+        Trials are ordered by weighted loss if `weights` are given, else by fronts.
+        """
         rows = bisect.bisect_left(self._places, length)
         losses = self._losses[:rows]
         if not rows:
             return
         if weights is not None:
             values = weighted(losses, weights)
-            # Sorting all of them takes longer than the rest of a proposal.
+            # If only the best is requested, do not sort all: that would take longer than the rest of a proposal.
             near = np.flatnonzero(values == values.min()) if count == 1 else np.arange(rows)
             order = near[np.lexsort((self._numbers[near], values[near]))][:count]
         elif count is None or rows < len(self._places):
@@ -103,9 +115,9 @@ class Fronts:
         yield from (self._places[row] for row in order)
 
     def first_of(self, wanted: NDArray[np.bool], count: int) -> int | None:
-        """Return the best place for which `wanted` is True, if it is among the first `count` of all; else None.
+        """Return the place of the best wanted trial if this trial is among the `count` best of all trials, else None.
 
-        `wanted` is a mask with one entry per trial, in the order of `add`. Only the front of the result is sorted.
+        `wanted` is a mask with one entry per trial, in the order of `add`. Only a single front is sorted.
         """
         losses = self._losses[: len(self)]
         if count <= 0 or not wanted.any():
@@ -122,12 +134,15 @@ class Fronts:
         return self._places[order[place]] if num_before + place < count else None
 
     def _in_order(self, rows: NDArray[np.int64], losses: Array, count: int | None = None) -> NDArray[np.int64]:
-        """Return the `count` best of these rows, which must be whole fronts."""
+        """Return the `count` best of these rows (None = all), the best first; the rows must be whole fronts."""
         rows = rows[self._numbers[rows].argsort()]
         return rows[best_first(losses[rows], count, scale_of(losses))]
 
     def _compare(self, losses: Array, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of the first fronts, at least `count` (or all) of them, and the front of each."""
+        """Return the rows of the candidates, and the front of each candidate.
+
+        There are at least `count` candidates, or all trials if there are fewer.
+        """
         if self._num_read < len(losses):
             near = np.concatenate((self._candidates, np.arange(self._num_read, len(losses))))
             self._set_candidates(near, front_numbers(losses[near]))
@@ -145,16 +160,19 @@ class Fronts:
 
 
 def have_same_places(one: Trial, other: Trial) -> bool:
-    """Return whether two trials report at the same places as far as both went; True if one has no reports."""
+    """Return whether two trials report at the same places, up to the last report of the shorter one.
+
+    The result is True if one of them has no reports.
+    """
     return all(mine == its for mine, its in zip(one.losses_at, other.losses_at, strict=False))
 
 
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials with comparable losses.
+    """Return the trials with losses that can be compared.
 
-    If the trainings report at different places, these are the losses at the last place that all have reported; without
-    such a place, the result is empty. If they report at the same places, the trials are returned unchanged: those that
-    went less far have ended by themselves.
+    If all trials report at the same places, they are returned unchanged: a trial with fewer reports has ended by
+    itself, so its loss counts. Otherwise, each trial gets its loss at the last place that all trials have reported. If
+    there is no such place, the result is empty.
     """
     furthest = max(trials, key=lambda trial: len(trial.losses_at), default=None)
     if furthest is None or all(have_same_places(trial, furthest) for trial in trials):
@@ -167,16 +185,16 @@ def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def at_largest_scale(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials at the largest scale of any of them; all trials if the study has no scales."""
+    """Return the trials whose scale is the largest of all these trials; return all if the study has no scales."""
     largest = max((t.scale for t in trials), default=0)
     return [t for t in trials if t.scale == largest]
 
 
 def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
-    """Return the `count` best complete trials, or all of them, the best first.
+    """Return the `count` best complete trials, or all if there are fewer, the best first.
 
     The order is by scale (the largest first), then by amount of training (the largest first), then by excess over the
-    limits, then by loss or `best_first`; ties go to the earlier trial.
+    limits, then by loss (with several metrics, by `best_first`). Ties go to the earlier trial.
     """
     complete = [trial for trial in trials if trial.state == "complete"]
     if not any(trial.other_losses for trial in complete):
@@ -192,13 +210,15 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 
 
 def front(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the Pareto front: the complete trials within the limits that no other dominates.
+    """Return the Pareto front: the complete trials within the limits that no other such trial dominates.
 
-    Only trials of the largest scale and the largest amount count. The order is by loss, the leading metric first; equal
-    trials stay in their order. With one metric the front is the best trial and its equals.
+    Only trials at the largest scale and with the largest amount of training count. The result is sorted by the loss of
+    the leading metric, then by the other losses; equal trials stay in the order of `trials`. With one metric, the front
+    is the best trial and all trials that equal it.
     """
     trials = list(trials)
-    # By point, the largest amount at which it exceeded a limit: a shorter training of the point does not count then.
+    # For each point, the largest amount of training at which it exceeded a limit. Trials of the point with less
+    # training are not eligible, even if they keep the limits.
     beyond: dict[str, int] = {}
     for trial in trials:
         if trial.excess > 0:
@@ -214,7 +234,7 @@ def front(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def one_loss(trials: Sequence[Trial]) -> Array:
-    """Return one loss per trial: its own, or with several metrics its place in the order of fronts.
+    """Return one loss per trial; with several metrics, it is the trial's position in the order of `as_one_loss`.
 
     The loss of a trial that is not complete is infinite.
     """
@@ -227,10 +247,11 @@ def one_loss(trials: Sequence[Trial]) -> Array:
 
 
 class Gains:
-    """Decides, trial by trial, whether a trial is better than all before it.
+    """Decides, trial by trial, whether a trial is better than all trials before it.
 
-    The criteria in their order: it keeps the limits; its scale is larger; its amount of training is larger; its excess
-    over the limits is smaller; no earlier trial that equals it so far is as good in all metrics.
+    These criteria decide, in this order: whether it keeps the limits; its scale (larger is better); its amount of
+    training (larger is better); its excess over the limits (less is better). Among trials that are equal so far, a
+    trial is better if no earlier one is at least as good in all metrics.
     """
 
     def __init__(self) -> None:
@@ -238,7 +259,7 @@ class Gains:
         self._front: list[tuple[float, ...]] = []
 
     def is_gain(self, trial: Trial) -> bool:
-        """Add the next trial, and return whether it is better than all before it."""
+        """Add the next trial, and return whether it is better than all trials before it."""
         key, losses = (trial.excess > 0, *trial.rank[:3]), trial.losses
         if trial.state != "complete" or key > self._best:
             return False
@@ -252,7 +273,10 @@ class Gains:
 
 
 def extend_front(front: Sequence[tuple[float, ...]], losses: tuple[float, ...]) -> list[tuple[float, ...]] | None:
-    """Return the losses of a front after one more trial; None if a member is as good in all metrics."""
+    """Return the losses of a front's members after adding a trial.
+
+    Return None if a member is at least as good as the trial in all metrics.
+    """
     if any(all(map(float.__le__, one, losses)) for one in front):
         return None
     return [one for one in front if not all(map(float.__le__, losses, one))] + [losses]

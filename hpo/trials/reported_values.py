@@ -7,21 +7,28 @@ from typing import Any, Literal
 
 from hpo.errors import HpoError
 
-# Squares of larger numbers, in deviations and tests, exceed the range of floats.
+# The largest number allowed. Deviations and tests need squares, and the square of a much larger number would exceed the
+# range of floats.
 LARGEST = 1e100
 _MOST_SECONDS = 1e10  # three centuries
 LONGEST_TEXT = 1_000
-"""The most characters of a text that is stored with a trial."""
-# Names in a point of a curve that belong to the point, not to the result.
+"""The largest number of characters of a text that is stored with a trial."""
+# Names in a point of a learning curve that describe the point and are not part of a result.
 _NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
 
 
 class NotReportedError(HpoError, ValueError):
-    """A training has reported named values without its metric, so no training of this objective will report it."""
+    """A training has reported values under other names than its metric.
+
+    So no training of this objective can be expected to report the metric.
+    """
 
 
 def number(value: Any) -> int | float | None:
-    """Return a finite number of at most `LARGEST`, also of NumPy or torch, as int or float; None for all else."""
+    """Return a number, also one of NumPy or torch, as an int or float.
+
+    Return None for any other value, and for numbers that are not finite or whose absolute value is above `LARGEST`.
+    """
     if hasattr(value, "item") and not isinstance(value, int | float):
         try:
             value = value.item()
@@ -33,17 +40,17 @@ def number(value: Any) -> int | float | None:
 
 
 def numbers(reported: Mapping[Any, Any]) -> dict[str, int | float]:
-    """Return the numbers of a point or a result by name, without other values."""
+    """Return the valid numbers in a point or a result, by name; leave out all other values."""
     return {str(name): checked for name, value in reported.items() if (checked := number(value)) is not None}
 
 
 def texts(reported: Mapping[Any, Any]) -> dict[str, str]:
-    """Return the texts of a result by name."""
+    """Return the texts in a result, by name; leave out all other values."""
     return {str(name): value for name, value in reported.items() if isinstance(value, str)}
 
 
 def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return nested values with flat names: `{"val": {"loss": 1}}` becomes `{"val/loss": 1}`.
+    """Flatten nested values: `{"val": {"loss": 1}}` becomes `{"val/loss": 1}`.
 
     Raises:
         ValueError: two values have the same flat name.
@@ -72,13 +79,18 @@ def of_curve(
     is_max: bool,
     named: Collection[str] = (),
 ) -> Any:
-    """Return the best point of a curve (the first of equals), or its last; None without points.
+    """Return the values of a learning curve's best point, or of its last point; None if the curve has no points.
 
-    `named` holds names that were reported without a valid number.
+    Args:
+        points: the points of the curve.
+        metric: the metric to compare; only points that have it count.
+        curve_score: which point to return; of several best points, the first one is returned.
+        is_max: whether a higher value of the metric is better.
+        named: names that the training reported, but without a valid number.
 
     Raises:
-        NotReportedError: the curve has other values, and the metric is neither in it nor in `named`.
-        ValueError: the metric was never a valid number.
+        NotReportedError: the training reported other values, but never the metric, not even without a valid number.
+        ValueError: the training never reported a valid number for the metric.
     """
     scored = [point for point in points if metric in point]
     if not points:
@@ -96,7 +108,7 @@ def of_curve(
 
 
 def seconds(value: Any) -> float | None:
-    """Return a duration in seconds; None if it is no valid one."""
+    """Return a duration in seconds as a float; None if the value is not a valid duration."""
     checked = number(value)
     return float(checked) if checked is not None and 0 <= checked <= _MOST_SECONDS else None
 
@@ -104,17 +116,18 @@ def seconds(value: Any) -> float | None:
 def result(
     returned: Any, names: Sequence[str], num_metrics: int = 1, num_needed: int | None = None
 ) -> dict[str, int | float]:
-    """Return by name the numbers that an objective returned.
+    """Return the numbers that an objective returned, by name.
 
     Args:
-        returned: a mapping; the value of the only metric; or the values of several metrics in their order.
-        names: the metrics in their order, then further names that the objective must return.
-        num_metrics: the number of metrics in `names`.
-        num_needed: how many of `names` must be there; None = all.
+        returned: the objective's return value: a mapping by name, the value of the only metric, or the values of
+            several metrics in their order.
+        names: the metrics in their order, then the names of the other values that the objective must return.
+        num_metrics: how many of `names` are metrics.
+        num_needed: check only that the first `num_needed` of `names` were returned; None = check all.
 
     Raises:
-        NotReportedError: other names are there, and a needed one is not.
-        ValueError: a needed value is missing or not a valid number.
+        NotReportedError: a needed name is missing, but the objective returned other names.
+        ValueError: a needed value is missing or is not a valid number.
     """
     metric = names[0]
     if number(returned) is not None or isinstance(returned, float):
@@ -137,7 +150,7 @@ def result(
 
 
 def _by_metric(returned: Sequence[Any], metrics: Sequence[str]) -> dict[str, Any]:
-    """Return the values of several metrics by name; raise ValueError if their number is not that of the metrics."""
+    """Return the values of several metrics by name; raise ValueError unless there is one value per metric."""
     if len(returned) != len(metrics):
         raise ValueError(
             f"the objective must return one number for each of {', '.join(metrics)}, given {len(returned)}"

@@ -1,4 +1,4 @@
-"""Formats scores with as many digits as distinguish the compared ones."""
+"""Formats scores with enough digits to tell the compared scores apart."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -8,27 +8,29 @@ from typing import TYPE_CHECKING
 from hpo.formatting import format_scores
 
 if TYPE_CHECKING:
-    # These load numpy, which `hpo list` does not need.
+    # Not imported at run time, because these modules load numpy, which `hpo list` does not need.
     from hpo.trials.goal import Goal
     from hpo.trials.trial import Trial
 
 _USUAL = 4  # decimals of an accuracy or a loss
 _IF_EQUAL = 4
-_FEWEST, _MOST = 3, 6  # significant digits, if these distinguish the scores
+_FEWEST, _MOST = 3, 6  # significant digits; more only if 6 do not distinguish the scores
 _PLAIN = (1e-4, 1e7)
-# Whole numbers are counts if one of them is at least so large; an accuracy of 1 is no count.
+# Whole numbers are taken for counts if the largest of them is at least this, because an accuracy of 1 is no count.
 _COUNTED = 2
 
 
 def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
-    """Return a function that formats scores so that the compared ones differ; None is the score of a failed trial.
+    """Return a function that formats scores with enough digits to distinguish the compared scores.
 
-    - Scores below 10 that differ by a thousandth or more have four decimals.
-    - Others have 3 to 6 significant digits: enough for a thousandth of the spread of their middle half, which a
-      diverged trial does not widen; more if 6 digits do not show the spread.
-    - Equal scores have four digits.
-    - Counts, such as parameters, are whole numbers.
-    - The notation is plain from 1e-4 to 1e7, else scientific.
+    In `compared`, None is the score of a failed trial and is ignored. The rules:
+
+    - If the scores are below 10 and spread over 0.001 or more, they have four decimals.
+    - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range (which
+      diverged trials do not widen). If 6 digits are too few to show any difference, there are more.
+    - If all scores are equal, they have four digits.
+    - Counts, such as the number of parameters, are written as whole numbers.
+    - Numbers from 1e-4 to 1e7 are written plainly, others in scientific notation.
     """
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
     if known and _COUNTED <= max(map(abs, known)) < _PLAIN[1] and all(score == round(score) for score in known):
@@ -38,9 +40,10 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 
 
 def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
-    """Return a mean and its deviation or error with the same number of decimals; the second is empty if None.
+    """Return a mean and its spread (a deviation or an error) as texts with the same number of decimals.
 
-    The number is that of the mean, or larger if the first digit of the spread needs it.
+    The number of decimals is that of `write(mean)`, or larger if the first digit of the spread needs more. If the
+    spread is None, its text is empty.
     """
     if spread is None:
         return write(mean), ""
@@ -53,13 +56,13 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
-    """Return the metrics of a complete trial and the values with a limit as text: `accuracy 0.91`.
+    """Return a complete trial's metrics, and its values that have a limit, as text such as `accuracy 0.91`.
 
     Args:
         trial: the trial.
         goal: the goal of the study.
-        compared: the trials to which the number of digits fits.
-        fresh: the same trial on fresh seeds, if these chose the winner; its values come first.
+        compared: the number of digits is chosen so that it distinguishes these trials.
+        fresh: the same trial trained on fresh seeds, if such trainings chose the winner; its values come first.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]
@@ -71,14 +74,17 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
 
 
 def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
-    """Return a trial's score, or the mean of another metric if the trial is complete; else None."""
+    """Return the value of a trial to display under a name: its score, or the mean of another metric.
+
+    Return None if the trial has no score, or for another metric if the trial is not complete.
+    """
     if name == goal.metric:
         return trial.score
     return trial.mean(name) if trial.state == "complete" else None
 
 
 def _measure(known: list[float]) -> tuple[float, int]:
-    """Return the largest of the scores that matter, and how many significant digits it has."""
+    """Return the largest absolute score that counts for the format, and the number of its significant digits."""
     spread, largest = (known[-1] - known[0], max(-known[0], known[-1])) if known else (0.0, 0.0)
     if largest == 0 or (largest < 10 and (spread >= 1e-3 or (spread == 0 and largest >= 0.1))):
         return 1.0, 1 + _USUAL
@@ -89,7 +95,7 @@ def _measure(known: list[float]) -> tuple[float, int]:
     if low == high:
         low, high = known[0], known[-1]
     largest = max(abs(low), abs(high))
-    # The approximate number of leading digits that all of them share.
+    # About this many leading digits are the same in all scores.
     same = _exponent(largest) - _exponent(high - low)
     return largest, max(_FEWEST, min(same + 4, _MOST), same + 1)
 
@@ -102,7 +108,7 @@ def _text(value: float, decimals: int, most: int) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{abs(value) if value == 0 else value:.{min(max(decimals, 0), _USUAL)}f}"
     digits = decimals + 1 + _exponent(value)
-    # A score that is far smaller than the others keeps at least a few digits.
+    # A score that is far smaller than the others still gets a few digits.
     digits = max(_FEWEST, min(digits, most))
     if _PLAIN[0] <= abs(value) < _PLAIN[1]:
         return f"{value:.{max(0, digits - 1 - _exponent(value))}f}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, str]
 
-# The columns that differ from one run of a study to the next.
+# The columns whose values differ between two runs of the same study.
 TIMES = ("seconds", "started", "ended")
 _FOLD = re.compile(r"fold_\d+(_repeat_\d+)?")
 _OTHERS = frozenset(
@@ -32,29 +32,31 @@ _OTHERS = frozenset(
     }
 )
 
-# Further columns of studies with several metrics or limits.
+# The additional columns of studies with several metrics or with limits.
 _OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return the rows as CSV that `read_rows` reads, whatever texts they hold; None is an empty field."""
+    """Return rows as CSV text that `read_rows` can read, whatever texts they contain; None becomes an empty field."""
     lines = _Lines()
-    # With "\r\n" the writer quotes both characters, because the reader takes either one for the end of a line.
+    # With "\r\n" as line terminator, the writer quotes texts that contain either character. The reader would take
+    # either for the end of a line.
     csv.writer(lines, lineterminator="\r\n").writerows(rows)
     return "".join(f"{line.removesuffix(chr(13) + chr(10))}\n" for line in lines)
 
 
 class _Lines(list[str]):
-    """A list that a CSV writer uses as its file, one line per row."""
+    """A list that a CSV writer can use as its file; each item is one row of CSV text."""
 
     write = list.append
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
-    """Return the rows of a trials.csv as texts.
+    """Return the rows of a trials.csv; each row maps column names to texts.
 
     Raises:
-        StudyError: the file cannot be read, a row has missing fields, or a column is missing or occurs twice.
+        StudyError: the file cannot be read; a row has too few or too many fields; a column in `needed` is missing; or a
+            column occurs twice.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -74,14 +76,17 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
 
 
 def twice(names: Sequence[str]) -> str | None:
-    """Return a non-empty name that occurs twice in a header; a CSV reader would silently take the last column."""
+    """Return the first non-empty name that occurs twice in a header, or None.
+
+    Without this check, a CSV reader would silently use the last of the columns with the same name.
+    """
     return next((name for name, count in Counter(names).items() if count > 1 and name.strip()), None)
 
 
 def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyType({})) -> Point | None:
-    """Return the point of a row, with the space's own values; None if it is outside of the space.
+    """Return the point of a row, with values of the types in the space; None if the point is outside of the space.
 
-    `fill` holds by key the value of a dimension that the row lacks; see `says_nothing`.
+    `fill` holds values, by key, for dimensions about which the row says nothing; see `says_nothing`.
     """
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
@@ -95,13 +100,16 @@ def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyTyp
 
 
 def says_nothing(row: Row, dimension: Dimension) -> bool:
-    """Return whether a row lacks the column of a dimension, or has an empty field that is no value of it."""
+    """Return whether a row says nothing about a dimension.
+
+    This is so if the row lacks the dimension's column, or if its field is empty and that is no value of the dimension.
+    """
     text = _text(row, dimension)
     return text is None or (text == "" and not _allowed(text, dimension))
 
 
 def _text(row: Row, dimension: Dimension) -> str | None:
-    # In a table of imported trials, the column of a hyperparameter is always its key.
+    # In a table of imported trials, the column of a hyperparameter is always named by its key, without a prefix.
     return row.get(column_of(dimension.key, _OF_SEVERAL), row.get(dimension.key))
 
 
@@ -110,14 +118,14 @@ def _allowed(text: str, dimension: Dimension) -> list[Value]:
 
 
 def _readings(text: str, dimension: Dimension) -> list[Value]:
-    """Return the values that the text of a cell can mean; they may be outside of a range."""
+    """Return the values that a cell's text can stand for; if the dimension is a range, they may be outside of it."""
     number = _number(text)
     if isinstance(dimension, Range):
         if number is None:
             return []
         return [int(number) if dimension.integer and number == int(number) else number]
     exact = [value for value in dimension.values if ("" if value is None else str(value)) == text]
-    # Other programs write true for True, and 16.0 for 16.
+    # Also accept how other programs write values: true for True, and 16.0 for 16.
     exact = exact or [v for v in dimension.values if isinstance(v, bool) and str(v).lower() == text.strip().lower()]
     if exact or number is None:
         return exact
@@ -125,7 +133,10 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
 
 
 def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
-    """Return the columns of the goal's names that the row has, by name, the leading metric first."""
+    """Return the columns that hold the goal's values, by the name of the value, the leading metric first.
+
+    Values that have no column in the row are left out, except the leading metric.
+    """
     columns = {goal.metric: "score"}
     for name in goal.names[1:]:
         column = f"metric.{name}" if f"metric.{name}" in row else name
@@ -134,23 +145,23 @@ def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
 
 
 def own_columns(keys: Iterable[str]) -> list[str]:
-    """Return the hyperparameters whose column is their key, whatever other columns there are."""
+    """Return the keys of the hyperparameters whose column never gets a prefix, whatever other columns there are."""
     return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
 
 
 def column_of(key: str, others: Collection[str] = ()) -> str:
-    """Return the column of a hyperparameter: its key, or with a prefix if another column has this name."""
+    """Return the column name of a hyperparameter: its key, with a prefix if another column may have this name."""
     return f"space.{key}" if key in _OTHERS or key in others or _FOLD.fullmatch(key) else key
 
 
 def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> str:
-    """Return the column of a metric or a note: its name, or with a prefix if another column has this name."""
+    """Return the column name of a metric or a note: its name, with a prefix if another column may have this name."""
     is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or _FOLD.fullmatch(name)
     return f"{prefix}.{name}" if is_taken else name
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return the columns of a row without further values and notes of the objective."""
+    """Return the column names of a row, without those of values and notes that neither space nor goal names."""
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
     return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
@@ -165,24 +176,25 @@ def _number(text: str) -> float | None:
 
 
 def first_start(trials: Sequence[Trial]) -> float:
-    """Return the start of the first training in seconds since the epoch; 0 if none has started."""
+    """Return the start of the earliest training in seconds since the epoch; 0 if no training has started."""
     return min((trial.started for trial in trials if trial.started is not None), default=0.0)
 
 
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
-    """Return one row per trial, in the order of their numbers; a missing value is empty.
+    """Return a table with one row per trial, in the order of the trials' numbers; missing values are empty.
 
-    - Hyperparameters have their dotted keys, and further metrics of the goal their names. One with the name of another
-      column has the prefix `space.` or `metric.`.
-    - `is_on_front`, with several metrics: whether no other trial dominates this one.
-    - `excess`, with limits: how far the trial is beyond them.
-    - `retry_of`: the number of the failed trial that it retries.
-    - `cost`: the cost of all its training, on the study's clock.
-    - `fold_0`, with repeats `fold_0_repeat_0`, and so on: the (leading) metric of each task.
-    - `seconds`: the wall time of all tasks together. `started` and `ended`: the times of the first and last task, in
-      seconds since the study's first.
-    - The last columns hold the other numbers that the objective returned (the mean over folds), and its notes. One with
-      the name of another column has the prefix `metric.` or `note.`.
+    - The columns of hyperparameters are named by their dotted keys, and those of the goal's other values by their
+      names. A column gets the prefix `space.` or `metric.` if another column has the same name.
+    - `is_on_front` (only with several metrics): whether the trial is on the Pareto front.
+    - `excess` (only with limits): how far the trial is beyond the limits.
+    - `retry_of`: the number of the failed trial that this trial retries.
+    - `cost`: the cost of all training of the trial, on the study's clock.
+    - `fold_0` and so on, or with repeats `fold_0_repeat_0` and so on: the (leading) metric of each task.
+    - `seconds`: the sum of the wall times of all tasks.
+    - `started` and `ended`: the start of the trial's first task and the end of its last task, in seconds since the
+      start of the first training of the study.
+    - The last columns hold the other numbers that the objective returned (their mean over the tasks), and its notes. A
+      column gets the prefix `metric.` or `note.` if another column has the same name.
     """
     start = first_start(trials)
     columns: dict[str, list[Any]] = {
@@ -220,14 +232,14 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
         columns |= _belonging(trials, kind, goal, columns)
     import pandas as pd  # Half a second to load, and readers of a table do not need it.
 
-    # With another dtype, pandas would turn a column of integers with a missing value into floats.
+    # Use dtype object: otherwise, pandas would turn integers into floats in a column with a missing value.
     return pd.DataFrame(columns, dtype=object)
 
 
 def _belonging(
     trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns of the numbers that the objective returned beyond the goal, or of its notes."""
+    """Return the columns of the objective's notes, or of the numbers that it returned in addition to the goal's."""
     rows = [trial.belonging(kind) for trial in trials]
     known = {*goal.names, PARAMETERS} if kind == "metrics" else set()
     names = dict.fromkeys(name for row in rows for name in row if name not in known)
@@ -236,5 +248,5 @@ def _belonging(
 
 
 def write_trials(path: Path, table: "pd.DataFrame") -> None:
-    """Write the table as CSV; floats have all digits, so that equal files mean equal trials."""
+    """Write the table as CSV. Floats are written with all digits, so that equal files mean equal trials."""
     write_atomically(path, csv_text([list(table.columns), *table.itertuples(index=False)]))

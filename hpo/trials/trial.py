@@ -1,4 +1,4 @@
-"""Proposals, trials and outcomes: frozen values that all packages exchange."""
+"""Proposals, trials and outcomes: immutable values that all packages exchange."""
 
 import hashlib
 import math
@@ -11,7 +11,7 @@ from hpo.config.goals import Direction as Direction
 from hpo.trials.space.space import Point, point_key
 
 PARAMETERS = "parameters"
-"""The name of the metric that holds the number of parameters of a network."""
+"""The name under which an objective returns the number of parameters of its network."""
 State = Literal["running", "complete", "failed", "stopped"]
 
 
@@ -20,19 +20,20 @@ class Outcome:
     """The result of a task.
 
     Attributes:
-        metrics: numbers by name, including the study's metric; empty if the task failed.
-        curve: the points of the learning curve in order; each holds `epoch` or `step` and numbers.
+        metrics: the numbers that the task returned, by name, including the study's metric; empty if the task failed.
+        curve: the points of the learning curve in order; each point holds `epoch` or `step`, and reported numbers.
         seconds: the wall time on the worker.
-        started: the start in seconds since the epoch; 0 if the task never ran.
+        started: the start of the task in seconds since the epoch; 0 if the task never ran.
         worker: the number of the worker's process; 0 if the task never ran.
-        error: why it failed, as one line; None = it did not fail.
+        error: why the task failed, as one line; None = the task did not fail.
         details: the traceback of a failure.
-        stopped: where and why a rule stopped it; then the metrics hold the best score up to there.
-        reached: the amount of training at its last report, counted from the start; None = without reports.
-        differs: where its reports differ from those before an interruption; None = they do not differ.
-        units: the number of units of training; all cost the same; see `Objective.describe_cost`.
-        attempt: 1 for the first attempt; more after workers died.
-        notes: numbers and texts by name that the objective noted, and texts that it returned.
+        stopped: where and why a rule or a user stopped the task; then the metrics hold the best score reported before.
+            None = it was not stopped.
+        reached: the amount of training at the last report, counted from the start; None = there are no reports.
+        differs: where the reports differ from those before an interruption; None = they do not differ.
+        units: how many units of training the task took; each unit costs the same, see `Objective.describe_cost`.
+        attempt: the number of the attempt that succeeded, from 1; it is higher if workers died.
+        notes: the numbers and texts that the objective noted, by name, and the texts that it returned.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +52,7 @@ class Outcome:
 
     @property
     def num_parameters(self) -> float | None:
-        """The number of parameters of the network; None if the objective does not return it."""
+        """The number of parameters of the network; None if the objective did not return it."""
         return self.metrics.get(PARAMETERS)
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +68,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TaskLayout:
-    """The tasks of a trial: each fold with each repeat (another seed); a hold-out split is one fold."""
+    """The tasks of a trial: one for each combination of fold and repeat.
+
+    Repeats train on the same fold with different seeds. A hold-out split counts as one fold.
+    """
 
     folds: int = 1
     repeats: int = 1
@@ -93,15 +97,15 @@ class TaskLayout:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The proposal of a strategy that trains by amounts; a bare point is fully trained.
+    """The proposal of a point with its amount of training; only strategies that train by amounts need this class.
 
     Attributes:
         point: the point.
-        amount: the amount to train to, counted from the start (epochs; for a table, places on its curves); None = a
-            full training.
+        amount: the amount of training to reach, counted from the start, in epochs (for an objective that is a table, in
+            places on its learning curves); None = a full training.
         continues: the number of the earlier trial of the same point to continue; None = train from the start.
-        trained: the amount of that trial.
-        retry_of: the number of the failed trial that this one retries.
+        trained: the amount of training of the continued trial; 0 = train from the start.
+        retry_of: the number of the failed trial that this proposal retries; None = it is no retry.
     """
 
     point: Point
@@ -116,23 +120,26 @@ class Trial:
     """The evaluation of a point.
 
     Attributes:
-        number: from 0, in the order of proposal; it does not depend on the order in which trials end.
-        round: the number of its proposal, from 0; points proposed together share it.
+        number: the number of the trial, from 0, in the order of proposal. It does not depend on the order in which
+            trials end. Imported trials have numbers below 0.
+        round: the number of the proposal, from 0; points that are proposed together share it.
         point: the point.
-        outcomes: the outcomes by task index; a complete trial has all.
-        state: `failed` if a task failed; `stopped` if a rule stopped a task or denied it further folds.
-        score: the mean of the (leading) metric over its tasks; None while it runs, or if it failed.
+        outcomes: the outcomes by task index; a complete trial has an outcome for every task.
+        state: `failed` if a task failed; `stopped` if a rule or a user stopped the trial or one of its tasks.
+        score: the mean of the (leading) metric over the tasks; None while the trial runs, and if it failed.
         loss: the score, negated if higher is better; infinite if the trial failed or was stopped.
         key: the identity of the point; see `point_key`.
-        amount, continues, trained, retry_of: the amount of training and its start; see `Proposal`.
-        cost: the cost of one unit of its training, on the study's clock.
-        learned: the numbers of the trials that became known since the proposal before its own, in that order.
-        ended_later: when a training that continued the trial after the search ended; None = the outcomes hold its end.
-        other_losses: the losses of a complete trial by the further metrics, in their order.
+        amount, continues, trained, retry_of: see `Proposal`.
+        cost: the cost of one unit of the trial's training, on the study's clock.
+        learned: the numbers of the trials that became known since the previous trial was opened, in the order in which
+            they became known.
+        ended_later: the end of a training that continued the trial after the search, in seconds since the epoch; None =
+            there was none.
+        other_losses: a complete trial's losses by the metrics other than the leading one, in their order.
         excess: how far a complete trial is beyond the limits; 0 = within; see `Goal`.
-        is_scaled: whether `study.scale` in its point is the number of a scale; False if it is a key of the user's own.
-        losses_at: for a complete trial with an amount, the loss that it would have if it had ended at each place that
-            all of its tasks have reported; see `hpo.trials.places`.
+        is_scaled: whether `study.scale` in the point is the number of a scale; False if it is a key of the user.
+        losses_at: for a complete trial with an amount, its loss by place: the loss that the trial would have if its
+            training had ended there. It holds the places that all of its tasks have reported; see `hpo.trials.places`.
     """
 
     number: int
@@ -161,46 +168,46 @@ class Trial:
 
     @property
     def as_opened(self) -> Self:
-        """The trial without its outcomes, as it was when it was opened."""
+        """The trial as it was when it was opened, without its outcomes."""
         return replace(
             self, outcomes={}, state="running", score=None, loss=math.inf, other_losses=(), excess=0.0, losses_at={}
         )
 
     @property
     def reached(self) -> float | None:
-        """The amount of training that all of its tasks have reached; None if a task has no reports."""
+        """The amount of training that all tasks of the trial have reached; None if a task has no reports."""
         amounts = [outcome.reached for outcome in self.outcomes.values()]
         return min((amount for amount in amounts if amount is not None), default=None) if None not in amounts else None
 
     @property
     def losses(self) -> tuple[float, ...]:
-        """The losses of a complete trial, the leading metric's first."""
+        """The losses of a complete trial, one per metric, that of the leading metric first."""
         return (self.loss, *self.other_losses)
 
     @property
     def keeps_limits(self) -> bool:
-        """Whether it is complete and within the limits."""
+        """Whether the trial is complete and within the limits."""
         return self.state == "complete" and self.excess == 0
 
     @property
     def scale(self) -> int:
-        """The number of its scale, from 1; 0 if the study has no scales."""
+        """The number of the trial's scale, from 1; 0 if the study has no scales."""
         scale = self.point.get(SCALE) if self.is_scaled else 0
         return scale if isinstance(scale, int) else 0
 
     @property
     def within_scale(self) -> Self:
-        """The trial as one of the space within its scale, without the key of the scale."""
+        """The trial as a trial of the space without scales: its point lacks the key of the scale."""
         return replace(self, point={key: value for key, value in self.point.items() if key != SCALE}, key="")
 
     @property
     def rank(self) -> tuple[int, int, float, float, int]:
-        """The sort key of a complete trial by the leading metric, the best first; see the function `rank`."""
+        """The key that sorts complete trials by the leading metric, the best first; see the function `rank`."""
         return rank(self.amount, self.loss, self.number, self.excess, self.scale)
 
     @property
     def error(self) -> str | None:
-        """Why the trial failed: each error once, with the indices of its tasks; None = no task failed."""
+        """Why the trial failed: each different error, with the indices of the tasks; None = no task failed."""
         tasks: dict[str, list[str]] = {}
         for index, outcome in sorted(self.outcomes.items()):
             if outcome.error:
@@ -209,7 +216,7 @@ class Trial:
 
     @property
     def stopped(self) -> str | None:
-        """Where and why the trial was stopped, by its first stopped task; None = it was not stopped."""
+        """Where and why the trial was stopped, according to its first stopped task; None = it was not stopped."""
         if self.state != "stopped":
             return None
         reasons = (outcome.stopped for _, outcome in sorted(self.outcomes.items()) if outcome.stopped)
@@ -217,34 +224,37 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """The wall time of all tasks together."""
+        """The sum of the wall times of all tasks."""
         return math.fsum(outcome.seconds for outcome in self.outcomes.values())
 
     @property
     def total_cost(self) -> float:
-        """The cost of all its training so far, on the study's clock."""
+        """The cost of all training of the trial so far, on the study's clock."""
         return math.fsum(self.cost * outcome.units for outcome in self.outcomes.values())
 
     @property
     def started(self) -> float | None:
-        """The start of its first task in seconds since the epoch; None if no task ran."""
+        """The start of the trial's first task in seconds since the epoch; None if no task ran."""
         return min((outcome.started for outcome in self.outcomes.values() if outcome.worker), default=None)
 
     @property
     def ended(self) -> float | None:
-        """The end of its last task in seconds since the epoch; None if no task ran."""
+        """The end of the trial's last training in seconds since the epoch; None if no task ran."""
         if self.ended_later is not None:
             return self.ended_later
         return max((o.started + o.seconds for o in self.outcomes.values() if o.worker), default=None)
 
     @property
     def num_parameters(self) -> int | None:
-        """The largest number of parameters of its tasks' networks; None if no task returned it."""
+        """The number of parameters of the network, the largest of all tasks; None if no task returned it."""
         sizes = (outcome.num_parameters for outcome in self.outcomes.values())
         return max((int(size) for size in sizes if size is not None), default=None)
 
     def belonging(self, kind: Literal["metrics", "notes"]) -> dict[str, float | str]:
-        """Return the values that its tasks returned or noted, by name: the mean of numbers, and all different texts."""
+        """Return the metrics or the notes of the tasks, combined by name.
+
+        Numbers become their mean. If some values are texts, all different values are joined into one text.
+        """
         by_name: dict[str, list[float | str]] = {}
         for _, outcome in sorted(self.outcomes.items()):
             named: Mapping[str, float | str] = getattr(outcome, kind)
@@ -253,11 +263,11 @@ class Trial:
         return {name: _together(values) for name, values in by_name.items()}
 
     def values(self, metric: str) -> list[float]:
-        """Return the metric of every task that returned it, in the order of tasks."""
+        """Return the value of a metric for every task that returned it, in the order of tasks."""
         return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]
 
     def mean(self, metric: str) -> float:
-        """Return the mean of the metric over the tasks that returned it; there must be at least one."""
+        """Return the mean of a metric over the tasks that returned it; there must be at least one such task."""
         values = self.values(metric)
         return math.fsum(values) / len(values)
 
@@ -272,7 +282,7 @@ def _together(values: Sequence[float | str]) -> float | str:
 
 
 def seconds_trained(trials: Iterable[Trial]) -> float:
-    """Return the time in which at least one task of the trials was trained; parallel tasks count once."""
+    """Return for how many seconds at least one task was being trained; time shared by parallel tasks counts once."""
     outcomes = (outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker)
     covered, reached = 0.0, -math.inf
     for start, end in sorted((outcome.started, outcome.started + outcome.seconds) for outcome in outcomes):
@@ -282,7 +292,7 @@ def seconds_trained(trials: Iterable[Trial]) -> float:
 
 
 def loss_sign(direction: Direction) -> float:
-    """Return the factor between scores and losses: -1 if a higher score is better, else 1."""
+    """Return the factor that turns scores into losses and back: -1 if a higher score is better, else 1."""
     return -1.0 if direction == "maximize" else 1.0
 
 
@@ -294,7 +304,7 @@ def loss_of(score: float, direction: Direction) -> float:
 def rank(
     amount: int | None, loss: float, number: int, excess: float = 0.0, scale: int = 0
 ) -> tuple[int, int, float, float, int]:
-    """Return the sort key of complete trials, the best first.
+    """Return the key that sorts complete trials, the best first.
 
     The order is by scale (the largest first), by amount (the largest first), by excess over the limits, by loss, and by
     number.
@@ -303,6 +313,9 @@ def rank(
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:
-    """Return the seed of a training, 0 to 2**31 - 1: a stable hash, so that a point always trains the same way."""
+    """Return the seed of a training, from 0 to 2**31 - 1.
+
+    It is a stable hash of the arguments, so that a point is always trained in the same way.
+    """
     text = f"{study_seed}|{key}|{fold}|{repeat}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2**31

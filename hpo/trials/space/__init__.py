@@ -1,1 +1,1 @@
-"""The space: its dimensions, and the points in it."""
+"""The search space: its dimensions, its rules, and the points in it."""

@@ -1,8 +1,8 @@
 """Rules between hyperparameters, such as `model.d_model % model.num_heads == 0`, in a small and safe language.
 
-This module parses an expression and computes its nodes itself, without Python's `eval`. So an expression can contain
-only numbers, texts, true/false/none, dotted keys, arithmetic, (chained) comparisons, `in`, `and`, `or`, `not`, and
-brackets.
+This module parses an expression and evaluates its syntax tree itself, without Python's `eval`. So an expression can
+contain only numbers, texts, true/false/none, dotted keys, arithmetic, (chained) comparisons, `in`, `and`, `or`, `not`,
+and brackets.
 """
 
 import ast
@@ -47,9 +47,9 @@ class Constraint:
 
     Attributes:
         text: the expression.
-        keys: the searched keys in it.
-        rule: computes the expression from the values of all its keys.
-        fixed: the values of its other keys.
+        keys: the keys in the expression that are searched.
+        rule: computes the expression from the values of all keys in it.
+        fixed: the values of the keys in the expression that are not searched.
     """
 
     text: str
@@ -58,7 +58,11 @@ class Constraint:
     fixed: Point
 
     def holds(self, point: Point) -> bool:
-        """Return whether a point keeps the rule, or lacks a key of it; raise SpaceError if it cannot be computed."""
+        """Return whether a point keeps the rule; a point that lacks a key of the rule does.
+
+        Raises:
+            SpaceError: the rule cannot be computed for this point.
+        """
         if any(key not in point for key in self.keys):
             return True
         try:
@@ -69,7 +73,16 @@ class Constraint:
 
 
 def read_constraint(text: Any, searched: Sequence[str], fixed: Point) -> Constraint:
-    """Return the rule of an expression over searched and `fixed` keys; raise SpaceError if it is not valid."""
+    """Return the rule that an expression states.
+
+    Args:
+        text: the expression.
+        searched: the searched keys; the expression must contain at least one of them.
+        fixed: the values of the keys that are not searched.
+
+    Raises:
+        SpaceError: the expression is not valid.
+    """
     if not isinstance(text, str) or not text.strip() or len(text) > _MAX_LENGTH:
         raise SpaceError(f"space.require: must be an expression of at most {_MAX_LENGTH} characters, given {text!r}")
     try:
@@ -90,7 +103,7 @@ def read_constraint(text: Any, searched: Sequence[str], fixed: Point) -> Constra
 
 
 def _keys(node: ast.AST) -> list[str]:
-    """Return the dotted keys of an expression, in their order."""
+    """Return the dotted keys in an expression, in the order in which they occur."""
     if isinstance(node, ast.Name | ast.Attribute):
         key = ast.unparse(node)
         return [] if key in _NAMES else [key]
@@ -98,7 +111,7 @@ def _keys(node: ast.AST) -> list[str]:
 
 
 def _rule(node: ast.AST) -> Rule:
-    """Return the function that computes a node; raise ValueError if the node is not in the language."""
+    """Return a function that computes a node of a syntax tree; raise ValueError if the language has no such node."""
     match node:
         case ast.Constant(value=int() | float() | str() as value):
             return lambda _: value
@@ -135,7 +148,10 @@ def _is_dotted(node: ast.AST) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return a number unchanged; raise TypeError for others, because text * number could be a text of any length."""
+    """Return a number unchanged; raise TypeError for any other value.
+
+    Otherwise, the product of a text and a number could give a text that does not fit into memory.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
     return value

@@ -1,7 +1,8 @@
 """The three kinds of dimension: ordered values, unordered choices, and ranges.
 
-Each may have a condition (`when`: it is active only with these values of other dimensions) and a default, the value
-around which a search starts. A list or a mapping may be a value, such as layers of `[64, 32]`.
+A dimension may have a condition: with `when`, it is active only if other dimensions have the given values. It may also
+have a default, which is the value around which a search starts. A value may be a list or a mapping, such as `[64, 32]`
+for the widths of layers.
 """
 
 import json
@@ -12,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
-# `json.dumps` would create an encoder for every point.
+# A shared encoder, because `json.dumps` would create a new one for every point.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def canonical_text(value: Any) -> str:
-    """Return canonical JSON (sorted names, no blanks): the identity of points, and of lists and mappings as values."""
+    """Return a value as canonical JSON, with sorted names and without blanks.
+
+    This text is the identity of a point, and of a list or mapping that is the value of a dimension.
+    """
     return _CANONICAL.encode(value)
 
 
 class _OneValue:
-    """A hashable list or mapping, which is compared by its canonical JSON; `str` returns this text."""
+    """Base class of a list or mapping that is hashable; it is compared by its canonical JSON, which `str` returns."""
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -38,22 +42,22 @@ class _OneValue:
 
 
 class ListValue(_OneValue, list[Any]):  # type: ignore[misc]  # Both bases define `__eq__`; the first one is used.
-    """A list that is one value; it must not be changed in place."""
+    """A list that is a single value of a dimension; it must not be changed in place."""
 
 
 class DictValue(_OneValue, dict[str, Any]):  # type: ignore[misc]  # As above.
-    """A mapping that is one value; it must not be changed in place."""
+    """A mapping that is a single value of a dimension; it must not be changed in place."""
 
 
 def as_value(value: Any) -> Any:
-    """Return a list or mapping as one value, and all else unchanged."""
+    """Turn a list or mapping into a `ListValue` or `DictValue`; return any other value unchanged."""
     if isinstance(value, Mapping):
         return DictValue(value)
     return ListValue(value) if isinstance(value, list | tuple) else value
 
 
 def as_values(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a point that was read from JSON, with its lists and mappings as values."""
+    """Return a point that was read from JSON, with its lists and mappings turned into values by `as_value`."""
     return {key: as_value(value) for key, value in point.items()}
 
 
@@ -63,12 +67,12 @@ Condition = Mapping[str, tuple[Value, ...]]
 
 
 class NoDefault:
-    """Marks a dimension without a default, because None may be a value."""
+    """Marks that a dimension has no default; None cannot mark this, because it may be a value."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """A finite dimension with an order, such as layers, widths, batch sizes or log-spaced values."""
+    """A finite dimension whose values have an order, such as numbers of layers, widths or batch sizes."""
 
     key: str
     values: tuple[Value, ...]
@@ -83,17 +87,18 @@ class Values:
 
 @dataclass(frozen=True)
 class Choices(Values):
-    """A finite dimension without an order, such as an optimizer; its values may be lists or mappings."""
+    """A finite dimension whose values have no order, such as optimizers; values may be lists or mappings."""
 
     ordered = False
 
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from `low` to `high`, both included; uniform on the logarithmic scale with `log`.
+    """A dimension of all numbers from `low` to `high`, both included; with `integer`, only the integers.
 
-    Integers on a logarithmic scale are log-uniform over [low - 1/2, high + 1/2] and then rounded, so that every integer
-    has its share of the interval, as in Optuna's IntDistribution.
+    With `log`, the scale of the range is logarithmic. Integers on a logarithmic scale are drawn log-uniformly from
+    [low - 1/2, high + 1/2] and then rounded, as in Optuna's IntDistribution. So the probability of each integer is the
+    length of its part of this interval.
     """
 
     key: str
@@ -111,12 +116,12 @@ class Range:
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
     def to_unit(self, value: float) -> float:
-        """Return the position of a value in the range, 0 to 1, on the range's scale."""
+        """Return the position of a value in the range, from 0 to 1, on the range's (log) scale."""
         low, high = self._bounds()
         return ((math.log(value) if self.log else value) - low) / (high - low) if high > low else 0.5
 
     def from_unit(self, unit: float) -> Value:
-        """Return the value at a position in the range, 0 to 1; positions outside are clipped."""
+        """Return the value at a position in the range, from 0 to 1; a position outside is clipped."""
         low, high = self._bounds()
         value = low + min(max(unit, 0.0), 1.0) * (high - low)
         value = math.exp(value) if self.log else value
@@ -130,7 +135,7 @@ class Range:
 
     @property
     def values(self) -> Sequence[Value]:
-        """The integers of the range; empty if it is not one of integers."""
+        """The integers of the range; empty if the range is not limited to integers."""
         return range(int(self.low), int(self.high) + 1) if self.integer else ()
 
 
@@ -138,7 +143,7 @@ Dimension = Values | Choices | Range
 
 
 def allows(dimension: Dimension, value: Value) -> bool:
-    """Return whether a dimension has a value; true and 1 are different values."""
+    """Return whether a value is allowed in a dimension; true and 1 are different values."""
     if not isinstance(dimension, Range):
         return any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in dimension.values)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -147,9 +152,9 @@ def allows(dimension: Dimension, value: Value) -> bool:
 
 
 def canonical(dimension: Dimension, value: Any) -> Value:
-    """Return an allowed value with the type of the dimension: 1 becomes 1.0 in a range of fractions.
+    """Return an allowed value with the type that the dimension uses: 1 becomes 1.0 in a range of floats.
 
-    The key of a point is its text, so the type matters.
+    The type matters, because the key of a point is its JSON text.
     """
     if isinstance(dimension, Range):
         return int(value) if dimension.integer else float(value)
@@ -157,7 +162,7 @@ def canonical(dimension: Dimension, value: Any) -> Value:
 
 
 def to_stored(value: Value) -> int | float | str | bool | None:
-    """Return a value in a form that Optuna's storages support: lists and mappings become canonical JSON."""
+    """Return a value in a form that Optuna's storages support; lists and mappings become canonical JSON."""
     return str(value) if isinstance(value, ListValue | DictValue) else value
 
 
@@ -169,7 +174,7 @@ def from_stored(dimension: Dimension, value: Any) -> Any:
 
 
 def describe(dimension: Dimension) -> dict[str, Any]:
-    """Return a dimension as a JSON-able dict: key, kind, and its values, or its bounds and scale."""
+    """Return a JSON-able dict that describes a dimension: its key and kind, and its values or its bounds and scale."""
     fields: dict[str, Any] = {"key": dimension.key}
     if isinstance(dimension, Range):
         fields |= {"kind": "range", "low": dimension.low, "high": dimension.high}

@@ -1,4 +1,4 @@
-"""Reads points that the user writes: those of `space.first`, which come before the strategy's own, and the default."""
+"""Reads the points in `space.first`, which are tried before the strategy's own points, and the default configuration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,10 @@ _MISSING = object()
 
 
 class NoDefaultError(SpaceError):
-    """A point lacks a key without a default; so without other values, there is no default configuration."""
+    """A point lacks a key that has no default.
+
+    If no values at all were given, this means that there is no default configuration.
+    """
 
     def __init__(self, where: str, key: str) -> None:
         super().__init__(f"{where}: {key} is missing and has no default; give it a value")
@@ -23,10 +26,14 @@ class NoDefaultError(SpaceError):
 
 
 def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
-    """Return the points of a mapping of keys (nested or dotted) to values, of `default`, or of a list of these.
+    """Return the points that `space.first` lists.
 
-    `default` is the default configuration; it is skipped if it is not in the space. A key that a mapping lacks has the
-    default of its dimension, else its value in `fixed`, the configuration's own values by dotted key.
+    Args:
+        written: a point, `default`, or a list of these. A point is a mapping of nested or dotted keys to values.
+            `default` is the default configuration; it is skipped if it does not exist or is not in the space.
+        space: the space.
+        fixed: the configuration's own values by dotted key. If a point lacks a key, the key gets the default of its
+            dimension, else its value in `fixed`.
 
     Raises:
         SpaceError: a key is unknown, a value is outside of its range, a rule is broken, or a point occurs twice.
@@ -51,20 +58,22 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
 
 
 def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return the default configuration: the default of each dimension, else the configuration's own value.
+    """Return the default configuration: for each dimension its default, else the configuration's own value.
 
     Raises:
-        NoDefaultError: a dimension has neither, so there is no default configuration.
+        NoDefaultError: a dimension has neither of the two, so there is no default configuration.
         SpaceError: the default configuration is not in the space.
     """
     return read_point("the default configuration", {}, space, fixed)
 
 
 def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return one point; arguments and errors are those of `first_points`, and `where` begins each message.
+    """Return the point that the mapping `entry` describes; `space`, `fixed` and errors are as for `first_points`.
+
+    `where` begins each error message.
 
     Raises:
-        NoDefaultError: a key is missing and has no default; this comes before any other error of a value.
+        NoDefaultError: a key is missing and has no default; this error is raised before errors about values.
     """
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
@@ -76,7 +85,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
             continue
         default = at(fixed, dimension.key, _MISSING) if dimension.default is NoDefault else dimension.default
         value: Any = values.get(dimension.key, default)
-        # None means no value, unless the dimension has None as a value.
+        # A default of None means that there is no value, unless None is a value of the dimension.
         if value is _MISSING or (value is None and dimension.key not in values and not allows(dimension, None)):
             raise NoDefaultError(where, dimension.key)
         value = from_stored(dimension, value)
@@ -96,7 +105,11 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
 
 
 def given_values(where: str, entry: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Return the values of a nested or dotted mapping by key; raise SpaceError for a key that is not searched."""
+    """Return the values of a mapping with nested or dotted keys, by dotted key.
+
+    Raises:
+        SpaceError: a key is not searched.
+    """
     flat = flatten(entry)
     values = {key: value for key in space.keys if (value := at(flat, key, _MISSING)) is not _MISSING}
     for key in flat:
@@ -115,7 +128,10 @@ def range_text(dimension: Dimension) -> str:
 
 
 def default_of(space: Space, config: StudyConfig) -> Point | None:
-    """Return the default configuration (with scales, at the target); None if there is none in the space."""
+    """Return the default configuration, at the target scale if there are scales.
+
+    Return None if there is no default configuration, or if it is not in the space.
+    """
     try:
         return default_at_target(space, config)
     except SpaceError:
@@ -123,7 +139,7 @@ def default_of(space: Space, config: StudyConfig) -> Point | None:
 
 
 def default_at_target(space: Space, config: StudyConfig) -> Point:
-    """Return the default configuration (with scales, at the target).
+    """Return the default configuration, at the target scale if there are scales.
 
     Raises:
         NoDefaultError: there is no default configuration.
@@ -134,7 +150,7 @@ def default_at_target(space: Space, config: StudyConfig) -> Point:
 
 
 def why_no_default(space: Space, config: StudyConfig) -> str | None:
-    """Return why there is no default configuration to train; None if there is one, in the space or not."""
+    """Return why there is no default configuration; None if there is one, even if it is not in the space."""
     try:
         default_at_target(space, config)
     except NoDefaultError as error:

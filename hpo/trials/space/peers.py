@@ -1,4 +1,4 @@
-"""Reads the dimensions of other tools: objects of Ray Tune, Optuna and SciPy, and dicts of W&B and NNI."""
+"""Reads dimensions in the form of other tools: objects of Ray Tune, Optuna and SciPy, and dicts of W&B and NNI."""
 
 import math
 import re
@@ -17,10 +17,10 @@ _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 
 
 def of_peer(value: Any, where: str) -> dict[str, Any] | None:
-    """Return another tool's dimension in the form of conf/space; None if the value is no such dimension.
+    """Return another tool's dimension in the form of conf/space; None if the value is no dimension of another tool.
 
     Raises:
-        SpaceError: the dimension has no counterpart here, or the value is an object of an unknown class.
+        SpaceError: the toolkit has no such dimension, or the value is an object of an unknown class.
     """
     if isinstance(value, Mapping):
         return _of_mapping(value, where)
@@ -37,9 +37,9 @@ def of_peer(value: Any, where: str) -> dict[str, Any] | None:
 
 
 def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the space without the level `parameters` in groups of W&B's nested sweeps, `{"parameters": {...}}`.
+    """Return the space without the level `parameters` that W&B puts into each group: `{"parameters": {...}}`.
 
-    If `config` also has a group of this name, the level is the user's own, and stays.
+    If `config` also has a group `parameters` at this place, the level is part of the user's keys and stays.
     """
     found: dict[str, Any] = {}
     for name, branch in space.items():
@@ -52,7 +52,7 @@ def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: 
 
 
 def _is_sweep(branch: Any) -> bool:
-    """Return whether a group is a nested sweep of W&B: it has only `parameters`, in W&B's form."""
+    """Return whether a group is a nested sweep of W&B: its only key is `parameters`, with dimensions in W&B's form."""
     if not isinstance(branch, Mapping) or branch.keys() != {"parameters"}:
         return False
     inner = branch["parameters"]
@@ -62,7 +62,7 @@ def _is_sweep(branch: Any) -> bool:
 
 
 def refuse_whole(space: Mapping[str, Any]) -> None:
-    """Raise SpaceError for a whole sweep of W&B, which holds more than the space."""
+    """Raise SpaceError if the space is a whole sweep of W&B, which holds more than a space."""
     if isinstance(space.get("method"), str) and isinstance(space.get("parameters"), Mapping):
         raise SpaceError(
             "space: must be the `parameters` of a W&B sweep, given the whole sweep; give space=sweep['parameters'], "
@@ -80,7 +80,7 @@ def _of_ray(value: Any, where: str) -> dict[str, Any]:
         _refuse(where, f"Ray's {scale.strip('_')}")
     if not all(map(math.isfinite, (value.lower, value.upper))):
         _refuse(where, "a range without ends")
-    # Ray excludes the upper end of whole numbers, unless they have a step.
+    # In Ray, ranges of whole numbers exclude their upper end, unless they have a step.
     high = value.upper - 1 if kind == "Integer" and step is None else value.upper
     return range_of(where, value.lower, high, is_whole=kind == "Integer", log=scale == "_LogUniform", step=step)
 
@@ -100,7 +100,7 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
     is_log = name in ("loguniform", "reciprocal")
     if not is_log and name not in ("uniform", "randint"):
         _refuse(where, f"SciPy's {name}")
-    # `loc` is the third positional argument; with it the distribution is not uniform on the logarithmic scale.
+    # `loc` is the third positional argument. If it is not 0, the distribution is not log-uniform.
     if is_log and value.kwds.get("loc", [*value.args, 0, 0, 0][2]) != 0:
         _refuse(where, f"SciPy's {name} with a loc")
     low, high = value.support()
@@ -108,7 +108,10 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
 
 
 def _of_mapping(written: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
-    """Return the dimension of a dict of W&B, NNI or `tune.grid_search`; None for our own, or a group of dimensions."""
+    """Return the dimension that a dict of W&B or NNI describes; refuse that of `tune.grid_search`.
+
+    Return None for a dimension in the form of conf/space, and for a group of dimensions.
+    """
     written = {name: as_number(value) if name in ("min", "max", "q") else value for name, value in written.items()}
     if isinstance(written.get("_type"), str):
         return _of_nni(written["_type"], written.get("_value"), where)
@@ -137,7 +140,7 @@ def _of_sweep(kind: str, written: Mapping[Any, Any], where: str) -> dict[str, An
     if low is None or high is None or not (is_number(low) and is_number(high)):
         raise SpaceError(f"{where}: W&B's {kind} must have numbers as min and max, given {dict(written)!r}")
     if kind == "log_uniform":
-        # The ends of W&B's log_uniform are exponents of e.
+        # In W&B's log_uniform, min and max are exponents of e.
         low, high = math.exp(low), math.exp(high)
     step = written.get("q", 1) if kind.startswith("q_") else None
     return range_of(where, low, high, is_whole=kind == "int_uniform", log="log" in kind, step=step)
@@ -162,14 +165,17 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
         raise SpaceError(f"{where}: must have a list of values, given {values!r}")
     if any(isinstance(value, Mapping) and "_name" in value for value in values):
         _refuse(where, "a choice with a space of its own", 'a choice of names, and the rest with "when"')
-    # `item` turns NumPy's numbers into Python's own.
+    # `item` turns NumPy's numbers into Python numbers.
     return {"choices": [v.item() if hasattr(v, "item") and not getattr(v, "shape", ()) else v for v in values]}
 
 
 def range_of(
     where: str, low: Any, high: Any, is_whole: bool, log: bool = False, step: Any = None, is_from_low: bool = False
 ) -> dict[str, Any]:
-    """Return a range in the form of conf/space; with `is_from_low` steps start at its lower end, else at 0."""
+    """Return a range in the form of conf/space.
+
+    With a step, values are counted from the lower end if `is_from_low`, else they must be multiples of the step.
+    """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}
     if step is None or (is_whole and step == 1):
@@ -185,7 +191,7 @@ def range_of(
 
 
 def as_number(value: Any) -> Any:
-    """Return the number that a text spells, and all else unchanged."""
+    """Return the number that a text represents; return any other value or text unchanged."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
         return value
     return float(value) if any(sign in value for sign in ".eE") else int(value)
@@ -196,5 +202,5 @@ def _refuse(where: str, what: str, instead: str = _FORMS) -> Never:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number; true and false are not."""
+    """Return whether a value is a number; true and false do not count as numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
