@@ -1,7 +1,7 @@
-"""The search toolkit: strategies, splits, dispatch, record, tracking and reports. Knows nothing of torch.
+"""A toolkit for hyperparameter search: strategies, splits, dispatch, record, tracking and reports, without torch.
 
-From Python: `hpo.search` runs a search and returns an `hpo.Study`; `hpo.load` returns an existing one; `hpo.open`
-returns a session of ask-and-tell, whose trainings run in your own code.
+From Python, `hpo.search` runs a search and returns an `hpo.Study`, and `hpo.load` returns an existing study.
+`hpo.open` returns a session of ask-and-tell, in which your own code runs the trainings.
 """
 
 import importlib
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The module of each name, imported on the first access, so that `import hpo` is quick.
+# The module of each public name. A module is imported on the first access to its name, so that `import hpo` is quick.
 _PLACES = {
     "AskedTrial": "hpo.commands.session",
     "EndedTrial": "hpo.commands.callbacks",

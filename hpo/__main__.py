@@ -1,4 +1,4 @@
-"""`python -m hpo`, the same as the command `hpo`."""
+"""Makes `python -m hpo` the same as the command `hpo`."""
 
 import sys
 

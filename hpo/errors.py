@@ -1,21 +1,24 @@
-"""The exceptions of the toolkit: every error that a user can cause has one of these types and a message of one line."""
+"""The exceptions of the toolkit; every error that a user can cause has one of these types and a one-line message."""
 
 import difflib
 import signal
 from collections.abc import Iterable, Sequence
 
 OUTPUT = "standard output"
-"""The name of standard output in errors of writing to it, in place of a path."""
+"""The text that stands for a path in errors about writing to standard output."""
 
 
 class HpoError(Exception):
-    """An error that the command `hpo` prints as one line, without a traceback; `exit_code` is that of the command."""
+    """An error that the command `hpo` prints as one line, without a traceback.
+
+    `exit_code` is the exit code with which the command then ends.
+    """
 
     exit_code = 2
 
 
 class ConfigError(HpoError):
-    """A configuration value is unknown, of the wrong type, out of bounds, or in conflict with another."""
+    """A configuration key is unknown, or its value is of the wrong type, out of bounds, or in conflict with another."""
 
 
 class SpaceError(HpoError):
@@ -27,17 +30,20 @@ class DataError(HpoError):
 
 
 class MachineError(HpoError):
-    """The machine prevents correct work, for example by a full disk. After a fix, `hpo resume` continues the study."""
+    """A fault of the machine, such as a full disk, prevents correct work.
+
+    When the fault is fixed, `hpo resume` continues the study.
+    """
 
     exit_code = 1
 
 
 class StudyError(HpoError):
-    """The study on disk does not allow the operation (missing, changed, unfinished, in use)."""
+    """The study does not allow the operation; for example, it is missing, changed, unfinished or in use."""
 
 
 class NoTrialError(StudyError):
-    """`ask` has no trial: the budget or the space is used up, or the strategy waits for results.
+    """`ask` can return no trial: the budget or the space is used up, or the strategy waits for results.
 
     `is_waiting`: whether the strategy waits for the results of open trials.
     """
@@ -50,7 +56,7 @@ class NoTrialError(StudyError):
 
 
 class DocumentError(HpoError):
-    """A file is not valid YAML or JSON, or lacks what it should hold."""
+    """A file is not valid YAML or JSON, or its content is incomplete."""
 
 
 class DispatchError(HpoError):
@@ -62,7 +68,10 @@ class TrackError(HpoError):
 
 
 class Interruption(KeyboardInterrupt):
-    """A signal to stop this process, unlike an objective's own KeyboardInterrupt; `number` is the signal's number."""
+    """This process got a signal to stop; `number` is the number of the signal.
+
+    This type distinguishes the signal from a KeyboardInterrupt that an objective raises itself.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -70,20 +79,21 @@ class Interruption(KeyboardInterrupt):
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error, or a note if the error's `__str__` fails."""
+    """Return the text of an error, or a substitute if the error's `__str__` fails."""
     try:
         return str(error)
     except BaseException as fault:
-        # `__str__` of a user's own error may raise anything.
+        # The error may be of a user's class, whose `__str__` may raise anything.
         if is_interruption(fault):
             raise
         return f"(its text cannot be read: {type(fault).__name__})"
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether the error stops this process.
+    """Return whether an error means that this process was told to stop.
 
-    Without our signal handler, Ctrl-C raises the same KeyboardInterrupt as user code may do.
+    If the toolkit's signal handler is not installed, Ctrl-C raises a plain KeyboardInterrupt. Then a KeyboardInterrupt
+    counts as an interruption, although user code might have raised it.
     """
     if isinstance(error, Interruption):
         return True
@@ -91,22 +101,22 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return the text as one line without control characters, which a terminal would execute."""
+    """Return the text as one line without control characters, to which a terminal would react."""
     return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in text)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text; if the text is empty, the name of its class."""
+    """Return the first line of an error's text; if the text is empty, return the name of the error's class."""
     text = text_of(error).strip()
-    # Some errors list every byte that could not be read.
+    # Cut the line, because some errors list every byte that could not be read.
     return text.splitlines()[0][:300] if text else type(error).__name__
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty text.
+    """Return `; did you mean 'x'?` with the allowed name closest to `name`, or an empty text if none is close.
 
-    A dotted key with the same last part comes first, then one in the same group: `lr` and `trainng.lr` mean
-    `training.lr`. Letter case makes no difference.
+    Dotted keys with the same last part are preferred, then keys in the same group. So for `lr` and for `trainng.lr`,
+    the hint is `training.lr`. The comparison ignores letter case.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")
@@ -120,7 +130,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def _closest(name: str, names: Sequence[str]) -> list[str]:
-    """Return the closest of the names, if one is close; the same letter case comes first."""
+    """Return a list with the closest name, empty if none is close; a name in the same letter case is preferred."""
     if close := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
         return close
     by_lower = {each.lower(): each for each in names}

@@ -1,4 +1,4 @@
-"""Writes, copies and removes files and folders, completely or not at all; lists a folder without following links."""
+"""Writes, copies and removes files and folders completely or not at all; lists a folder without following links."""
 
 import contextlib
 import os
@@ -12,13 +12,14 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link below a folder.
+    """A file, folder or link somewhere below a listed folder.
 
     Attributes:
-        name: its path relative to the folder.
-        path: its path.
-        kind: what it is.
-        target: the target of a link, relative to the link's parent; None if that is outside of the folder.
+        name: the path of the entry, relative to the listed folder.
+        path: the path of the entry.
+        kind: the kind of the entry.
+        target: for a link, its target relative to the parent folder of the link; None if the target is outside of the
+            listed folder.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Entry:
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    """Yield the entries below a folder, parents first, in the order of names, without following links.
+    """Yield all entries below a folder in the order of their names, parents first, without following links.
 
     A hard link counts as a file. Sockets, pipes and devices are omitted, because they hold nothing to copy.
     """
@@ -44,14 +45,17 @@ def entries(folder: Path) -> Iterator[Entry]:
 
 
 def links_out(folder: Path) -> list[Entry]:
-    """Return the links below a folder that lead out of it; none if another process removes a file meanwhile."""
+    """Return the links below a folder that lead out of it.
+
+    If another process removes a file in the meantime, the result is empty.
+    """
     with contextlib.suppress(FileNotFoundError):
         return [entry for entry in entries(folder) if entry.kind == "link" and entry.target is None]
     return []
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader gets the old content or the new content, never a part of it."""
+    """Write a file so that a reader gets either the whole old content or the whole new content."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         # O_EXCL, because another user may have placed a link under this predictable name.
@@ -67,13 +71,13 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def copy_tree(
     source: Path, target: Path, excluded: Collection[str] = (), copy: Callable[[Path, Path], Any] = shutil.copy2
 ) -> None:
-    """Copy a folder; links within it lead to the copy, and links out of it stay as they are.
+    """Copy a folder. Links to targets inside it lead to the copied targets; links out of it are copied unchanged.
 
     Args:
         source: the folder.
         target: the path of the copy.
-        excluded: patterns of names directly below the folder that are not copied.
-        copy: copies a file.
+        excluded: name patterns; entries directly below the folder that match one are not copied.
+        copy: the function that copies a single file.
     """
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Copy under another name first, so that a killed process leaves no incomplete copy.
@@ -94,17 +98,20 @@ def copy_tree(
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder in one step; a killed process leaves all of it, or a rest under a hidden name."""
+    """Remove a folder in a single step.
+
+    If the process is killed, the folder is still complete, or its remains have a hidden name.
+    """
     aside = folder.with_name(f".{folder.name}-{os.getpid()}")
-    # A killed process with the same number may have left this one.
+    # A killed process with the same process id may have left such a folder.
     shutil.rmtree(aside, ignore_errors=True)
     folder.rename(aside)
     shutil.rmtree(aside)
 
 
 def _target(link: Path, root: Path) -> str | None:
-    """Return the target of a link, relative to the link's parent; None if it is outside of the root."""
+    """Return the target of a link, relative to the link's parent folder; None if the target is outside of `root`."""
     target = Path(link.parent, link.readlink())
-    # Do not resolve the last part: if it is a link, it is an entry of its own.
+    # Do not resolve the last part of the target: if it is a link, it is copied as a link.
     resolved = Path(os.path.normpath(Path(os.path.realpath(target.parent), target.name)))
     return os.path.relpath(resolved, link.parent) if resolved.is_relative_to(root) else None

@@ -10,24 +10,24 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def format_count(number: int, thing: str) -> str:
-    """Return a number with its noun; a star stands for the plural's s: `3 trials` for `trial*`."""
+    """Return a number with a noun, such as `3 trials`; a star in `thing` stands for the s of the plural: `trial*`."""
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration: `0.4 s`, `95 s`, `14 min`, `3.5 h`."""
+    """Return a duration as text, such as `0.4 s`, `95 s`, `14 min` or `3.5 h`."""
     if seconds < 120:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def format_time(seconds: float) -> str:
-    """Return a time in seconds since the epoch as local time, to the second: `2026-01-31 12:00:00`."""
+    """Return a time, given in seconds since the epoch, as local time: `2026-01-31 12:00:00`."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def format_size(count: int) -> str:
-    """Return a number of bytes with at least two digits: `340 kB`, `1.2 GB`."""
+    """Return a number of bytes as text with a suitable unit, such as `340 kB` or `1.2 GB`."""
     size, power = float(count), 0
     while size >= 999.5 and power < len(_UNITS) - 1:
         size, power = size / 1000, power + 1
@@ -35,7 +35,7 @@ def format_size(count: int) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the value of a hyperparameter, or of a single metric, with at most six digits."""
+    """Return the value of a hyperparameter, or of a single metric, as text; numbers with at most six digits."""
     if isinstance(value, float):
         return f"{value:g}"
     is_nested = isinstance(value, list | tuple | Mapping)
@@ -43,7 +43,10 @@ def format_value(value: Any) -> str:
 
 
 def format_short(value: Any) -> str:
-    """Return a value for a table, with at most three digits: `0.01`, `3e-4`, `5.57e-5`; a long text is cut."""
+    """Return a value as a short text for a table: floats with at most three digits, such as `0.01`, `3e-4`, `5.57e-5`.
+
+    Long texts are cut.
+    """
     if not isinstance(value, float):
         return cut_text(format_value(value))
     plain = f"{value:.3g}"
@@ -53,16 +56,16 @@ def format_short(value: Any) -> str:
 
 
 def cut_text(text: str, most: int = _LONGEST) -> str:
-    """Return the text, cut to at most `most` characters."""
+    """Return a text, cut if it has more than `most` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def format_scores(values: str, in_search: str = "") -> str:
-    """Return the values that chose a winner.
+    """Return a text with the values by which a winner was chosen.
 
-    If `in_search` is given, `values` come from fresh seeds, and `in_search` holds the values of the search.
+    If `in_search` is given, `values` come from trainings on fresh seeds, and `in_search` holds the search's values.
     """
     if not in_search:
         return values
-    # With a single metric, its name is already there.
+    # With a single metric, do not repeat the metric's name, which is already in `values`.
     return f"{values} on fresh seeds ({in_search if ', ' in values else in_search.rpartition(' ')[2]} in the search)"

@@ -1,4 +1,4 @@
-"""The machine: its memory, its processes, and errors that it causes, such as a full disk or too many open files."""
+"""The machine: its memory, its processes, and the errors that it causes, such as a full disk or too many open files."""
 
 import errno
 import getpass
@@ -15,11 +15,11 @@ from typing import Self
 from hpo.errors import OUTPUT, MachineError, text_of
 
 GIB = 2**30
-# The folder of a container's own memory limit and use (cgroup v2).
+# The folder with the memory limit and memory use of a container (cgroup v2).
 _CGROUP = Path("/sys/fs/cgroup")
-# Errors that do not depend on the point of a trial: such a trial has not failed, it was not tried.
+# Errors that do not depend on the point of a trial. They do not count as a failure of the point.
 _FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
-# Errors of safetensors and tokenizers are no OSError; their texts end in the number.
+# Errors of safetensors and tokenizers are not of type OSError, but their texts contain the error number.
 _IN_TEXTS = re.compile(rf"os error ({'|'.join(str(number) for number in _FAULTS)})\b")
 _IN_SQLITE = (
     sqlite3.SQLITE_FULL,
@@ -31,9 +31,10 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """Return one line about an error that the machine causes, with the path and its free bytes; None for other errors.
+    """Return one line about an error that the machine caused, with the path and the free bytes; None for other errors.
 
-    The causes of the error are examined, too. A permission error in `folder`, the study's, counts as the machine's.
+    The errors that caused this error are examined, too. A permission error counts as caused by the machine only if it
+    is about a file in `folder`, the folder of the study.
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):
@@ -50,9 +51,9 @@ def machine_fault(error: BaseException, folder: Path | None = None) -> str | Non
 
 @contextmanager
 def machine_faults(what: str, path: Path) -> Iterator[None]:
-    """Raise MachineError in place of an error that the machine causes with this file or folder.
+    """Turn an error that the machine causes into MachineError; `path` is the file or folder that is being used.
 
-    `what` begins the message: `record: cannot be written`.
+    `what` begins the message, such as `record: cannot be written`.
     """
     try:
         yield
@@ -62,7 +63,7 @@ def machine_faults(what: str, path: Path) -> Iterator[None]:
             raise
         fault = machine_fault(error, path)
         for cause in _chain(error):
-            # The lowest byte is the kind of error; the others are details.
+            # The lowest byte of SQLite's error code is the kind of error; the other bytes are details.
             if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _IN_SQLITE:
                 fault = fault or f"{cause}: {path}, {_free(path)}"
         if fault is None and isinstance(error, PermissionError):
@@ -80,12 +81,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return the reason, the path, and the free bytes, or the limit of open files."""
+    """Return one line with the reason, the path, and the free bytes (or the limit of open files)."""
     if path == OUTPUT:
         return f"{OUTPUT}: {os.strerror(number)}"
     place = f"{_text(path)}, " if _text(path) else ""
     if number in (errno.EMFILE, errno.ENFILE):
-        import resource  # Missing on Windows, where this module must still be importable.
+        import resource  # Imported here, because Windows lacks it, and this module must be importable there.
 
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return f"{os.strerror(number)}: {place}this process may have {limit} files open (`ulimit -n`)"
@@ -103,12 +104,15 @@ def _free(path: Path) -> str:
 
 
 def _text(path: object) -> str:
-    """Return a path as text; empty for anything else, which a user's own OSError may hold."""
+    """Return a path as text; return an empty text for any other object, which a user's own OSError may hold."""
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
 
 
 def free_and_total() -> tuple[int, int]:
-    """Return the bytes of memory that are available without swapping, and all bytes, of this machine or container."""
+    """Return the available and the total memory of this machine or container in bytes.
+
+    Available memory is what processes can get without swapping.
+    """
     import psutil  # 30 ms to load, and rarely needed.
 
     machine = psutil.virtual_memory()
@@ -121,14 +125,14 @@ def free_and_total() -> tuple[int, int]:
 
 
 def resident_bytes() -> int:
-    """Return the resident bytes of this process."""
+    """Return the resident memory of this process in bytes."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)
 
 
 def describe_memory(held_bytes: int) -> str:
-    """Return a text about the memory that a process held, and the memory that is free."""
+    """Return a text about the memory that a process held, and the memory that is available now."""
     free, total = free_and_total()
     return f"it held {held_bytes / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 
@@ -141,7 +145,7 @@ def _of_container(name: str) -> str:
 
 
 def user_name() -> str:
-    """Return the user's name; empty if there is none, as in some containers."""
+    """Return the name of the current user; an empty text if the user has no name, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -150,12 +154,12 @@ def user_name() -> str:
 
 @dataclass(frozen=True)
 class Host:
-    """The process that trains a task; the first one if several train it together.
+    """The process that trains a task; if several processes train it together, the first of them.
 
     Attributes:
         host: the name of the machine.
-        process: the number of the process there.
-        gpus: the numbers of its GPUs there; empty if unknown, or without any.
+        process: the process id on that machine.
+        gpus: the numbers of the GPUs that the process uses; empty if they are unknown, or if it uses none.
     """
 
     host: str
@@ -164,7 +168,7 @@ class Host:
 
     @classmethod
     def here(cls) -> Self:
-        """Return this process."""
+        """Return the host of the current process."""
         return cls(os.uname().nodename, os.getpid())
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The folders of the toolkit, for modules that must not import `hpo` itself."""
+"""The paths of the toolkit's folders."""
 
 from pathlib import Path
 
@@ -6,4 +6,4 @@ PACKAGE = Path(__file__).parent
 """The folder of the package `hpo`."""
 
 ROOT = PACKAGE.parent
-"""The folder with `hpo` and `model`."""
+"""The folder that contains the packages `hpo` and `model`."""

@@ -1,4 +1,4 @@
-"""Reads and writes files at a URL of any file system of fsspec, such as file://, s3:// or gs://."""
+"""Reads and writes files below a URL, on any file system that fsspec supports, such as file://, s3:// or gs://."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from hpo.errors import ConfigError, StudyError, first_line
 
 
 class Place:
-    """The files below a URL, by name; `what` is the configuration key of the URL, for messages.
+    """The files below a URL, by name; `what` is the configuration key that holds the URL, and begins error messages.
 
     Raises:
         ConfigError: the URL is not valid, or its protocol is unknown or not installed.
@@ -24,7 +24,7 @@ class Place:
             self._files, self._root = url_to_fs(self.url)
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist."""
+        """Return the content of a file; None if the file does not exist."""
         with self._faults("read"):
             try:
                 content: bytes = self._files.cat_file(self._path(name))
@@ -35,7 +35,8 @@ class Place:
     def write(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file, completely or not at all."""
         path = self._path(name)
-        # Object stores publish a file when it is closed; on a disk, readers see every part of it.
+        # Object stores publish a file only when it is closed. On a disk, readers would see an incomplete file, so write
+        # it under another name first.
         aside = f"{path}.part" if "file" in self._files.protocol else path
         with self._faults("written"):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -51,7 +52,7 @@ class Place:
             self._files.get_file(self._path(name), str(path))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder; none if it does not exist."""
+        """Return the names of the files in a folder; an empty list if the folder does not exist."""
         with self._faults("read"):
             self._files.invalidate_cache()
             try:
@@ -70,7 +71,7 @@ class Place:
 
     @contextlib.contextmanager
     def _faults(self, done: str) -> Iterator[None]:
-        """Raise StudyError in place of any error of a file system library."""
+        """Turn any error of a file system library into StudyError."""
         try:
             yield
         except (Exception, SystemExit) as error:
@@ -78,21 +79,21 @@ class Place:
 
 
 def refuse_unknown(url: str, what: str) -> None:
-    """Raise ConfigError if the URL is not valid or its protocol is unknown, without connecting to it."""
+    """Raise ConfigError if a URL is not valid or its protocol is unknown; this makes no connection."""
     if "://" not in url:
         raise ConfigError(f"{what}: must be a URL, such as s3://bucket/folder or file:///folder, given {url!r}")
     with _usable(url, what):
         from fsspec import get_filesystem_class
         from fsspec.utils import get_protocol
 
-        # A chained URL has several protocols: `zip://a::s3://b/c.zip`.
+        # Check each part, because a chained URL has several protocols: `zip://a::s3://b/c.zip`.
         for each in url.split("::"):
             get_filesystem_class(get_protocol(each))
 
 
 @contextlib.contextmanager
 def _usable(url: str, what: str) -> Iterator[None]:
-    """Raise ConfigError in place of any error: file systems are plug-ins, which may raise anything."""
+    """Turn any error into ConfigError, because file systems are plug-ins and may raise errors of any type."""
     try:
         yield
     except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""Checks for a user's own strategies: the properties that the toolkit's strategies have."""
+"""Checks that a user's strategy has the same properties as the toolkit's strategies."""
 
 from hpo.testing.strategies import SPACES, check_strategy
 

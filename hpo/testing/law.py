@@ -1,4 +1,4 @@
-"""Checks the main property of searches: the same trials for any number of workers, any order of ends, any crash."""
+"""Checks the main property of searches: their trials do not depend on workers, the order of ends, or crashes."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +24,12 @@ _TRIALS = 16
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What must not change the trials: the number of workers, a crash of the driver, and a raised budget.
+    """Circumstances that must not change the trials: the number of workers, a crash of the driver, a raised budget.
 
     Attributes:
         slots: the number of workers.
-        orders: seeds of the order in which trainings report, before and after the crash.
-        dies_after: the number of messages after which the driver is killed; it may end before.
+        orders: two seeds for the order in which trainings report; the second is used after the budget is raised.
+        dies_after: the number of messages after which the driver is killed; the search may end earlier.
         budget: the budget of trials before it is raised.
     """
 
@@ -42,17 +42,17 @@ class Disturbance:
 def check_law(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that neither workers, orders, crashes nor a raised budget change the trials.
+    """Check that workers, the order of reports, a crash and a raised budget do not change the trials.
 
     Args:
-        make: returns a new strategy each time.
-        world: the trainings.
-        disturbed: the workers, the crash and the budget.
+        make: returns a new strategy at each call.
+        world: the results of the trainings.
+        disturbed: the number of workers, the crash and the budgets.
         lanes: the number of lanes of the clock.
         stop_rule: the median rule of the search; None = no rule.
 
     Raises:
-        AssertionError: they change the trials.
+        AssertionError: one of these changes the trials.
     """
     rules = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
     expected = facts(run(world, rules, _TRIALS))
@@ -69,7 +69,7 @@ def check_law(
 def check_free_order(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that a search in free order can be replayed from its record; arguments as for `check_law`."""
+    """Check that a search in free order can be replayed from its record; the arguments are as for `check_law`."""
     rules, slots = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule), disturbed.slots
     free = rules()
     states: States = {}
@@ -83,10 +83,10 @@ def check_free_order(
 def check_user_actions(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that each user action takes effect once, and that the record repeats the search with all actions.
+    """Check that each user action takes effect exactly once, and that the search can be repeated from its record.
 
-    Before or after the crash, a user adds two points, stops two running trials, retries two failed ones, and raises the
-    budget from that of the disturbance. Arguments as for `check_law`.
+    At random times, before or after the crash, a user adds two points, stops two running trials, retries two failed
+    trials, and raises the budget given by `disturbed`. The arguments are as for `check_law`.
     """
     rules, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}
@@ -106,7 +106,10 @@ def check_user_actions(
 
 
 class _RandomUser:
-    """A user who performs the actions of `check_user_actions` at random times, the last when no trial runs any more."""
+    """A user who performs the actions of `check_user_actions` at random times.
+
+    If no trial is running any more, the user raises the budget, unless this has happened before.
+    """
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:
         self.record: Record | None = None
@@ -114,7 +117,7 @@ class _RandomUser:
         self._num_stops = self._num_retries = 2
 
     def __call__(self, can_stop_trials: bool) -> Iterator[UserAction]:
-        """Yield the actions since the last call."""
+        """Yield the user's new actions."""
         assert self.record is not None
         running = [trial.number for trial in self.record.trials() if trial.state == "running"]
         if not self._is_raised and running and can_stop_trials and self._rng.random() < 0.1:
@@ -130,7 +133,7 @@ class _RandomUser:
         if can_stop_trials and running and self._num_stops and self._rng.random() < 0.2:
             self._num_stops -= 1
             yield UserAction(Stop(self._rng.choice(running)))
-        # The first call comes before any trial.
+        # Check that there are trials, because the first call comes before the first trial.
         if not self._is_raised and not running and self.record.trials():
             self._is_raised = True
             yield UserAction(Raise(_TRIALS))
@@ -139,10 +142,11 @@ class _RandomUser:
 def check_asking(
     make: Callable[[], Strategy], world: World, seed: int, budget: int = _TRIALS, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that the trials of ask-and-tell depend on the calls alone.
+    """Check that the trials of ask-and-tell depend only on the calls.
 
-    They must be the same in one session and with a record that is opened again between any two calls. `seed` draws the
-    calls, between which a user adds two points. Arguments as for `check_law`.
+    The trials of one session must be the same as those of sessions that open the record again before each call. `seed`
+    is the random seed for the order of the calls; between the calls, a user adds two points. The other arguments are as
+    for `check_law`.
     """
     rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_ask_and_tell=True)
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
@@ -153,16 +157,16 @@ def check_asking(
 
 
 class _Ticking(AnyOrder):
-    """A dispatcher whose time advances by a second per message, so that the search polls the user's actions."""
+    """A dispatcher whose time advances by one second at each `wait`, so that the search polls the user's actions."""
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:
-        """Return messages, a second later."""
+        """Advance the time by one second, and return messages."""
         self.now += 1.0
         return super().wait(timeout)
 
 
 def draw_cases(number: int) -> list[tuple[World, Disturbance, int]]:
-    """Return so many worlds, each with a disturbance and a number of lanes; the same ones each time."""
+    """Return `number` test cases, each a world, a disturbance and a number of lanes; they are the same at each call."""
     rng = random.Random(0)
     cases = []
     for seed in range(number):

@@ -1,6 +1,7 @@
-"""Simulated tasks with random costs, lengths and failures, which report in any order, and some reports twice.
+"""Simulated tasks with random costs, lengths and failures, and a dispatcher that delivers their reports in any order.
 
-They have checkpoints: after the death of a worker or the driver they continue, and report only what is new.
+Some reports are delivered twice. Tasks have checkpoints: after a worker or the driver dies, a task continues, and
+reports only points that it has not reported yet.
 """
 
 import contextlib
@@ -33,17 +34,18 @@ RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]]
 
 @dataclass(frozen=True)
 class World:
-    """The results of all trainings, as a function of the seed, the trial's point and the task's index.
+    """Determines the result of every training from the seed, the trial's point and the task's index.
 
     Attributes:
-        seed: the seed.
+        seed: the random seed.
         folds: the number of folds.
-        longest: the most reports of a task.
-        failing: the share of tasks that fail.
-        says_goes_on: whether a report says that the training continues.
-        names_places: whether a report names its epoch.
+        longest: the largest number of reports of a task.
+        failing: the probability that a task fails.
+        says_goes_on: whether reports say that the training continues.
+        names_places: whether reports contain their epoch.
         even: whether all trials have the same cost.
-        goal: the goal; its leading metric is `score`. Other metrics do not depend on the fold, and are 0 to 0.9.
+        goal: the goal, whose leading metric must be `score`. The values of other metrics do not depend on the fold,
+            and are from 0 to 0.9.
     """
 
     seed: int
@@ -59,11 +61,11 @@ class World:
         return random.Random(f"{self.seed} {key}")
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of a unit, from few values, so that many events have the same time."""
+        """Return the cost of a unit of a trial; there are few different costs, so that many events coincide."""
         return 1.0 if self.even else self._random("cost", trial.key).choice([0.5, 1.0, 1.5, 2.0, 3.25])
 
     def units(self, trial: Trial, index: int) -> tuple[list[float], float]:
-        """Return the units after each report, and at the end."""
+        """Return the number of units done at each report, and the number at the end of the task."""
         rng = self._random("units", trial.key, trial.amount, index)
         done, reports = 0.0, []
         longest = self.longest if trial.amount is None else min(self.longest, trial.amount - trial.trained)
@@ -73,7 +75,7 @@ class World:
         return reports, max(done + rng.choice([0, 0, 1]), 1)
 
     def outcome(self, trial: Trial, index: int) -> Outcome:
-        """Return the outcome of a task that no rule stops."""
+        """Return the outcome of a task if no rule stops it."""
         reports, total = self.units(trial, index)
         rng = self._random("outcome", trial.key, index)
         curve: list[dict[str, Any]] = [
@@ -89,7 +91,7 @@ class World:
         return Outcome(metrics, curve, units=total)
 
     def messages(self, trial: Trial, task: Task, training: "SimulatedTraining") -> Iterator[TaskReport]:
-        """Yield a worker's messages about the task, in order, from its checkpoint on."""
+        """Yield a worker's messages about a task in their order, starting from the task's checkpoint."""
         whole = self.outcome(trial, task.index)
         limits, curve = Limits(task.payload), list[Any]()
         for point, units in self._points(whole, task, training):
@@ -104,7 +106,10 @@ class World:
         yield TaskReport(task, outcome=replace(whole, curve=curve))
 
     def _points(self, whole: Outcome, task: Task, training: "SimulatedTraining") -> Iterator[tuple[Any, float]]:
-        """Yield the points of a task, each with the units up to it; the first ones may come from an earlier attempt."""
+        """Yield the points of a task, each with the number of units done until then.
+
+        The first points may have been reported by an earlier attempt.
+        """
         reports, done = Reports(task.payload, training), 0.0
 
         def known() -> Iterator[tuple[Any, float]]:
@@ -118,11 +123,12 @@ class World:
 
         while True:
             try:
-                # A training that starts anew repeats the reports of the trial that it continues.
+                # A training that continues a trial without a checkpoint first repeats the reports of that trial.
                 for point in task.payload.earlier if reports.trained < task.payload.trained else ():
                     reports.take(reported(point))
                 for point in whole.curve[training.num_saved :]:
-                    # The checkpoint comes before the report, so a death in between leaves a checkpoint that is ahead.
+                    # Save the checkpoint before reporting. If the worker dies in between, the checkpoint is ahead of
+                    # the reports.
                     training.num_saved += 1
                     new = reports.take(reported(point))
                     yield from known()
@@ -138,7 +144,7 @@ class World:
 
 
 class SimulatedTraining(Journal):
-    """The checkpoint of a simulated training, which is its number of reports, and its journal, in memory."""
+    """The checkpoint and the journal of a simulated training, in memory; the checkpoint is its number of reports."""
 
     def __init__(self) -> None:
         self.num_saved = 0
@@ -158,11 +164,11 @@ class SimulatedTraining(Journal):
         self.is_whole = False
 
     def restart(self, place: float) -> None:
-        """Begin an attempt without a state."""
+        """Begin an attempt without a checkpoint; keep the reports up to `place`."""
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 
     def add(self, entry: Entry) -> None:
-        """Add a report."""
+        """Add a report to the journal."""
         self.entries.append(entry)
 
     def end(self) -> None:
@@ -174,14 +180,14 @@ class SimulatedTraining(Journal):
 
 
 States = dict[tuple[int, int], SimulatedTraining]
-"""The checkpoints and journals of trainings, by trial and task."""
+"""The checkpoints and journals of trainings, by trial number and task index."""
 
 
 class AnyOrder:
-    """A dispatcher whose workers report in random order, and repeat some of their messages.
+    """A dispatcher whose workers report in random order and repeat some of their messages.
 
-    After `dies_after` messages the driver is killed; None = never. Sometimes a worker dies, and its task continues from
-    its checkpoint in `states`.
+    After `dies_after` calls of `wait`, the driver is killed; None = never. Sometimes a worker dies; then its task
+    continues from the checkpoint in `states`.
     """
 
     runs_here = True
@@ -203,7 +209,7 @@ class AnyOrder:
         self.trained: list[tuple[int, int]] = []
 
     def submit(self, task: Task) -> None:
-        """Begin a task in a free slot."""
+        """Begin a task; there must be a free slot."""
         assert len(self._running) < self.slots
         self.trained.append((task.trial, task.index))
         self._begin(task)
@@ -212,12 +218,12 @@ class AnyOrder:
         key = task.trial, task.index
         self._tasks[key] = task
         training = self._states.setdefault(key, SimulatedTraining())
-        # Its last worker may have died between the checkpoint and the report.
+        # Simulate that the last worker died after saving a checkpoint and before reporting.
         training.num_saved += training.num_saved > 0 and not training.is_whole and self._rng.random() < _SHARE_OF_DEATHS
         self._running[key] = self._world.messages(self.trials[task.trial], task, training)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return one new message and up to two old ones; raise Killed after `dies_after` messages."""
+        """Return one new message and up to two repeated messages; raise Killed after `dies_after` calls."""
         if self._left == 0:
             raise Killed
         self._left = None if self._left is None else self._left - 1
@@ -231,7 +237,7 @@ class AnyOrder:
         return [report, *self._rng.sample(self._messages, min(2, len(self._messages)))]
 
     def drop(self, task: Task) -> None:
-        """End the training of a task."""
+        """Abort the training of a task."""
         del self._running[task.trial, task.index]
 
     def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
@@ -243,11 +249,11 @@ class AnyOrder:
 
 
 class Killed(Exception):  # noqa: N818 -- not an error
-    """The driver was killed."""
+    """The simulated driver was killed."""
 
 
 def empty_record(world: World) -> Record:
-    """Return an empty record in memory."""
+    """Return an empty record in memory for a search in this world."""
     return memory_record(world.goal, TaskLayout(world.folds))
 
 
@@ -264,19 +270,21 @@ def run(
     states: States | None = None,
     callback: Callback | None = None,
 ) -> Record:
-    """Run a search in a world until its budget is reached or its driver is killed, and return its record.
+    """Run a search in a world until its budget is reached or its driver is killed, and return the record.
 
     Args:
         world: the results of the trainings.
-        rules_of: returns the rules; its arguments are the functions that return a trial's tasks and its cost.
-        num_trials: the budget.
+        rules_of: returns the rules of the search. Its two arguments are functions that take a trial: one returns the
+            trial's tasks, the other its cost.
+        num_trials: the budget of trials.
         slots: the number of workers.
-        seed: draws the order of reports.
-        record: the record of the search to continue; None = a new one.
+        seed: the random seed for the order of reports.
+        record: the record of the search to continue; None = start a new search.
         dies_after: the number of messages after which the driver is killed; None = never.
         dispatched_by: the class of the dispatcher.
-        user_actions, callback: as for `search`.
+        user_actions: as for `search`.
         states: the checkpoints and journals of the search to continue.
+        callback: as for `search`.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after, states)
@@ -301,15 +309,15 @@ def run(
 def ask_and_tell(
     world: World, rules_of: RulesOf, num_trials: int, seed: int, opens: bool, points: Sequence[Point] = ()
 ) -> tuple[Record, list[str]]:
-    """Run ask-and-tell in a world, in a random order of calls; return the record, and one line per call.
+    """Run ask-and-tell in a world, in a random order of calls; return the record, and one line of text per call.
 
     Args:
         world: the results of the trainings.
-        rules_of: as for `run`, with a new strategy each time.
-        num_trials: the budget.
-        seed: draws the order of calls.
-        opens: whether the record is opened again before each call.
-        points: the points that a user adds between the calls; afterwards the user retries failed trials.
+        rules_of: as for `run`; must return a new strategy at each call.
+        num_trials: the budget of trials.
+        seed: the random seed for the order of calls.
+        opens: whether to open the record again before each call.
+        points: the points that a user adds between the calls. When all are added, the user retries failed trials.
     """
     record, rng, answers, to_add = empty_record(world), random.Random(seed), list[str](), [*points]
 
@@ -344,7 +352,7 @@ def ask_and_tell(
 
 
 def facts(record: Record) -> list[tuple[Any, ...]]:
-    """Return the attributes of the trials that must not depend on the workers."""
+    """Return for each trial the attributes that must not depend on the workers."""
     return [
         (
             *(t.number, t.round, t.learned, t.key, t.amount, t.continues, t.retry_of),

@@ -1,4 +1,4 @@
-"""`check_strategy`: the properties that every strategy must have, of the toolkit or a user."""
+"""`check_strategy`, which checks the properties that every strategy must have, the toolkit's or a user's."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -36,32 +36,34 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
     },
     "one point": {"layers": [3]},
 }
-"""Spaces of every kind, by name."""
+"""One space of every kind, by name."""
 
 _MOST_PROPOSALS = 2_000
 _ONE_LOSS = Goal({"score": "minimize"})
-_SEARCHES = 2  # whole searches on each space
+_SEARCHES = 2  # number of whole searches on each space
 
 
 def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str, Mapping[str, Any]] = SPACES) -> None:
-    """Check that studies with a strategy have the same trials for any number of workers.
+    """Check that a strategy works in every kind of space, and that its trials do not depend on the workers.
 
     The checks:
 
-    - The same trials lead to the same proposal, whatever the process proposed before.
-    - All points are in the space, and new, also while others are pending.
+    - For the same known and pending trials, the strategy makes the same proposal, whatever it proposed before.
+    - All points are in the space, and no point is proposed twice, also while other points are pending.
     - The strategy continues if some or all trials fail.
-    - A finite space ends the search.
-    - Another seed gives other points.
-    - Whole searches have the same trials for any number of workers, any order of ends, after a crash, with a raised
-      budget, and with points added by a user.
+    - The search ends when a finite space is exhausted.
+    - Different seeds give different points.
+    - Whole searches have the same trials for any number of workers and any order in which trials end, also after a
+      crash, with a raised budget, and with points added by a user.
 
     Args:
-        strategy: the class; or its name, such as `"my_module:MyStrategy"`; or `name` and settings, as in conf/strategy.
-        spaces: the spaces to check, by name; give fewer for a strategy that does not support every kind of space.
+        strategy: the strategy class; or its name, such as `"my_module:MyStrategy"`; or a mapping with `name` and
+            settings, as in conf/strategy.
+        spaces: the spaces in which to check the strategy, by name. Give only some of them if the strategy does not
+            support every kind of space.
 
     Raises:
-        AssertionError: a check fails; the message names it and the space.
+        AssertionError: a check fails; the message names the check and the space.
     """
     for name, tree in spaces.items():
         try:
@@ -87,9 +89,9 @@ def play(
     loss_of: Callable[[Point], float | Mapping[str, float] | None] = lambda point: float(len(point_key(point)) % 7),
     goal: Goal = _ONE_LOSS,
 ) -> History:
-    """Return the history after at most `most` proposals; the trials of each end before the next.
+    """Return the history after at most `most` proposals; the trials of a proposal end before the next proposal.
 
-    `loss_of` returns the value of the metric, or all values by name; None = the trial fails.
+    `loss_of` returns the value of the metric at a point, or several values by name; None = the trial fails.
     """
     history = History()
     for number in range(most):
@@ -116,7 +118,7 @@ def play(
 
 
 def distinct(history: History) -> set[tuple[str, int | None]]:
-    """Return the pairs of point and amount, which no two trials may share."""
+    """Return all pairs of a point's key and an amount; in a valid history, no two trials have the same pair."""
     return {(trial.key, trial.amount) for trial in history}
 
 
@@ -132,7 +134,7 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         used, grown = make(), make()
         earlier = history.first(count // 2), [trial.as_opened for trial in history[count // 2 :]]
         before = propose(grown, *earlier)
-        # A new strategy, one that proposes twice, and one that has proposed from an earlier history.
+        # Three strategies must agree: a new one, one that proposes twice, and one that got an earlier history first.
         makers = ((make(), History(known)), (used, History(known)), (used, History(known)), (grown, known))
         first, *others = (propose(one, trials, list(pending)) for one, trials in makers)
         for other in others:
@@ -150,7 +152,7 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         whole = play(make(), _MOST_PROPOSALS)
         left = make().propose(whole, [])
         assert not left, f"{name}: the space is exhausted, and it proposes {left}"
-        # In a space with scales, only the last scale must be exhausted.
+        # In a space with scales, only the points at the last scale must be exhausted.
         target = max((trial.scale for trial in whole), default=0)
         size = sum(point.get(SCALE, 0) == target for point in space.points())
         tried = len({trial.key for trial in whole if trial.scale == target})

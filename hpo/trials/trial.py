@@ -32,7 +32,7 @@ class Outcome:
         reached: the amount of training at the last report, counted from the start; None = there are no reports.
         differs: where the reports differ from those before an interruption; None = they do not differ.
         units: how many units of training the task took; each unit costs the same, see `Objective.describe_cost`.
-        attempt: the number of the attempt that succeeded, from 1; it is higher if workers died.
+        attempt: the number of the attempt that gave this outcome, from 1; it is higher if workers died.
         notes: the numbers and texts that the objective noted, by name, and the texts that it returned.
     """
 

@@ -1,4 +1,4 @@
-"""Reads a space from the configuration, and refuses faulty ones with errors that name the key."""
+"""Reads a space from the configuration; refuses an invalid space with an error that names the key."""
 
 import math
 import re
@@ -28,21 +28,21 @@ from hpo.trials.space.first_points import first_points
 from hpo.trials.space.space import Point, Space
 
 FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "step", "when", "default")
-"""The fields of a dimension."""
+"""The fields that a dimension may have."""
 
-# Names at the top of a space that are not dimensions.
+# Names at the top level of a space that hold rules and first points, and usually no dimension.
 _RESERVED = ("require", "first")
-# Types of values that are no dimension, and hold none.
+# Types of values that are no dimension and contain none.
 _PLAIN = (str, int, float, bool, type(None))
 
 
 def is_leaf(branch: Mapping[str, Any]) -> bool:
-    """Return whether a branch of a space is a dimension, so that its names are fields.
+    """Return whether a branch of a space is a dimension, so that its names are fields of the dimension.
 
-    A branch with names of fields is a group of dimensions if another name in it is no field, holds a dimension, and is
-    no mistyped field.
+    Otherwise, the branch is a group of dimensions. A branch that has names of fields is nevertheless a group if it also
+    has another name that holds a dimension and is no misspelled field.
     """
-    # An object with `to_dict` is a dimension in a short form: `hpo.log(...)`.
+    # An object with `to_dict` is a dimension in a short form, such as `hpo.log(...)`.
     is_field = any(
         name in FIELDS and not (isinstance(value, Mapping) or hasattr(value, "to_dict"))
         for name, value in branch.items()
@@ -53,7 +53,7 @@ def is_leaf(branch: Mapping[str, Any]) -> bool:
 
 
 def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the dimensions of a space as they are written, each with its path of names."""
+    """Yield the dimensions of a space as the user wrote them, each with its path, a tuple of names."""
     for name, branch in tree.items():
         inner = (*path, str(name))
         if isinstance(branch, Mapping) and branch and not is_leaf(branch):
@@ -63,7 +63,10 @@ def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the dimensions of a space, and its rules: `require` and `first`, unless these are dimensions."""
+    """Split a space into its dimensions and its rules, and return both.
+
+    The rules are `require` and `first`, unless the user's space has dimensions of these names.
+    """
     keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
     rules = {name: tree[name] for name, is_rule in _IS_RULE.items() if name in tree and is_rule(tree[name], keys)}
     branches = {name: branch for name, branch in tree.items() if name not in rules}
@@ -75,7 +78,7 @@ def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]:
-    """Return the space with these first points."""
+    """Return the space with `points` as its first points, even if a dimension is called `first`."""
     dimension = parted(tree)[0].get("first")
     if dimension is None:
         return {**tree, "first": points}
@@ -84,7 +87,10 @@ def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]
 
 
 def _are_rules(value: Any, keys: Collection[str]) -> bool:
-    """Return whether `require` holds rules: a text, or a list of texts in which one has an operator or a key."""
+    """Return whether the value of `require` holds rules, not a dimension of this name.
+
+    Rules are a text, or a list of texts of which at least one contains an operator or a key.
+    """
     if isinstance(value, _PLAIN):
         return True
     if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
@@ -93,7 +99,10 @@ def _are_rules(value: Any, keys: Collection[str]) -> bool:
 
 
 def _are_points(value: Any, keys: Collection[str]) -> bool:
-    """Return whether `first` holds points: `default`, a mapping of searched keys, or a list of these."""
+    """Return whether the value of `first` holds points, not a dimension of this name.
+
+    Points are `default`, a mapping of searched keys to values, or a list of these.
+    """
     if isinstance(value, _PLAIN):
         return True
     if isinstance(value, list | tuple):
@@ -110,23 +119,25 @@ _IS_RULE = {"require": _are_rules, "first": _are_points}
 
 
 _MOST_POINTS = 100_000
-# The record stores the values of a range as floats, which do not represent every larger whole number.
+# The largest whole number in a range. The record stores values of a range as floats, which cannot represent all larger
+# whole numbers.
 _LARGEST_WHOLE = 2**53
 
 
 def space_from_dict(
     tree: Mapping[str, Any], fixed: Mapping[str, Value] | None = None, members: Sequence[Point] | None = None
 ) -> Space:
-    """Return the space of a tree that has the form of the objective's configuration.
+    """Return the space that a tree describes; the tree is nested like the objective's configuration.
 
-    A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`, `step`), and
-    optionally `when` and `default`; a list is short for `values`. At the top, `require` holds rules between dimensions
-    (see `constraints.py`), and `first` holds the first points (see `first_points.py`).
+    Each leaf of the tree is a dimension. It is a dict with `values`, or `choices`, or `low` and `high` (and optionally
+    `log`, `integer`, `points`, `step`); it may also have `when` and `default`. A list is short for `values`. At the top
+    level, `require` holds rules between dimensions (see `constraints.py`), and `first` holds the first points (see
+    `first_points.py`).
 
     Args:
         tree: the tree.
         fixed: the configuration's own values by dotted key.
-        members: all existing points, if only some combinations exist; None = all combinations exist.
+        members: all existing points if only some combinations of values exist; None = all combinations exist.
 
     Raises:
         SpaceError: the space is not valid; the message names the dimension, the given and the allowed values.
@@ -152,14 +163,14 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return a member with the space's own values; None if it is outside of the space."""
+    """Return a member point with values of the types in the space; None if it is outside of the space."""
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
 
 
 def _refuse_unsatisfiable(space: Space) -> None:
-    """Refuse rules that no point keeps: test all points if they can be counted, else random ones."""
+    """Refuse rules that no point keeps; this tests all points if they can be counted, else random points."""
     if not space.constraints and space.members is None:
         return
     rng = np.random.default_rng(0)
@@ -170,7 +181,7 @@ def _refuse_unsatisfiable(space: Space) -> None:
 
 
 def overridden(described: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the space that an objective describes, with the dimensions of the configuration in place of its own."""
+    """Return the space that an objective describes, overridden by the dimensions in the configuration."""
     merged = dict(described)
     for name, branch in own.items():
         before = merged.get(name)
@@ -247,12 +258,12 @@ def _finite(where: str, kind: str, values: Any) -> tuple[Value, ...]:
 
 
 def identity(value: Any) -> str:
-    """Return a text that is the same for equal values, also for 1 and 1.0."""
+    """Return a text that is the same for equal values, including 1 and 1.0."""
     return canonical_text(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
 def _refuse_invalid(where: str, value: Any) -> None:
-    """Refuse values that JSON cannot hold: infinite numbers, mappings with keys other than texts, objects."""
+    """Refuse values that JSON cannot represent: infinite numbers, mappings whose keys are no texts, and objects."""
     if isinstance(value, float) and not math.isfinite(value):
         raise SpaceError(f"{where}: must hold finite numbers, given {value!r}")
     _refuse_rounded(where, value)
@@ -266,7 +277,7 @@ def _refuse_invalid(where: str, value: Any) -> None:
 
 
 def _refuse_rounded(where: str, value: Any) -> None:
-    """Refuse a whole number that floats cannot represent."""
+    """Refuse a whole number that is too large to be represented exactly by a float."""
     if isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise SpaceError(
             f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), because of floats, given {value}; "
@@ -275,7 +286,7 @@ def _refuse_rounded(where: str, value: Any) -> None:
 
 
 def _is_monotonic(values: Sequence[Value]) -> bool:
-    """Return whether numbers are in ascending or descending order; the order of texts is the written one."""
+    """Return whether numbers are in ascending or descending order; texts may be in any order, which then counts."""
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     return len(numbers) < len(values) or numbers in (sorted(numbers), sorted(numbers, reverse=True))
 
@@ -313,13 +324,13 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
 
 
 def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
-    """Return `points` values evenly (or log-) spaced over the range, both ends included."""
+    """Return `points` values, spaced evenly (with `log`, logarithmically) over the range, including both ends."""
     if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= _MOST_POINTS:
         raise SpaceError(
             f"{where}.points: must be a whole number of at least 2 and at most {_MOST_POINTS:,}, given {points!r}"
         )
     spaced = np.geomspace(low, high, points) if log else np.linspace(low, high, points)
-    # Round to ten significant digits: rounding errors would make points unreadable, and unstable as keys.
+    # Round to ten significant digits, because rounding errors would make values hard to read and keys unstable.
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
     if len(set(values)) < points:
         raise SpaceError(
@@ -329,12 +340,15 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
 
 
 def _stepped(where: str, low: float, high: float, integer: bool | None, step: Any) -> tuple[Value, ...]:
-    """Return low, low + step and so on up to high; whole numbers if low and step are, unless `integer` is False."""
+    """Return the values low, low + step and so on, up to high.
+
+    They are whole numbers if `integer`, or if low and step are whole numbers and `integer` is not given.
+    """
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low:
         raise SpaceError(f"{where}.step: must be a number above 0 and at most high - low, given {step!r}")
     if integer and step != int(step):
         raise SpaceError(f"{where}.step: must be a whole number with integer: true, given {step!r}")
-    # Allow a rounding error: 3 * 0.1 exceeds 0.3.
+    # Allow for rounding errors: 3 * 0.1 exceeds 0.3.
     steps = math.floor((high - low) / step + 1e-9)
     if steps > _MOST_POINTS:
         raise SpaceError(
@@ -359,7 +373,7 @@ def _condition(where: str, when: Any) -> Condition:
 
 
 def _check_conditions(dimensions: Sequence[Dimension]) -> None:
-    """Refuse conditions on keys that are not searched, on impossible values, in cycles, and on later dimensions."""
+    """Refuse conditions on keys that are not searched, on impossible values, or on later dimensions, and cycles."""
     by_key = {d.key: d for d in dimensions}
     keys = list(by_key)
     for place, dimension in enumerate(dimensions):
@@ -380,7 +394,7 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
                     f"exactly {list(allowed)}"
                 )
         _refuse_cycle(dimension, by_key)
-        # A point is built in the order of the dimensions.
+        # A point is built in the order of the dimensions, so the values in a condition must be known by then.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
                 f"{where}: '{later[0]}' must come first; write it before '{dimension.key}' (in a space file of your "

@@ -16,14 +16,15 @@ from hpo.trials.space.dimensions import Point as Point
 
 
 def point_key(point: Point) -> str:
-    """Return the identity of a point: its canonical JSON (sorted names, no blanks)."""
+    """Return the key of a point, which is its identity: its canonical JSON, with sorted names and no blanks."""
     return canonical_text(dict(point))
 
 
 def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
-    """Return a short text of a point: `lr=3e-4 num_layers=2`.
+    """Return a point as a short text, such as `lr=3e-4 num_layers=2`.
 
-    If two keys have the same last part, keys are whole. `widths` holds the least widths of values, by key.
+    Only the last part of each dotted key is written, unless two keys have the same last part. `widths` holds, by key,
+    the least widths to which values are padded.
     """
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
@@ -32,8 +33,8 @@ def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
     return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
 
 
-# After so many draws in a row that break the rules, the valid points are listed. If a share f of all points is valid,
-# all draws break a rule with probability (1 - f)**100: 0.6 % at f = 0.05.
+# After this many draws in a row that break a rule, choose from a list of all valid points. If a share f of all points
+# is valid, the probability that 100 draws in a row break a rule is (1 - f)**100, which is 0.6 % for f = 0.05.
 _PATIENCE = 100
 _COUNTABLE = 1_000_000  # the most points that are listed to count them, which takes some seconds
 
@@ -43,10 +44,12 @@ class Space:
     """The search space.
 
     Attributes:
-        dimensions: the dimensions in the written order; parents of conditions come before their children.
+        dimensions: the dimensions in the order in which they are written; a dimension with a condition comes after the
+            dimensions on which the condition depends.
         constraints: the rules that every point must keep.
-        first: the points to try before the strategy's own.
-        members: all existing points, if only some combinations exist, such as the rows of a table; else None.
+        first: the points to try before the strategy's own points.
+        members: all existing points if only some combinations of values exist, such as the rows of a table; None = all
+            combinations exist.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -64,7 +67,7 @@ class Space:
 
     @cached_property
     def size(self) -> int | None:
-        """The number of points; None if it is infinite, or too large to count with rules."""
+        """The number of points; None if it is infinite, or if there are rules and too many points to count."""
         if self.members is not None:
             return len(self._listed)
         if any(not d.values for d in self.dimensions):
@@ -84,18 +87,21 @@ class Space:
         return (point for point in _combinations(self.dimensions) if self.keeps_rules(point))
 
     def active(self, dimension: Dimension, values: Point) -> bool:
-        """Return whether a dimension is active with these values of the others."""
-        # A fast path for most dimensions, because this is called for every dimension of every draw.
+        """Return whether a dimension is active, given the values of other dimensions."""
+        # Check for a condition first: most dimensions have none, and this is called for every dimension of every draw.
         return not dimension.when or all(
             key in values and values[key] in allowed for key, allowed in dimension.when.items()
         )
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """Return a random point: each active dimension is drawn independently, and again if that breaks a rule."""
+        """Return a random point: draw each active dimension independently; if the point breaks a rule, draw again."""
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:
-        """Return a point with these values, if active, and random others; it breaks a rule only if all such do."""
+        """Return a point with these values of active dimensions, and random values of the other active dimensions.
+
+        If no valid point with these values is found, the point breaks a rule.
+        """
         for _ in range(1 if self._is_sparse else _PATIENCE):
             point = self._combined(values, rng)
             if self.keeps_rules(point) or len(point) == sum(key in values for key in point):
@@ -111,14 +117,17 @@ class Space:
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
-        """Return a random valid point with these values; None if there is none, or the space cannot be counted."""
+        """Return a random valid point with these values; None if there is none, or if the points cannot be counted."""
         if self.size is None:
             return None
         fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
         return fitting[int(rng.integers(len(fitting)))] if fitting else None
 
     def keeps_rules(self, point: Point) -> bool:
-        """Return whether a point keeps the constraints and is one of the members, without a check of its values."""
+        """Return whether a point keeps the constraints and, if there are members, is one of them.
+
+        This does not check whether its values are allowed.
+        """
         if self.members is not None and point_key(point) not in self._member_keys:
             return False
         return all(constraint.holds(point) for constraint in self.constraints)
@@ -129,7 +138,7 @@ class Space:
 
     @cached_property
     def _is_sparse(self) -> bool:
-        """Whether so few combinations exist that rejection sampling would take long."""
+        """Whether so few of the possible combinations exist that rejection sampling would take too long."""
         combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
         return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
 
@@ -138,13 +147,13 @@ class Space:
         return frozenset(point_key(point) for point in self.members or ())
 
     def contains(self, point: Point) -> bool:
-        """Return whether a point has exactly the active dimensions, has allowed values, and keeps the rules."""
+        """Return whether a point has exactly the active dimensions, with allowed values, and keeps all rules."""
         expected = [d for d in self.dimensions if self.active(d, point)]
         in_range = {d.key for d in expected} == set(point) and all(allows(d, point[d.key]) for d in expected)
         return in_range and self.keeps_rules(point)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return a JSON-able description for reports, one dict per dimension."""
+        """Return a JSON-able description of the space for reports, one dict per dimension."""
         return [describe(d) for d in self.dimensions]
 
 

@@ -1,4 +1,4 @@
-"""Turns a space in the user's short forms, also of Python, into its explicit form."""
+"""Turns a space that a user wrote in short forms, in YAML or in Python, into its explicit form."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Log:
-    """A range on a logarithmic scale; `points` = the number of its values, None = the whole range."""
+    """A range on a logarithmic scale; `points` is the number of values in it, and None = all numbers of the range."""
 
     low: float
     high: float
@@ -32,20 +32,20 @@ class Log:
 def log(low: float, high: float, points: int | None = None) -> Log:
     """Return a range on a logarithmic scale, such as `hpo.log(1e-5, 1e-2)`.
 
-    If both ends are whole numbers, such as in `hpo.log(16, 1024)`, the range has whole numbers only; not with `points`,
-    and not if the configuration's own value is a fraction.
+    If both ends are whole numbers, as in `hpo.log(16, 1024)`, the range has only whole numbers. This does not apply if
+    `points` is given, or if the configuration's own value is a fraction.
 
     Args:
         low: the lower end of the range.
         high: the upper end of the range.
-        points: the number of values, spaced evenly on the logarithmic scale; None = the whole range.
+        points: the number of values, spaced evenly on the logarithmic scale; None = all numbers of the range.
     """
     return Log(low, high, points)
 
 
 @dataclass(frozen=True)
 class NamedChoices:
-    """Values without an order; `named` holds objects, which files hold by their names."""
+    """Values without an order; `named` holds objects by name, and files contain only their names."""
 
     values: tuple[Any, ...]
     named: Mapping[str, Any]
@@ -56,9 +56,10 @@ class NamedChoices:
 
 
 def choices(*values: Any, **named: Any) -> NamedChoices:
-    """Return values without an order: `hpo.choices(16, 64)`, or any objects by name, `hpo.choices(relu=nn.ReLU)`.
+    """Return values without an order, such as `hpo.choices(16, 64)`.
 
-    Files, reports and MLflow hold the names. Your function gets the objects, which workers must be able to unpickle.
+    Any objects can be given by name, such as `hpo.choices(relu=nn.ReLU)`. Files, reports and MLflow contain their
+    names. Your function gets the objects, which workers must be able to unpickle.
     """
     if both := [name for name in named if name in values]:
         raise SpaceError(f"space: choices must have different values and names, given '{both[0]}' as both; rename one")
@@ -66,9 +67,9 @@ def choices(*values: Any, **named: Any) -> NamedChoices:
 
 
 def write_out(branch: Any, where: str = "space") -> Any:
-    """Return a dimension, or a tree of dimensions, in the form of conf/space; also dimensions of other tools.
+    """Return a dimension or a tree of dimensions, written in Python or for another tool, in the form of conf/space.
 
-    A tuple is a range. A list of numbers has an order, and any other list has none.
+    A tuple is a range. A list of numbers becomes ordered values, and any other list becomes unordered choices.
     """
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:
@@ -90,7 +91,7 @@ def write_out(branch: Any, where: str = "space") -> Any:
 
 
 def _of_python(value: Any) -> Any:
-    """Return NumPy's numbers and arrays, and a `range`, as Python's own numbers and lists."""
+    """Turn NumPy's numbers and arrays, and a `range`, into Python numbers and lists; keep other values."""
     if hasattr(value, "tolist") and not isinstance(value, type):
         return value.tolist()
     if isinstance(value, range):
@@ -101,16 +102,17 @@ def _of_python(value: Any) -> Any:
 
 
 def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the space in its explicit form; an explicit one is returned unchanged.
+    """Return the space in its explicit form; a space that is already explicit is returned unchanged.
 
-    - A range whose ends are written as whole numbers (1, not 1.0) has whole numbers only, with `log` or without.
-      `integer: false`, or a default or a value of the `config` such as 0.5, makes it one of fractions.
-    - With `points` the values are fractions; for `step` see the reader.
-    - A text such as 1e-5, which YAML does not read as a number, is a number at the ends of a range, and in a list with
-      numbers. A list with such texts only is refused.
-    - A list of lists or mappings has no order.
-    - A value that is listed twice counts once, with a warning.
-    - Dimensions of W&B and NNI are read, too.
+    - If both ends of a range are written as whole numbers (1, not 1.0), the range has only whole numbers, with or
+      without `log`. It has all numbers if `integer` is false, or if its default or its value in `config` is a fraction
+      such as 0.5.
+    - This rule does not apply to a range with `points` or `step`; for these, see the reader.
+    - YAML reads 1e-5 as a text, not as a number. Such a text counts as a number at the ends of a range, and in a list
+      that also contains numbers. A list that contains only such texts is refused.
+    - A list of lists or mappings becomes unordered choices.
+    - A value that is listed twice counts once, and a warning is logged.
+    - Dimensions in the form of W&B and NNI are accepted, too.
     """
     own = config or {}
     space = without_sweeps(space, own)
@@ -120,7 +122,7 @@ def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) 
 
 
 def default_as_meant(value: Any, dimension: Any) -> Any:
-    """Return the default of an explicit dimension, with a text such as 1e-5 as a number, by the rules of `as_meant`."""
+    """Return the default of an explicit dimension; turn a text such as 1e-5 into a number, as `as_meant` does."""
     fields = dimension if isinstance(dimension, Mapping) else {"values": dimension}
     return _leaf({**fields, "default": value}, "space")["default"]
 
@@ -142,7 +144,7 @@ def _explicit(branch: Any, path: tuple[str, ...], config: Mapping[str, Any]) -> 
 
 
 def _leaf(written: Mapping[str, Any], where: str, value: Any = None) -> dict[str, Any]:
-    """Return a dimension in its explicit form; `value` is the configuration's own value of its key."""
+    """Return a dimension in its explicit form; `value` is the value that the configuration has for its key."""
     fields = dict(written)
     for kind in ("values", "choices"):
         if _is_list(fields.get(kind)):
@@ -163,8 +165,11 @@ def _leaf(written: Mapping[str, Any], where: str, value: Any = None) -> dict[str
 
 
 def _listed(written: Sequence[Any], where: str) -> list[Any]:
-    """Return the values of a list, each once, with texts that YAML should have read as numbers as numbers."""
-    # Imported here, because `hpo.log` and `hpo.choices` need no NumPy.
+    """Return the values of a list without repeats.
+
+    If the list contains numbers, texts such as 1e-5 become numbers, too.
+    """
+    # Imported here, because it loads NumPy, which `hpo.log` and `hpo.choices` do not need.
     from hpo.trials.space.reader import identity
 
     texts = [value for value in written if as_number(value) is not value]
@@ -179,7 +184,7 @@ def _listed(written: Sequence[Any], where: str) -> list[Any]:
         for value in values:
             once.setdefault(identity(value), value)
     except TypeError:
-        return values  # One of them is no JSON value; the reader refuses it.
+        return values  # One of the values cannot be written as JSON; the reader will refuse it.
     if len(once) < len(values):
         keys = list(map(identity, values))
         twice = [value for key, value in once.items() if keys.count(key) > 1]
