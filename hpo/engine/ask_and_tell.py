@@ -70,7 +70,7 @@ class AskAndTell:
         return "trials" if self._scheduler.ended_by == "trials" else None
 
     def add_point(self, add: Add, by: str | None = None) -> None:
-        """Add a user's point, or a retry; `ask` returns it before the strategy's next point."""
+        """Add a user's point or a retry, which an `ask` returns before the strategy's next point."""
         self._scheduler.add_point(add, time.time(), by)
 
     def ask(self) -> Task:

@@ -1,4 +1,4 @@
-"""The main loop of a search: it sends tasks from the scheduler to the workers, and reports back to the scheduler."""
+"""The main loop of a search: it passes tasks from the scheduler to the workers, and their reports to the scheduler."""
 
 import time
 from collections import deque
@@ -353,7 +353,7 @@ def seconds_spent(record: Record) -> float:
 def _stays_ended(rules: Rules, record: Record) -> bool:
     """Return whether a search in free order has ended by `stop_without_gain`.
 
-    The record does not say in which order its last trials became known, so the end cannot be computed again.
+    Such an end cannot be computed again, because the record does not say in which order the last trials became known.
     """
     ended, limit = record.ended, rules.stop_without_gain
     if rules.order != "free" or limit is None or not ended or ended.by != "stop_without_gain":

@@ -39,7 +39,7 @@ class Observer:
         """React to a user action after it has taken effect."""
 
     def search_ended(self) -> None:
-        """React to the end of the search, before the trainings that follow it."""
+        """React to the end of the search, before the trainings that follow the search."""
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
         """React to the progress of trainings after the search: `num_ended` of `num_all` have ended.

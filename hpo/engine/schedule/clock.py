@@ -55,7 +55,7 @@ class _Running:
 
     @property
     def is_known(self) -> bool:
-        """Whether the event at `next_time` is certain, including whether the task ends with it."""
+        """Whether the event at `next_time` is certain, and whether the task ends with this event is certain, too."""
         return self.total is not None or len(self.reported) > 1 or (bool(self.reported) and self.goes_on)
 
 
@@ -104,7 +104,10 @@ class Clock:
         return self._running[key].latest
 
     def advance(self) -> Event | None:
-        """Move to the next event and return it; None if no task runs, or an earlier event is still possible."""
+        """Move to the next event and return it.
+
+        Return None if no task is running, or if an event that has not arrived yet may come first.
+        """
         task = min(self._running.values(), key=lambda running: (running.next_time, running.key), default=None)
         if task is None or not task.is_known:
             return None

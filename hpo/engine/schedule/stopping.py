@@ -28,7 +28,7 @@ class Target:
 
     @classmethod
     def of(cls, scores: float | Mapping[str, float], goal: Goal, full_amount: int | None) -> Self:
-        """Return the target of a score, or of one score per metric."""
+        """Return the target that is reached at this score, or at these scores, one per metric."""
         by_metric = scores if isinstance(scores, Mapping) else {goal.metric: scores}
         return cls(goal.losses(by_metric), full_amount, goal.target)
 
@@ -172,7 +172,7 @@ class Medians:
                     self._by_task.setdefault((trial.amount, trial.trained, index), _BestByPlace()).add(losses)
 
     def limits(self, trial: Trial, index: int) -> Sequence[tuple[float, float]]:
-        """Return the places at which a training is compared, each with the score that it must have reached there."""
+        """Return the places at which a training is compared, each with the median score that it must reach there."""
         known, sign = self._by_task.get((trial.amount, trial.trained, index)), loss_sign(self._rule.goal.direction)
         medians = known.medians() if known else ()
         # A median is infinite if half of the trainings have no score yet at this place.

@@ -249,7 +249,7 @@ class Asha:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why it cannot search with several metrics or limits; None if it can."""
+        """Why the strategy cannot search with several metrics or limits; None if it can."""
         if self.settings.rungs == "fixed":
             return None
         return "needs a single metric without limits with strategy.rungs=progressive (unlike strategy.rungs=fixed)"

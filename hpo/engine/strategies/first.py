@@ -27,7 +27,7 @@ class FirstPoints:
 
     @property
     def announcement(self) -> str:
-        """The strategy's own line, and the number of first points."""
+        """The strategy's announcement, with the number of first points added."""
         count = sum(point_key(point) not in self.imported for point in self.space.first)
         first = f"; starts with {format_count(count, 'point*')} of space.first" if count else ""
         return f"{self.strategy.announcement}{first}"

@@ -83,7 +83,7 @@ class OptunaRows(Rows):
         attributes: Mapping[str, Any],
         constraints: Mapping[str, float],
     ) -> None:
-        """Write the last user attributes of a trial, its constraints in Optuna's form, its scores and final state."""
+        """Write a trial's last user attributes, its constraints in Optuna's form, its scores and its final state."""
         own = constraint_attributes(constraints)
         with self._writing(len(attributes)):
             has_replaced = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)

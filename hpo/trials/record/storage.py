@@ -178,7 +178,7 @@ def _open(study: Stored) -> _Opened:
 
 
 def _read(rows: OptunaRows, study: Stored) -> Record:
-    """Return the record of these rows; raise DamagedRecordError if they are damaged."""
+    """Return the record that these rows hold; raise DamagedRecordError if the rows are damaged."""
     with name_damage(rows):
         return Record(rows, study.goal, study.layout)
 
