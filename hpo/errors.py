@@ -90,7 +90,7 @@ def text_of(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an error means that this process was told to stop.
+    """Return whether an error means that a signal stopped this process.
 
     If the toolkit's signal handler is not installed, Ctrl-C raises a plain KeyboardInterrupt. Then a KeyboardInterrupt
     counts as an interruption, although user code might have raised it.

@@ -152,6 +152,7 @@ def report_again(folder, config, **options):
 
 
 def rows(path):
-    """Return the rows of a trials.csv without its times, the columns that may differ."""
+    """Return the rows of a trials.csv without its times and speeds, the columns that may differ."""
+    measured = (*TIMES, "examples_per_second")
     with path.open(newline="") as file:
-        return [{key: value for key, value in row.items() if key not in TIMES} for row in csv.DictReader(file)]
+        return [{key: value for key, value in row.items() if key not in measured} for row in csv.DictReader(file)]

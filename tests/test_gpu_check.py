@@ -41,6 +41,7 @@ def test_without_a_gpu_it_says_so_and_writes_nothing():
 def test_it_runs_with_the_model_and_its_tests_alone(tmp_path):
     for folder in NEEDED:
         shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    (tmp_path / "tests/__init__.py").touch()
     (tmp_path / "sitecustomize.py").write_text(REFUSAL)
     done = check(tmp_path, "--smoke", "page.md")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -214,7 +214,7 @@ def _run(given: list[str]) -> int:
     try:
         Path.cwd()
     except FileNotFoundError:
-        return _fault("working directory: does not exist any more; change to another (cd)")
+        return _fault("working directory: it was deleted; change to another (cd)")
     debug = "--debug" in given
     try:
         return _call(given[0], given[1:])

@@ -191,7 +191,7 @@ def remove(
         except HpoError as error:
             if not removed:
                 raise
-            raise type(error)(f"{error}; before that: {'; '.join(map(str, removed))}") from error
+            raise type(error)(f"{error}; already removed before the error: {'; '.join(map(str, removed))}") from error
     return Removed(removed, lines)
 
 

@@ -93,8 +93,8 @@ class AskedTrial:
         """Return the trial's number; ConfigError if the trial belongs to another study."""
         if self._outside.study_id != outside.study_id:
             raise ConfigError(
-                f"trial {self.number}: must be of study '{outside.study.reference}', given one of study "
-                f"'{self._outside.study.reference}'; tell it in that session"
+                f"trial {self.number}: belongs to study '{self._outside.study.reference}', and this session is of "
+                f"study '{outside.study.reference}'; tell it in a session of its own study"
             )
         return self.number
 
@@ -105,7 +105,7 @@ class AskedTrial:
 
     @property
     def text(self) -> str:
-        """The trial's values, the changes of its scale, how far to train, and the command that reports the result."""
+        """The trial's values, the settings of its scale, how far to train, and the command that reports the result."""
         further = f" from {self.trained}, where trial {self.continues} ended" if self.trained else ""
         amount = "" if self.amount is None else f", train it to {self.amount}{further}"
         values = (f"  {key} = {value}" for key, value in {**self.point, **self.changes}.items())

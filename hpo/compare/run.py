@@ -159,8 +159,8 @@ def _costs(seconds: Sequence[float | str], shortest: float, is_partial: bool) ->
     for amount in amounts:
         if not 0 < amount <= shortest:
             raise ConfigError(
-                f"at seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
-                f"{amount:g}"
+                f"at: the number of seconds must be above 0 and at most {shortest:.6g}, the length of the shortest "
+                f"search, given {amount:g}"
             )
     if "shortest" in seconds or is_partial:
         amounts.add(shortest)

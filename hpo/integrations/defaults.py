@@ -50,8 +50,8 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
         if isinstance(proposed, Proposal):
             if proposed.amount is not None or proposed.continues is not None:
                 raise ConfigError(
-                    f"strategy: must not train by amounts outside `hpo search`, given '{strategy.announcement}'; use "
-                    f"another strategy, with a scheduler or pruner of the other library"
+                    f"strategy: '{strategy.announcement}' trains by amounts, which works only in `hpo search`; use "
+                    f"another strategy here, and a scheduler or pruner of the library that runs the search"
                 )
             proposed = proposed.point
         points.append(proposed)

@@ -205,16 +205,16 @@ def objective_of(
     """Return an objective for `hpo.search` that trains like this trainer, in place of `hyperparameter_search`.
 
     The space may have TrainingArguments of the trainer, and values that `model_init(trial)` reads (see
-    `SearchedValues`). The trainer's own arguments are the default configuration; if the space contains it, it is the
-    first point. Every trial has its own trainer, with the attributes that the trainer's class has added. The models of
-    the `study.checkpoints` best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is the
-    folder of the best model.
+    `SearchedValues`). The trainer's own arguments form the default configuration, which is the first point if the
+    space contains it. Every trial has its own trainer, with the attributes that the trainer's class has added. The
+    models of the `study.checkpoints` best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is
+    the folder of the best model.
 
     Args:
         trainer: a trainer with `model_init`.
         compute_objective: as in `hyperparameter_search`: a function of the metrics of `evaluate` (`eval_loss` and so
-            on) that returns the value of the study's metric, or several values in the order of its metrics. The study's
-            metrics then need other names than those of the evaluation.
+            on) that returns the value of the study's metric, or several values in the order of its metrics. With it,
+            the study's metrics must not have names of the evaluation's metrics.
 
     Raises:
         ConfigError: the trainer has no `model_init`.

@@ -62,8 +62,8 @@ def check(config: Mapping[str, Any]) -> None:
         return
     if not {*names} & {*COPY}:
         raise ConfigError(
-            f"command.config: has no effect (given {command.file!r}), because command.line has no {{config}}, the path "
-            f"of the trial's own copy; write it there, such as --config {{config}}"
+            f"command.config: has no effect (given {command.file!r}), because command.line does not contain "
+            f"{{config}}, the path of the trial's copy of the file; add it, such as --config {{config}}"
         )
     command.refuse_unread(command.values)
 

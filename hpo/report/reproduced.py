@@ -275,7 +275,8 @@ def _refuse_other_winner(recorded: Recorded) -> None:
         return
     row, names = recorded.winner, _task_names(recorded)
     if row is None or row["number"] != str(winner.get("number")):
-        raise StudyError(f"report.json: winner.number is {winner.get('number')!r}, which is no complete trial of it")
+        number = winner.get("number")
+        raise StudyError(f"report.json: winner.number is {number!r}, but no complete trial has this number")
     for name in {*names} ^ {*inner(winner, "values")}:
         problem = "is missing" if name in names else "is no task of the study"
         raise StudyError(f"report.json: winner.values.{name} {problem}; the tasks are {', '.join(names)}")

@@ -34,10 +34,10 @@ class Subject:
 
     Attributes:
         trials: all trials, in the order of their numbers.
-        finalists: the finalists' trainings on the fresh seeds that chose the winner; empty if the search's scores chose
-            it.
+        finalists: the finalists' trainings on fresh seeds, if their scores decided the winner; empty if the search's
+            scores decided.
         default: the default configuration; None if it is outside the space.
-        trainings: the trials as they were after the search, then those that were trained further after it, under the
+        trainings: the trials as the search left them, followed by the trials that were trained further later, with the
             same numbers; None = `trials`.
         workers: the configured number of workers; None = as many as fit.
         gpus: number of GPUs of each worker.

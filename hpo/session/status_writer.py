@@ -55,7 +55,7 @@ class StatusWriter(Progress):
         self._begun = min((stretch.start for stretch in record.stretches), default=None)
         self._host = {} if host is None else vars(host)
         self._tasks: dict[tuple[int, int], RunningTask] = {}
-        self._phase: Phase = "asked and told" if study.is_outside else "search"
+        self._phase: Phase = "ask-and-tell" if study.is_outside else "search"
         self._following: str | None = None
         self._fresh: Trial | None = None
         self._expected: ExpectedScore | None = None
@@ -121,10 +121,10 @@ class StatusWriter(Progress):
             self._open.discard(trial.number)
             self._ended[trial.state] += 1
 
-    def user_acted(self, instruction: UserAction) -> None:
+    def user_acted(self, action: UserAction) -> None:
         """Apply the budget that a user raised."""
         with self._change():
-            super().user_acted(instruction)
+            super().user_acted(action)
             config = self._prepared.config.model_copy(update={"study": self._study})
             self._prepared = replace(self._prepared, config=config)
 

@@ -105,10 +105,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         """Count the trial."""
         self._count(trial)
 
-    def user_acted(self, instruction: UserAction) -> None:
+    def user_acted(self, action: UserAction) -> None:
         """Use the new budget if the user raised it."""
-        if isinstance(instruction.request, Raise):
-            given = {name: value for name, value in vars(instruction.request).items() if value is not None}
+        if isinstance(action.request, Raise):
+            given = {name: value for name, value in vars(action.request).items() if value is not None}
             self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:

@@ -130,10 +130,10 @@ class TerminalProgress(Progress):
             self._num_printed += 1
             self._last_line = now
 
-    def user_acted(self, instruction: UserAction) -> None:
+    def user_acted(self, action: UserAction) -> None:
         """Print the user action."""
-        super().user_acted(instruction)
-        self._say(str(instruction))
+        super().user_acted(action)
+        self._say(str(action))
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
         """Show the progress of trainings after the search.

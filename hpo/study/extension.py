@@ -162,5 +162,5 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], inc
             raise ConfigError(f"{key}: is searched, so every trial keeps its own value; remove it")
         if key in incomparable or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
-                f"{key}: would make the scores incomparable with the study's scores; remove it, or start a new study"
+                f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"
             )

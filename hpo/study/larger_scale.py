@@ -125,5 +125,5 @@ def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> Non
             raise ConfigError(f"{key}: is searched at every scale; remove it")
         if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
-                f"{key}: would make the scores incomparable with the study's scores; remove it, or start a new study"
+                f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"
             )

@@ -122,7 +122,7 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
     """Return the indices of the `count` best trials (None = all), the best first; ties go to the earlier trial.
 
     The order is by front, and within a front by the hypervolume that each trial adds, in descending order. Equal trials
-    count as one trial and get the same rank. `scale` scales the losses; None = use the `scale_of` these losses.
+    count as one trial and get the same rank. `scale` scales the losses; None = `scale_of(losses)`.
 
     Source: Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume".
     """

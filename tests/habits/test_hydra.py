@@ -172,7 +172,7 @@ def test_a_tree_below_objective_config_keeps_its_references(capsys, own):
         (["+data=3"], "data: is a group of the configuration; add your own key with +objective_config.data=..."),
         (
             ["+objective_config.split=1", "+lr=1"],
-            "lr: must be below objective_config, as all keys of the objective's own tree; write it as "
+            "lr: must be below objective_config, like all keys of the objective's own tree; write it as "
             "objective_config.lr",
         ),
         (

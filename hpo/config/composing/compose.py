@@ -266,7 +266,7 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the section of a newly chosen group; ConfigError if a complete configuration does not allow the choice."""
+    """Return the section of a newly chosen group; ConfigError if the tree is complete and groups cannot be chosen."""
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]

@@ -106,7 +106,8 @@ def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[st
         return texts
     if beside := [name for name in own if name != OWN]:
         raise ConfigError(
-            f"{beside[0]}: must be below {OWN}, as all keys of the objective's own tree; write it as {OWN}.{beside[0]}"
+            f"{beside[0]}: must be below {OWN}, like all keys of the objective's own tree; write it as "
+            f"{OWN}.{beside[0]}"
         )
     return {own_key(key): text.replace(f"${{{OWN}.", "${") for key, text in texts.items()}
 

@@ -158,7 +158,7 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of a metric, or of a number with a limit; `scores` has the front's scores by trial number."""
+    """Return the axis of a metric or of a limited value; `scores` maps trial numbers to the scores of the front."""
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,

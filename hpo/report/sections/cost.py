@@ -166,7 +166,7 @@ def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
 
 
 def read_environment(report: ReportJson) -> Iterator[Block]:
-    """Yield the machine, the versions and the code of the study's start."""
+    """Yield the machine, the versions and the code, as recorded when the study started."""
     environment = report["environment"]
     dirty = " with uncommitted changes" if environment["is_dirty"] is True else ""
     unknown = reason_missing(environment["commit"])

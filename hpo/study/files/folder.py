@@ -161,7 +161,7 @@ class StudyFolder:
         with suppress(ValueError):
             is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         if not is_inside:
-            raise StudyError(f"{self}: names {name!r}, which is outside of the folder; restore the original file")
+            raise StudyError(f"{self}: refers to {name!r}, which is outside of the folder; restore the original file")
         return path
 
     def changed_files(self, below: str) -> list[str]:

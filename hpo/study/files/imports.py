@@ -292,7 +292,7 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the section `study` of the config.yaml next to a table, or else its import.json; empty without both."""
+    """Return the section `study` of the config.yaml next to a table, or the import.json; empty if neither exists."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():

@@ -73,7 +73,7 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     Raises:
         StudyError: the process refuses the request, or the search ends before it reads the request.
     """
-    if read_status(folder).phase == "asked and told":
+    if read_status(folder).phase == "ask-and-tell":
         raise StudyError(
             f"study: {folder} is open in {folder.holder() or 'a process'}, in an ask-and-tell session, which "
             f"accepts no requests from other processes; {_SESSION_ADVICE[do]}"

@@ -18,7 +18,7 @@ from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.estimate import ExpectedScore
 
 State = Literal["running", "interrupted", "open", "ended", "failed", "imported", "unreadable"]
-Phase = Literal["starting", "search", "after the search", "asked and told"]
+Phase = Literal["starting", "search", "after the search", "ask-and-tell"]
 STATES = ("complete", "failed", "stopped", "running")
 """The states of a trial."""
 _ENDS = {
@@ -42,8 +42,8 @@ class Status(BaseModel):
         state: `running`: a process runs it; `interrupted`: its process ended before the search was over, so it can be
             resumed; `open`: another program trains its trials, by ask-and-tell; `ended` by a budget; `failed` by an
             error; `imported` from another program; `unreadable`.
-        phase: the phase of a running study: `starting` its first workers, `search`, `after the search`, or `asked and
-            told` in an ask-and-tell session.
+        phase: the phase of a running study: `starting` (its first workers start), `search`, `after the search`, or
+            `ask-and-tell`.
         holder: the process that runs it; None if no process does.
         study_id: the study's unique id; empty if unknown.
         user: the user who started it; empty if unknown.
@@ -154,7 +154,7 @@ def read_status(folder: StudyFolder) -> Status:
         return status.model_copy(update={"state": "running", "phase": phase, "following": following, "holder": holder})
     if status.state != "running":
         return status
-    state = "open" if status.phase == "asked and told" else "interrupted"
+    state = "open" if status.phase == "ask-and-tell" else "interrupted"
     return status.model_copy(update={"state": state, "phase": None, "following": None, "lags": True})
 
 

@@ -171,7 +171,7 @@ class Mirror:
         self._warned: set[str] = set()
 
     def copy(self) -> None:
-        """Update the copy; StudyError if the place cannot be written, or has another study or another folder's copy."""
+        """Update the copy; StudyError if the URL cannot be written, or holds a copy of another study or folder."""
         self._own_manifest()
         stored = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:

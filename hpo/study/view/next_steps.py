@@ -20,7 +20,7 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
         if view.state == "running":
             yield NextStep(f"hpo watch {name}", "follows it")
         yield NextStep(f"hpo resume {name}", "fetches it into runs/, and goes on with it")
-    elif view.phase in ("starting", "asked and told"):
+    elif view.phase in ("starting", "ask-and-tell"):
         yield NextStep(f"hpo watch {name}", "follows it")
     elif view.state == "running":
         yield NextStep(f"hpo watch {name}", "follows it")

@@ -197,7 +197,7 @@ class StudyView:
             [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or `unreadable`.
         says: the state as text, with the process that runs the study, or the reason why it failed.
         phase: the phase of a running study: `starting` (its first workers start, and nothing else is known), `search`,
-            `after the search`, or `asked and told` (in an ask-and-tell session).
+            `after the search`, or `ask-and-tell`.
         following: after the search, which trainings run and how many of them are done, as text.
         process: the process that runs it, with its id (`process`), its machine (`host`) and `since`; else `null`.
         begun: when its first training began.
@@ -349,7 +349,10 @@ def _to_plain(value: Any) -> Any:
 
 
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
-    """Join values in one line of text; if `in_search` is not empty, `texts` are the values on fresh seeds."""
+    """Join values in one line of text.
+
+    `in_search` has the values in the search if `texts` has those on fresh seeds; else it is empty.
+    """
     return format_scores(_join_texts(texts), _join_texts(in_search))
 
 

@@ -175,7 +175,7 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _name_changes(self) -> Iterator[None]:
-        """Turn errors that another program causes by changing the open study into StudyError."""
+        """Raise StudyError in place of errors that occur because another program changed the open study."""
         try:
             yield
         except (KeyError, OptunaError, IntegrityError) as error:

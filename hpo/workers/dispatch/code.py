@@ -160,7 +160,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_inside(path: Path, name: str, here: Path) -> bool:
-    """Return whether a file, after resolving links, is in its package; if it has none, in the working directory."""
+    """Return whether a file is in its package, or without a package in the working directory, after resolving links."""
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 

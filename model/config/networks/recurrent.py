@@ -84,7 +84,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
         if self.attention == "none":
             if self.input_feeding:
                 raise refuse(
-                    "must be false without attention, whose result it feeds",
+                    "must be false without attention, because it feeds the result of attention to the next step",
                     "model.input_feeding",
                     "model.attention",
                 )
@@ -98,7 +98,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
                 raise refuse("has no effect without attention: must be after", "model.attend", "model.attention")
         if self.attention != "mlp" and self.attention_width is not None:
             raise refuse(
-                f"has an effect only with model.attention=mlp: must be null, given {self.attention_width}",
+                f"must be null without model.attention=mlp, because it has no effect; given {self.attention_width}",
                 "model.attention_width",
                 "model.attention",
             )

@@ -41,7 +41,7 @@ def test_a_target_ends_it_and_the_report_says_that_its_score_is_too_good(capsys)
     assert (found["counts"]["ended_by"], found["study"]["budget"]["target"]) == ("target", -2.0)
     assert found["counts"]["proposed"] < 40
     assert "a score has reached study.target=-2" in text
-    assert "with noise, too good: the winner is expected to score" in text
+    assert "too optimistic: the winner's expected score is" in text
     code, out, _ = hpo(capsys, "resume", "toy", "study.target=null")
     assert (code, "40 of 40 trials" in out) == (0, True)
 

@@ -143,7 +143,10 @@ def test_what_is_gone_is_said_where_the_rest_stays(capsys, study, monkeypatch):
 
     monkeypatch.setattr(StudyFolder, "refuse_running", runs_since_it_was_found)
     said = refused(capsys, "remove", "made", "other", "--yes")
-    assert ("runs/other is being run" in said, said.endswith("before that: removed runs/made\n")) == (True, True)
+    assert (
+        "runs/other is being run" in said,
+        said.endswith("before the error: removed runs/made\n"),
+    ) == (True, True)
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
 def test_a_study_that_is_trained_elsewhere_is_followed_between_two_questions(lines):
     folder = StudyFolder(Path("runs/toy"))
     ended, view = read_status(folder), StudyReader(folder, "toy")
-    write_status(folder, ended.model_copy(update={"state": "running", "phase": "asked and told"}))
+    write_status(folder, ended.model_copy(update={"state": "running", "phase": "ask-and-tell"}))
     looks = view.follow()
     assert next(looks).status.state == "open"
     write_status(folder, ended)

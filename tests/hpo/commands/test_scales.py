@@ -220,7 +220,7 @@ def test_a_study_without_scales_is_the_smallest_one():
         ({"lr": 0.1}, "lr: is searched"),
         ({"width": 64}, "strategy.costs"),
         ({"width": 2, "strategy.costs": [4, 1]}, "ascending"),
-        ({"width": 64, "study.seed": 3}, "study.seed: would make the scores incomparable"),
+        ({"width": 64, "study.seed": 3}, "study.seed: would make new scores incomparable"),
         ({"width": 64, "strategy.costs": [0, 4]}, r"strategy\.costs.*must be greater than 0"),
         ({"width": 64, "strategy.costs": "few"}, r"strategy\.costs: must be a valid list"),
     ],

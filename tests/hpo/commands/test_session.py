@@ -236,7 +236,7 @@ def test_elsewhere_than_where_it_was_opened_each_call_is_refused(place):
 def test_a_trial_is_told_in_its_own_study_alone():
     with opened(name="a") as mine, opened(name="b") as other:
         trial, its = mine.ask(), other.ask()
-        with pytest.raises(hpo.HpoError, match="trial 0: must be of study 'a', given one of study 'b'"):
+        with pytest.raises(hpo.HpoError, match="trial 0: belongs to study 'b', and this session is of study 'a'"):
             mine.tell(its, 0.77)
         assert [each.number for each in mine.open_trials] == [trial.number]
     with opened(name="a") as again:

@@ -209,7 +209,7 @@ def test_a_strategy_of_one_loss_refuses_several_objectives():
 
 @pytest.mark.parametrize("name", BY_STEPS)
 def test_a_strategy_that_trains_by_steps_is_refused(name):
-    with pytest.raises(ConfigError, match="must not train by amounts outside `hpo search`"):
+    with pytest.raises(ConfigError, match="trains by amounts, which works only in `hpo search`"):
         optuna.create_study(sampler=as_sampler(make(name))).ask()
 
 

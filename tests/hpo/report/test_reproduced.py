@@ -211,7 +211,7 @@ def test_what_is_no_score_in_trials_csv_is_refused(recorded, text):
 
 def test_a_winner_that_is_no_trial_of_the_study_is_refused(capsys, place):
     changed(place, "winner.number", 77)
-    assert "winner.number is 77, which is no complete trial" in refused(capsys, "reproduce", "made")
+    assert "winner.number is 77, but no complete trial has this number" in refused(capsys, "reproduce", "made")
 
 
 def test_what_does_not_follow_from_the_trainings_is_named(capsys, place):

@@ -123,12 +123,12 @@ def test_without_a_change_those_that_halving_left_are_trained_to_their_end(tmp_p
         ({}, "no setting of their trainings changes; give a change, such as training.epochs=60"),
         ({"study": {"name": "other"}}, "no setting of their trainings changes"),
         ({"toy": {"layers": 9}}, r"toy\.layers: is searched, so every trial keeps its own value; remove it"),
-        ({"toy": {"epochs": 9}, "study": {"seed": 3}}, r"study\.seed: would make the scores incomparable"),
+        ({"toy": {"epochs": 9}, "study": {"seed": 3}}, r"study\.seed: would make new scores incomparable"),
         (
             {"toy": {"epochs": 9}, "study": {"trials": 50}},
             r"study\.trials: has no effect",
         ),
-        ({"toy": {"epochs": 9}, "split": {"folds": 3}}, r"split\.folds: would make the scores incomparable"),
+        ({"toy": {"epochs": 9}, "split": {"folds": 3}}, r"split\.folds: would make new scores incomparable"),
     ],
 )
 def test_what_would_not_compare_is_refused_in_one_line(tmp_path, changes, words):

@@ -178,5 +178,5 @@ def test_trials_are_not_imported_where_they_are_counted_in_something_else(studie
 def test_trials_are_not_extended_to_be_counted_in_something_else(tmp_path):
     config = tree({"toy": {"lr": [0.1, 0.2]}})
     given = {**config, "toy": {**config["toy"], "min_count": 2}}
-    with pytest.raises(ConfigError, match=r"toy\.min_count: would make the scores incomparable"):
+    with pytest.raises(ConfigError, match=r"toy\.min_count: would make new scores incomparable"):
         extension_of(prepared(tmp_path, config), [], config_from_dict(given))

@@ -105,9 +105,9 @@ class Group:
     Args:
         first: the process of rank 0.
         others: the processes of rank 1, 2, ...
-        seconds_alone: when another process fails, how long to wait before the first process is killed, because it may
-            wait for the failed one. If all processes fail for the same reason, such as a loss that is not finite, the
-            first process can report its own failure within this time.
+        seconds_alone: seconds that the first process may run after another process fails. It is then killed, because it
+            may be waiting for the failed one. If all processes fail for the same reason, such as a loss that is not
+            finite, the first process can report its own failure within this time.
     """
 
     def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:
