@@ -1,7 +1,7 @@
 """A toolkit for hyperparameter search: strategies, splits, dispatch, record, tracking and reports, without torch.
 
-From Python, `hpo.search` runs a search and returns an `hpo.Study`, and `hpo.load` returns an existing study.
-`hpo.open` returns a session of ask-and-tell, in which your own code runs the trainings.
+From Python, `hpo.search` runs a search and returns an `hpo.Study`, and `hpo.load` returns an existing study. `hpo.open`
+returns an ask-and-tell session, in which your code runs the trainings.
 """
 
 import importlib

@@ -11,7 +11,7 @@ OUTPUT = "standard output"
 class HpoError(Exception):
     """An error that the command `hpo` prints as one line, without a traceback.
 
-    `exit_code` is the exit code with which the command then ends.
+    `exit_code` is the exit code of the command after this error.
     """
 
     exit_code = 2
@@ -32,7 +32,7 @@ class DataError(HpoError):
 class MachineError(HpoError):
     """A fault of the machine, such as a full disk, prevents correct work.
 
-    When the fault is fixed, `hpo resume` continues the study.
+    After the fault is fixed, `hpo resume` continues the study.
     """
 
     exit_code = 1
@@ -70,7 +70,7 @@ class TrackError(HpoError):
 class Interruption(KeyboardInterrupt):
     """This process got a signal to stop; `number` is the number of the signal.
 
-    This type distinguishes the signal from a KeyboardInterrupt that an objective raises itself.
+    With this type, the signal differs from a KeyboardInterrupt that an objective raises itself.
     """
 
     def __init__(self, number: int) -> None:
@@ -90,7 +90,7 @@ def text_of(error: BaseException) -> str:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an error means that a signal stopped this process.
+    """Return whether the cause of an error is a signal to stop this process.
 
     If the toolkit's signal handler is not installed, Ctrl-C raises a plain KeyboardInterrupt. Then a KeyboardInterrupt
     counts as an interruption, although user code might have raised it.
@@ -101,7 +101,7 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return the text as one line without control characters, to which a terminal would react."""
+    """Return the text as one line without control characters, because a terminal would react to such characters."""
     return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in text)
 
 
@@ -113,7 +113,7 @@ def first_line(error: BaseException) -> str:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` with the allowed name closest to `name`, or an empty text if none is close.
+    """Return `; did you mean 'x'?` with the allowed name closest to `name`; an empty text if no name is close.
 
     Dotted keys with the same last part are preferred, then keys in the same group. So for `lr` and for `trainng.lr`,
     the hint is `training.lr`. The comparison ignores letter case.
@@ -130,7 +130,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def _closest(name: str, names: Sequence[str]) -> list[str]:
-    """Return a list with the closest name, empty if none is close; a name in the same letter case is preferred."""
+    """Return a list with the closest name, empty if no name is close; prefer a name in the same letter case."""
     if close := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
         return close
     by_lower = {each.lower(): each for each in names}

@@ -1,4 +1,4 @@
-"""Writes, copies and removes files and folders completely or not at all; lists a folder without following links."""
+"""Writes, copies and removes files and folders, completely or not at all; lists folders without following links."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ def entries(folder: Path) -> Iterator[Entry]:
 def links_out(folder: Path) -> list[Entry]:
     """Return the links below a folder that lead out of it.
 
-    If another process removes a file in the meantime, the result is empty.
+    If another process removes a file at the same time, the result is empty.
     """
     with contextlib.suppress(FileNotFoundError):
         return [entry for entry in entries(folder) if entry.kind == "link" and entry.target is None]
@@ -55,7 +55,7 @@ def links_out(folder: Path) -> list[Entry]:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader gets either the whole old content or the whole new content."""
+    """Write a file so that readers see either the complete old content or the complete new content."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         # O_EXCL, because another user may have placed a link under this predictable name.
@@ -76,7 +76,7 @@ def copy_tree(
     Args:
         source: the folder.
         target: the path of the copy.
-        excluded: name patterns; entries directly below the folder that match one are not copied.
+        excluded: name patterns; entries directly below the folder whose names match a pattern are not copied.
         copy: the function that copies a single file.
     """
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def copy_tree(
 def remove_tree(folder: Path) -> None:
     """Remove a folder in a single step.
 
-    If the process is killed, the folder is still complete, or its remains have a hidden name.
+    If the process is killed, the folder is either still complete, or already has a hidden name.
     """
     aside = folder.with_name(f".{folder.name}-{os.getpid()}")
     # A killed process with the same process id may have left such a folder.

@@ -10,7 +10,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def format_count(number: int, thing: str) -> str:
-    """Return a number with a noun, such as `3 trials`; a star in `thing` stands for the s of the plural: `trial*`."""
+    """Return a number with a noun, such as `3 trials`; in `thing`, a star marks the place of the plural s: `trial*`."""
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
@@ -35,7 +35,7 @@ def format_size(count: int) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the value of a hyperparameter, or of a single metric, as text; numbers with at most six digits."""
+    """Return the value of a hyperparameter or of a metric as text; numbers have at most six digits."""
     if isinstance(value, float):
         return f"{value:g}"
     is_nested = isinstance(value, list | tuple | Mapping)
@@ -61,9 +61,10 @@ def cut_text(text: str, most: int = _LONGEST) -> str:
 
 
 def format_scores(values: str, in_search: str = "") -> str:
-    """Return a text with the values by which a winner was chosen.
+    """Return a text with the values that decided the choice of a winner.
 
-    If `in_search` is given, `values` come from trainings on fresh seeds, and `in_search` holds the search's values.
+    If `in_search` is given, `values` are from trainings on fresh seeds, and `in_search` holds the values from the
+    search.
     """
     if not in_search:
         return values

@@ -1,4 +1,4 @@
-"""Runs git without running the programs that the repository configures, because it may be a stranger's repository."""
+"""Runs git without the programs that a repository configures, because a stranger may have written the repository."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _SECONDS = 10.0
 def git(*arguments: str) -> str | None:
     """Run git in the working directory, and return its output.
 
-    Return None if there is no repository, git is not installed, or it cannot run safely.
+    Return None if there is no repository, if git is not installed, or if git cannot run safely.
     """
     try:
         # Reading the configuration runs no program.

@@ -1,4 +1,4 @@
-"""The machine: its memory, its processes, and the errors that it causes, such as a full disk or too many open files."""
+"""Memory and processes of the machine, and errors that the machine causes, such as a full disk."""
 
 import errno
 import getpass
@@ -31,10 +31,10 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """Return one line about an error that the machine caused, with the path and the free bytes; None for other errors.
+    """Describe an error that the machine caused in one line, with the path and the free bytes; None for other errors.
 
-    The errors that caused this error are examined, too. A permission error counts as caused by the machine only if it
-    is about a file in `folder`, the folder of the study.
+    The causes of the error are examined, too. A permission error counts only if it concerns a file in `folder`, the
+    folder of the study.
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):
@@ -51,7 +51,7 @@ def machine_fault(error: BaseException, folder: Path | None = None) -> str | Non
 
 @contextmanager
 def machine_faults(what: str, path: Path) -> Iterator[None]:
-    """Turn an error that the machine causes into MachineError; `path` is the file or folder that is being used.
+    """Inside the context, turn errors that the machine causes into MachineError; `path` is the file or folder in use.
 
     `what` begins the message, such as `record: cannot be written`.
     """
@@ -81,7 +81,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return one line with the reason, the path, and the free bytes (or the limit of open files)."""
+    """Return one line with the reason, the path, and the free bytes or the limit of open files."""
     if path == OUTPUT:
         return f"{OUTPUT}: {os.strerror(number)}"
     place = f"{_text(path)}, " if _text(path) else ""
@@ -104,7 +104,7 @@ def _free(path: Path) -> str:
 
 
 def _text(path: object) -> str:
-    """Return a path as text; return an empty text for any other object, which a user's own OSError may hold."""
+    """Return a path as text; for any other object, return an empty text. The OSError of a user may hold any object."""
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
 
 
@@ -132,7 +132,7 @@ def resident_bytes() -> int:
 
 
 def describe_memory(held_bytes: int) -> str:
-    """Return a text about the memory that a process held, and the memory that is available now."""
+    """Return a text with the memory that a process used, and the memory that is available now."""
     free, total = free_and_total()
     return f"it held {held_bytes / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 
@@ -154,12 +154,12 @@ def user_name() -> str:
 
 @dataclass(frozen=True)
 class Host:
-    """The process that trains a task; if several processes train it together, the first of them.
+    """The process that trains a task; if several processes train together, the first of these processes.
 
     Attributes:
         host: the name of the machine.
         process: the process id on that machine.
-        gpus: the numbers of the GPUs that the process uses; empty if they are unknown, or if it uses none.
+        gpus: the numbers of the GPUs that the process uses; empty = none, or unknown.
     """
 
     host: str

@@ -9,7 +9,7 @@ from hpo.errors import ConfigError, StudyError, first_line
 
 
 class Place:
-    """The files below a URL, by name; `what` is the configuration key that holds the URL, and begins error messages.
+    """The files below a URL, by name; error messages begin with `what`, the configuration key of the URL.
 
     Raises:
         ConfigError: the URL is not valid, or its protocol is unknown or not installed.
@@ -71,7 +71,7 @@ class Place:
 
     @contextlib.contextmanager
     def _faults(self, done: str) -> Iterator[None]:
-        """Turn any error of a file system library into StudyError."""
+        """Inside the context, turn any error of a file system library into StudyError."""
         try:
             yield
         except (Exception, SystemExit) as error:
@@ -79,7 +79,7 @@ class Place:
 
 
 def refuse_unknown(url: str, what: str) -> None:
-    """Raise ConfigError if a URL is not valid or its protocol is unknown; this makes no connection."""
+    """Raise ConfigError if a URL is not valid or its protocol is unknown; the check makes no connection."""
     if "://" not in url:
         raise ConfigError(f"{what}: must be a URL, such as s3://bucket/folder or file:///folder, given {url!r}")
     with _usable(url, what):
@@ -93,11 +93,11 @@ def refuse_unknown(url: str, what: str) -> None:
 
 @contextlib.contextmanager
 def _usable(url: str, what: str) -> Iterator[None]:
-    """Turn any error into ConfigError, because file systems are plug-ins and may raise errors of any type."""
+    """Inside the context, turn any error into ConfigError; file system plug-ins may raise errors of any type."""
     try:
         yield
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"{what}: {url!r} cannot be used: {first_line(error)}; s3:// needs `pip install 'hpo-transformer[s3]'`"
-            ", gs:// [gs]"
+            f"{what}: {url!r} cannot be used: {first_line(error)}; for s3:// run `pip install 'hpo-transformer[s3]'`, "
+            "for gs:// `pip install 'hpo-transformer[gs]'`"
         ) from error

@@ -1,1 +1,1 @@
-"""Networks and their trainer: data, networks, optimisation and checkpoints. It imports nothing from hpo."""
+"""Networks and their trainer: data, networks, optimisation and checkpoints. The package imports nothing from hpo."""

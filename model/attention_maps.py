@@ -39,7 +39,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
     warn_of_cut(checkpoint, [text])
     attentions = [attention for _, _, attention in _attentions(checkpoint.network, NAMES)]
     if not attentions:
-        raise ValueError("input: this network has no attention")
+        raise ValueError("input: this network has no attention; give a checkpoint of a network with attention")
     maps: list[dict[str, Any]] = []
     for reading in _readings(checkpoint, text, target):
         with store_weights(attentions):
@@ -50,7 +50,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
 
 @contextmanager
 def store_weights(attentions: Sequence[StoresWeights]) -> Iterator[None]:
-    """Inside the context, let every attention module add its weights to `stored_weights`, one tensor per call."""
+    """Inside the context, every attention module appends its weights to `stored_weights`, one tensor per call."""
     for attention in attentions:
         attention.stored_weights = []
     try:
@@ -66,7 +66,7 @@ class Reading:
 
     Attributes:
         inputs: the arguments of the network.
-        axes: for each kind of attention (a key of NAMES), the tokens that attend and the tokens attended to.
+        axes: for each key of NAMES, the tokens of the queries and the tokens of the keys.
         piece: a text that says which piece of the input is read; empty = the whole input.
     """
 
@@ -76,7 +76,7 @@ class Reading:
 
 
 def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
-    """Return the forward passes for an input: for a sentence to tag, one pass per piece; otherwise a single pass."""
+    """Return the forward passes for an input: for a sentence to tag, one pass per piece; for others, a single pass."""
     task, device, first = checkpoint.task, checkpoint.device, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None
@@ -116,7 +116,7 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
 
 
 def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield one map per layer from the weights stored in a pass: encoder first, then decoder, then cross-attention."""
+    """Yield one map per layer from the stored weights: encoder layers, decoder layers, then cross-attention layers."""
     for name, place, attention in _attentions(network, reading.axes):
         rows, columns = reading.axes[name]
         assert attention.stored_weights is not None
@@ -126,7 +126,7 @@ def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, StoresWeights]]:
-    """Yield the attention modules of the kinds in `names` (keys of NAMES), as kind, number of the layer, and module."""
+    """Yield (key of NAMES, layer number, attention module) for every attention module under the keys `names`."""
     for name in names:
         body: Any = getattr(network, "encoder" if name == "encoder" else "decoder", None)
         if body is not None:
@@ -135,6 +135,6 @@ def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str,
 
 
 def _heads(weights: Tensor) -> list[list[list[float]]]:
-    """Return weights (1, heads, time, keys) as lists; double precision makes each row sum to 1 in JSON."""
+    """Return weights (1, heads, time, keys) as nested lists of double-precision numbers; each row sums to 1."""
     heads: list[list[list[float]]] = weights[0].double().tolist()
     return heads

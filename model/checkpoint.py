@@ -1,4 +1,4 @@
-"""Saves and loads trained networks; the files hold everything that a prediction needs, but no code."""
+"""Saves and loads trained networks. The files hold all data that a prediction needs, and no code."""
 
 import json
 import tempfile
@@ -37,7 +37,7 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:
-    """Write weights.safetensors, config.json, task.json and their hashes; the folder appears complete or not at all."""
+    """Write weights, configuration, task and their hashes into a folder, which appears complete or not at all."""
     target = Path(checkpoint_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -67,6 +67,7 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(
-            f"{folder}: not a usable checkpoint ({reason}); must hold {WEIGHTS}, {CONFIG}, {TASK}, {HASHES}"
+            f"{folder}: is not a usable checkpoint ({reason}); the folder must hold {WEIGHTS}, {CONFIG}, {TASK}, "
+            f"{HASHES}"
         ) from error
     return Checkpoint(config, task, network.eval())

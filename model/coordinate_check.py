@@ -1,4 +1,7 @@
-"""The coordinate check: measures each layer's mean output size after some steps; the width should not change it."""
+"""The coordinate check: measures the mean output size of each layer after some steps of training.
+
+These sizes should not depend on the width of the network.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,9 +44,9 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 
 
 def is_of_any_depth(name: str) -> bool:
-    """Return whether the size called `name` is comparable between networks of any depth.
+    """Return whether the output size `name` can be compared between networks of different depth.
 
-    The residual sum after a layer, and the changes of a layer's input and output, depend on all layers before it.
+    The residual sum after a layer, and the changes of its input and output, depend on the number of layers before.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))
@@ -52,10 +55,10 @@ def is_of_any_depth(name: str) -> bool:
 def sizes_after(
     steps: Sequence[int], task: Task, config: Config[Any, Any], data: Encoded, batch: Tensor
 ) -> dict[int, dict[str, float]]:
-    """Return the output sizes by step and layer, for a network with random weights from torch's generator.
+    """Return the output sizes by step and layer, for a network with initial weights from torch's random generator.
 
-    `NAME` is the mean absolute output of the layer, without dropout. `NAME, changed` is the mean absolute difference
-    from the layer's output before the first step.
+    For a layer NAME, the key `NAME` holds the mean absolute output without dropout. The key `NAME, changed` holds the
+    mean absolute difference from the output before the first step.
 
     Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
     """
@@ -87,7 +90,7 @@ def _size(output: Tensor) -> float:
 
 @contextmanager
 def _recorded(network: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Yield a dict that receives the last output of each layer, by the layer's name."""
+    """Inside the context, collect the last output of each layer in the yielded dict, by the layer's name."""
     outputs: dict[str, Tensor] = {}
 
     def record(name: str, _: nn.Module, __: Any, output: Any) -> None:

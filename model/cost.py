@@ -1,4 +1,4 @@
-"""Computes the cost of a training and of one example, in operations; the configuration is the only input."""
+"""Computes the cost of a training, and of one example, in multiplications, from the configuration alone."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Work:
 
     Attributes:
         products: the number of multiplications.
-        numbers: the number of values written to memory, which takes most of the time in small networks.
+        numbers: the number of values written to memory; in small networks, writing takes most of the time.
         blocks: the number of blocks that run one after the other: the layers, and one block for everything before and
             after them.
     """
@@ -35,12 +35,12 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     """Return the cost of training from one evaluation to the next, in multiplications, up to a constant factor.
 
     Without `evaluate_every_steps`, evaluations are one epoch apart. All trials of a study have the same number of
-    examples per epoch, so the cost of one example is returned instead. The backward pass (twice the forward pass) and
-    the evaluations are left out for the same reason: they change the cost of all trials by the same factor.
+    examples per epoch, so the cost of one example is returned instead. The backward pass and the evaluations change the
+    cost of all trials by the same factor, so they do not count either.
 
     If lengths differ, each sequence is padded to the longest sequence of its batch. For a shuffled batch, the longest
-    length is estimated as sqrt(2 ln batch) standard deviations above the mean. This is the bound for the maximum of
-    `batch` normal numbers (Gumbel 1958).
+    length is estimated as sqrt(2 ln batch) standard deviations above the mean. The expected maximum of `batch` normal
+    numbers is at most sqrt(2 ln batch) (Gumbel 1958).
     """
     training = config.training
     length, batch = training.cost_length, training.batch_size
@@ -72,11 +72,11 @@ def _work_at(config: Config[Any, Any], length: int) -> Work:
 
 
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
-    """Return the number of different tokens that the network can predict; 0 = the network does not predict tokens.
+    """Return the number of different tokens that the network can predict; 0 = it predicts no tokens.
 
-    If the number depends on the data, the result is an estimate: `max_size` for subwords, which reach it, and for
-    words, which nearly always do. Characters, and words between blanks, are usually fewer: for them, `otherwise` is the
-    estimate, up to `max_size`. Without `max_size`, `otherwise` is always the estimate.
+    If the number depends on the data, the result is an estimate. For subwords and words, the estimate is `max_size`,
+    because a vocabulary usually reaches this size. For characters and words between blanks, the estimate is
+    `otherwise`, but at most `max_size`. Without `max_size`, the estimate is always `otherwise`.
     """
     if isinstance(data, GeneratedConfig):
         return data.num_symbols
@@ -91,7 +91,7 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
     """Return the work of a forward pass for one token; for pairs, for one source token and one target token.
 
-    The products are those that torch.utils.flop_counter counts, except the product of `bridge=mlp`, which is computed
+    The products are the ones that torch.utils.flop_counter counts, without the product of `bridge=mlp`, which runs only
     once per sequence.
 
     Args:
@@ -112,10 +112,10 @@ def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
 
 
 def _transformer(model: TransformerConfig, length: int) -> Work:
-    """Return the work of all blocks.
+    """Return the work of a Transformer's blocks.
 
-    A block has attention and a feed-forward network. If there is a source, a block of the decoder has cross-attention,
-    too.
+    A block has self-attention and a feed-forward network. A decoder with a source also has cross-attention in each
+    block.
 
     `products` counts:
         - the projections to queries, keys and values, and the output projection;
@@ -148,7 +148,7 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
 
 
 def _recurrent(model: RecurrentConfig, length: int) -> Work:
-    """Return the work of the layers of cells.
+    """Return the work of the recurrent layers.
 
     `products` counts the maps from the input and from the previous state to each gate. For attention, it adds the maps
     of the score function, the scores and weighted sums over `length` tokens, and the map to the head's input.
@@ -190,8 +190,8 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
     """Return the work of the convolutional blocks.
 
-    `products` counts the maps between the width of the embeddings and that of the filters, and the filters of each
-    block. For attention, it adds its maps, and the scores and weighted sums over `length` tokens.
+    `products` counts the maps between the width of the embeddings and the width of the filters, and the filters of each
+    block. For attention, it adds the linear maps, and the scores and weighted sums over `length` tokens.
 
     `numbers` counts the inputs of the filters, both halves of their outputs, the gates and the residual sum. For
     attention, it adds the scores and their softmax, the context, the mapped context and the sum.

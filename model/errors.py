@@ -14,7 +14,7 @@ class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- searches recognize
 
 
 class OutOfMemoryError(ModelError, MemoryError):
-    """The memory was not enough for an update or an evaluation."""
+    """An update or an evaluation needed more memory than was free."""
 
 
 class SequenceTooLongError(ModelError, ValueError):

@@ -1,6 +1,6 @@
-"""The only interface between a search and this package; arguments and results are plain dicts.
+"""The only interface between searches and this package; arguments and results are plain dicts.
 
-Neither importing this module nor reading data with it loads torch, because the driver of a search does not need torch.
+To import this module, or to read data, does not load torch, because the driver of a search does not need torch.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -68,14 +68,14 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_method(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a report's description of a configuration's method; see `model.tasks.method.describe_method`."""
+    """Return the description of a configuration's method for the report; see `model.tasks.method.describe_method`."""
     from model.tasks.method import describe_method as describe  # imported here, because sacrebleu loads slowly
 
     return describe(parse(config, source_required=True))
 
 
 def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:
-    """Write the examples at `indices`, in this order, into the folder `data_dir`, which then holds only these."""
+    """Write the examples at `indices`, in this order, into the folder `data_dir`, and replace its content."""
     items = read_examples(parse(config, source_required=True).data).items
     write_store([items[index] for index in indices], data_dir)
 
@@ -99,8 +99,8 @@ def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
 
     Returns:
         `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate; `holds_from`: a dict from a
-        layer to a key and a value. The output sizes of such a layer are comparable only if the key has at least that
-        value. With mup and untied embeddings the layer is the head: below the base width, its initial spread is capped.
+        layer to a key and a value. Output sizes of this layer can be compared only if the key has at least this value.
+        With mup and untied embeddings, the dict holds the head, whose initial spread is capped below the base width.
     """
     model = parse(config).model
     is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
@@ -115,35 +115,37 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         task: a dict with these keys:
 
             - `config`: the configuration, with paths null.
-            - `train`, `validation`: positions in the prepared data; without validation, the last weights are saved.
+            - `train`, `validation`: positions in the prepared data; if `validation` is empty, the last weights are
+              saved.
             - `data_dir`: the folder of the prepared data.
-            - `metric`, `direction`: the metric that chooses the best evaluation, and maximize or minimize.
+            - `metric`: the metric that chooses the best evaluation; `direction`: maximize or minimize.
             - `amount`: the number of epochs to train now; the schedule still covers training.epochs. None = all epochs.
             - `checkpoint_dir`: the folder for the trained network; None = do not save it.
             - `seed`, `threads`: the random seed, and the number of threads.
             - `processes` (optional): the number of processes that train together; 1 by default.
             - `resume_dir` (optional): the folder of the training state, which is saved after evaluations, at the end,
-              and every training.save_minutes. If an earlier task stopped at any moment, or at a smaller `amount`, this
-              task continues from its state. The result is bit-identical to that of an uninterrupted training.
+              and every training.save_minutes. The task continues from the state of an earlier task that was
+              interrupted, or that had a smaller `amount`. The result is bit-identical to the result of an uninterrupted
+              training.
             - `trained` (optional): the number of epochs whose points an earlier task yielded.
-            - `curves` (optional, only without validation): the learning curves of the trainings on the folds, which
-              schedule=plateau needs.
+            - `curves` (optional, only without validation): the learning curves of the folds; schedule=plateau needs
+              these curves.
 
     Yields:
         One point per evaluation; see `model.training.train.train`.
 
     Returns:
         A dict with the validation metrics of the best evaluation, the epoch of this evaluation (`best_epoch`), and the
-        costs. With training.ema, the metrics are those of the running mean of the weights.
+        costs. With training.ema, the metrics belong to the running mean of the weights.
 
         `metric` decides which evaluation is the best. If `metric` is a cost, such as `parameters`, the task's first
         metric decides instead: accuracy for classes and tags, else loss.
 
-        The costs `parameters`, `cost_per_example` and `model_bytes` are counted, and the same on every machine (see
-        `model.tasks.resources.count_resources`). The cost `examples_per_second` is measured; it is the median over the
-        evaluations (see `model.training.train.evaluate`).
+        The costs `parameters`, `cost_per_example` and `model_bytes` are computed, and are the same on every machine
+        (see `model.tasks.resources.count_resources`). The cost `examples_per_second` is measured, as the median over
+        the evaluations (see `model.training.train.evaluate`).
 
-        Without validation, the dict holds only `train_loss` and the counted costs.
+        Without validation, the dict holds only `train_loss` and the computed costs.
 
     Raises:
         Diverged: the loss became NaN or infinite.
@@ -159,8 +161,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
     """Train some steps on one batch, and return the mean size of each layer's output.
 
-    These sizes should not change with the width or depth of the network. The learning rate is `training.lr` at every
-    step.
+    These sizes should not change with the width or depth of the network. The learning rate is constant: `training.lr`.
 
     Args:
         task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, the steps after which to
@@ -185,8 +186,8 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         Every metric of the task, and the costs that `run_fold` returns; `examples_per_second` is measured on the test
-        examples. For classification, `scores_by_example["accuracy"]` is a list with one boolean per example, in
-        ascending order of the example numbers: whether the predicted label is correct.
+        examples. For classification, `scores_by_example["accuracy"]` is a list of booleans: for each example, in
+        ascending order of the example numbers, whether the predicted label is correct.
     """
     from model.training.fold import score_test  # imported here, like torch in `run_fold`
 
@@ -194,7 +195,7 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_prediction(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the kind of inputs and the options of `predict` for a configuration's model.
+    """Describe the inputs and the options of `predict` for a configuration's model.
 
     Returns:
         `inputs`: "text", or "rows" for models of numbers; `options`: for each option, by name, its `type` and
@@ -232,17 +233,17 @@ def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, A
     Args:
         checkpoint_dir: the folder of a trained network.
         text: the input; for an encoder-decoder, the source.
-        target: for an encoder-decoder, the text that the decoder reads; None = its own prediction. For other models,
+        target: for an encoder-decoder, the text that the decoder reads; None = the predicted text. For other models,
             None.
 
     Returns:
         `maps`, a list with one dict per attention and layer. A dict holds `name` ("encoder layer 0", "decoder layer 0",
-        "cross-attention layer 0"), `rows` (the tokens that attend), `columns` (the tokens attended to), and `heads` (a
-        list of rows for each head; each row sums to 1).
+        "cross-attention layer 0"), `rows` (the tokens of the queries), `columns` (the tokens of the keys), and `heads`
+        (for each head, a list of rows that sum to 1).
 
-        The tokens are the ones that the network reads: texts are cut as in training, and a language model reads the
-        last `data.context` tokens. A sentence to tag that has more than `data.max_length` words is read in pieces
-        ("encoder layer 0, words 1 to 60").
+        The maps cover the tokens that the network reads. Texts are cut as in training, and a language model reads the
+        last `data.context` tokens. A tagger reads a sentence of more than `data.max_length` words in pieces ("encoder
+        layer 0, words 1 to 60").
 
     Raises:
         ValueError: as in `predict`.

@@ -37,7 +37,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
     known = {field.name for field in fields(Sampling)} if task is LanguageModelling else set()
     for name in options:
         if name not in known:
-            hint = f"allowed: {', '.join(sorted(known))}" if known else "it is for language models"
+            hint = f"the options are {', '.join(sorted(known))}" if known else "only language models have this option"
             raise ValueError(f"{name}: has no effect on a model of '{checkpoint.config.data.name}'; {hint}")
     for number, text in enumerate(inputs, start=1):
         # A language model can continue white space.
@@ -51,7 +51,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
 
 
 def load_on_device(checkpoint_dir: str) -> Checkpoint:
-    """Load a checkpoint, with its network on the GPU if there is a GPU and training.device is not cpu.
+    """Load a checkpoint; the network is on the GPU if there is one and training.device is not cpu.
 
     Predictions use float32 for matrix products, whatever the precision of the training.
     """
@@ -61,10 +61,9 @@ def load_on_device(checkpoint_dir: str) -> Checkpoint:
 
 
 def warn_of_cut(checkpoint: Checkpoint, inputs: Sequence[str]) -> None:
-    """Log a warning if inputs are cut, because they have more tokens than the network reads.
+    """Log a warning if some inputs have more tokens than the network reads.
 
-    There is no warning for sentences to tag, because they are read in pieces, and none for prompts, because only their
-    end matters.
+    A tagger reads long sentences in pieces, and only the end of a prompt matters, so these inputs cause no warning.
     """
     task = checkpoint.task
     if not isinstance(task, SequenceToSequence | Classification):
@@ -75,7 +74,7 @@ def warn_of_cut(checkpoint: Checkpoint, inputs: Sequence[str]) -> None:
     cut = [length for length in lengths if length > task.max_length]
     if cut:
         _log.warning(
-            "%d of %d inputs cut: only the first data.max_length=%d tokens are read (the longest, input %d, has %d)",
+            "%d of %d inputs are cut to the first data.max_length=%d tokens (the longest, input %d, has %d tokens)",
             len(cut), len(inputs), task.max_length, lengths.index(max(cut)) + 1, max(cut),
         )  # fmt: skip
 
@@ -98,7 +97,7 @@ def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapp
     """Return the label of each input; an input is `max_length` rows of `features` numbers, nested or as a flat list."""
     task = checkpoint.task
     if not isinstance(task, Classification) or task.features is None:
-        raise ValueError(f"a model of '{checkpoint.config.data.name}' reads texts, given numbers")
+        raise ValueError(f"inputs: must be texts for a model of '{checkpoint.config.data.name}', given numbers")
     if options:
         raise ValueError(f"{next(iter(options))}: has no effect on a model of '{checkpoint.config.data.name}'")
     shape = (task.max_length, task.features)
@@ -108,7 +107,7 @@ def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapp
             images.append(torch.tensor(rows, dtype=torch.float32).reshape(shape).tolist())
         except (ValueError, TypeError, RuntimeError) as error:
             raise ValueError(
-                f"input {number}: must be {shape[0] * shape[1]} numbers, {shape[0]} rows of {shape[1]}"
+                f"input {number}: must hold {shape[0] * shape[1]} numbers: {shape[0]} rows of {shape[1]} numbers"
             ) from error
     return _likeliest(checkpoint, task, [{"rows": image, "label": ""} for image in images])
 

@@ -126,7 +126,8 @@ def _candidates(
 
     Args:
         before: the complete words after `hpo`.
-        begun: the incomplete word. It decides between options and values; the caller compares the letters.
+        begun: the incomplete word. A dash at its start selects options instead of values; the caller compares the
+            letters.
         commands: the help lines of all commands, by name.
         find: returns the function of a command.
     """

@@ -19,7 +19,7 @@ _OF_PYTHON = ("Args", "Returns", "Raises")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a command. `word` has what the parameter's type does not say."""
+    """One parameter of a command. `word` has details that the parameter's type does not have."""
 
     name: str
     kind: Any  # the type of one word: str, int, float, Path; bool for a flag

@@ -1,4 +1,4 @@
-"""`archive`: writes a study into one file, and restores it from there."""
+"""`archive`: writes a study into an archive file, or restores a study from an archive."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from hpo.workers.store.packing import in_words
 
 @dataclass(frozen=True)
 class Archived(Fields):
-    """An archive and its study. Can be used as a path: the path of the archive.
+    """An archive and the study in it; `os.fspath` returns the path of the archive.
 
     Attributes:
         study: the study's name.
@@ -42,7 +42,7 @@ class Restored(Archived):
 
 
 def archive(study: StudyRef, file: str | Path) -> Archived:
-    """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
+    """Write a study into one archive, `NAME.tar.gz`, with the SHA-256 of each file; see `hpo.unarchive`.
 
     Args:
         file: the archive, which must not exist yet.
@@ -76,9 +76,9 @@ def archive_or_restore(
     directory: Annotated[str | None, Word("DIR", option="--in")] = None,
     trust: Trust = False,
 ) -> Archived:
-    """Write a study into one file, with the SHA-256 of each of its files, or restore it from such a file.
+    """Write a study into one archive, with the SHA-256 of each file; or restore a study from an archive.
 
-    --restore asks before a study from another machine may run its code; --trust allows it without a question.
+    --restore asks before a study from another machine may run its code; --trust allows this without a question.
 
     Args:
         file: the archive, which must not exist yet.

@@ -12,7 +12,7 @@ from hpo.files import write_atomically
 
 @dataclass(frozen=True)
 class Word:
-    """How a shell gives a parameter, as far as the parameter's type does not say it.
+    """The form of a parameter on the command line, in addition to its Python type.
 
     Attributes:
         metavar: the placeholder in `--help`; empty = the parameter's name.
@@ -23,7 +23,7 @@ class Word:
             parameter is positional in Python.
         is_dashed: whether the value may begin with a dash, as in `--sort -score`.
         is_hidden: whether only Python can give the parameter.
-        is_shell_only: whether only a shell can give the parameter; methods of `Study` then do not have it.
+        is_shell_only: whether only a shell can give the parameter; methods of `Study` then do not have the parameter.
         default: the default in a shell; None = the same as in Python.
     """
 
@@ -65,7 +65,7 @@ def data_places(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         key, equals, path = text.partition("=")
         if key not in DATA_SOURCES or not equals or not path:
-            raise ConfigError(f"KEY=PATH: KEY must be one of {', '.join(DATA_SOURCES)}, with a path, given {text!r}")
+            raise ConfigError(f"KEY=PATH: KEY must be one of {', '.join(DATA_SOURCES)}, PATH a path, given {text!r}")
         paths[key] = path
     return paths
 
@@ -117,7 +117,7 @@ EVERYWHERE = {
 
 
 def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if any of these options is given. The message says that it has no effect, and `why`."""
+    """Raise ConfigError if any of these options is given; the message says that the option has no effect, and `why`."""
     if given := [name for name, value in options.items() if value not in (None, (), []) and value is not False]:
         has, it = ("has", "it") if len(given) == 1 else ("have", "them")
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")

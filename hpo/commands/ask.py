@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class OpenTrials(Fields):
-    """The open trials of a study: `ask` has returned them, and they have no result yet.
+    """The open trials of a study: the trials that `ask` has returned and that have no result yet.
 
     Attributes:
         study: the study's name.
@@ -60,10 +60,10 @@ class Told(Fields):
 
 
 def ask(study: StudyRef, *, open_: bool = False) -> "AskedTrial | OpenTrials":
-    """Get the next trial of a study that is trained elsewhere; exit code 1 if there is none now.
+    """Get the next trial of a study that is trained elsewhere; exit code 1 if there is no trial now.
 
     Args:
-        open_: list the open trials (no result yet) instead.
+        open_: list the trials that have no result yet, instead of getting a new one.
 
     Raises:
         hpo.NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials.
@@ -87,7 +87,7 @@ def result_of(words: Sequence[str]) -> Any:
         try:
             return json.load(sys.stdin)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"VALUE: standard input must be JSON, and cannot be read: {error}") from error
+            raise ConfigError(f"VALUE: standard input must be JSON, such as a number or an object: {error}") from error
     if len(words) == 1 and "=" not in words[0]:
         return _number(words[0], words[0])
     pairs = [text.partition("=") for text in words]
@@ -123,7 +123,7 @@ def tell(
     """
     if step is not None and (error is not None or values is None):
         raise ConfigError(
-            f"--step: a point of the learning curve of trial {trial} needs a value, and no --error; give NAME=NUMBER"
+            f"--step: a point of the learning curve of trial {trial} must have NAME=NUMBER, and cannot have --error"
         )
     with _open_briefly(study) as session:
         if step is None:

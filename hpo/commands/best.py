@@ -26,13 +26,13 @@ class Best:
 
     Attributes:
         number: the number of its trial.
-        score: its value of the (leading) metric on the validation splits. With `study.finalists` it comes from the
-            fresh seeds, which choose the winner.
+        score: its value of the (leading) metric on the validation splits; with `study.finalists`, the value from the
+            trainings on fresh seeds.
         point: its values of the searched hyperparameters, by dotted key.
-        config: its complete configuration. Python objects are in their JSON form; only tuples and numbers as keys
-            are the same as in the call of the function.
+        config: its complete configuration. Python objects are in their JSON form, except tuples and number keys, which
+            are as the objective gets them.
         amount: how far it was trained, under a strategy that trains partially; None = fully trained.
-        scores: all metrics and limited numbers, by name, each the mean over folds and repeats.
+        scores: all metrics and all numbers with limits, by name. Each value is the mean over folds and repeats.
         search_scores: the same numbers from the search, if fresh seeds chose the winner; else empty.
         model_dir: the folder of its model, written by its training into `trial.checkpoint_dir`. None = the training
             wrote no model, or there are several folds and no `run_test`.
@@ -112,7 +112,7 @@ def front_table(study: PreparedStudy, run: StudyRun) -> "pd.DataFrame":
 
 
 def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
-    """Return one row per trial of the front that was scored on the test split; see `Evaluation.front`."""
+    """Return one row per trial of the Pareto front that was scored on the test split; see `Evaluation.front`."""
     rows = []
     for each in result["front"]:
         row = {"trial": each["trial"], "is_chosen": each["trial"] == result["trial"]}
@@ -127,7 +127,7 @@ def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
 
 
 def _free(name: str, prefix: str, columns: Collection[str]) -> str:
-    """Return a name for a new column: `name`, with as many times `prefix.` in front as needed to be unique."""
+    """Return a unique name for a new column: `name`, with `prefix.` put in front as often as necessary."""
     while name in columns:
         name = f"{prefix}.{name}"
     return name

@@ -15,15 +15,15 @@ Callback = Callable[[Any, "EndedTrial"], Any]
 
 @dataclass(frozen=True)
 class EndedTrial:
-    """An ended trial, as callbacks receive it.
+    """An ended trial, in the form that callbacks receive.
 
     Attributes:
-        number: from 0, in the order of proposal.
+        number: the trial's number, from 0, in the order of proposal.
         state: `complete`, `failed` or `stopped`.
         score: its value of the (leading) metric; None = no score.
-        scores: all metrics and limited numbers, by name; empty unless the trial is complete.
+        scores: all metrics and all numbers with limits, by name; empty unless the trial is complete.
         point: the values of the searched hyperparameters, by dotted key.
-        config: its complete configuration; secrets as the names of their variables.
+        config: its complete configuration, with the names of environment variables instead of secrets.
         amount: how far the strategy trains the trial; None = fully.
         retry_of: the number of the failed trial that this trial retries; None = not a retry.
         error: the error of a failed trial; else None.
@@ -43,7 +43,7 @@ class EndedTrial:
 
     @classmethod
     def of(cls, trial: Trial, goal: Goal, config: Mapping[str, Any]) -> Self:
-        """Return an ended trial as callbacks receive it; `goal` has the names of the metrics."""
+        """Build the object that callbacks receive from a trial; `goal` has the names of the metrics."""
         return cls(
             number=trial.number,
             state=trial.state,
@@ -63,7 +63,7 @@ def given_callbacks(
 ) -> tuple[Callable[[Steering, Trial], None], ...]:
     """Convert callbacks `f(study, trial)` to the functions that a search calls.
 
-    `study_of` makes the argument `study`. ConfigError if `callbacks` is not a list of functions.
+    `study_of` returns the argument `study`. ConfigError if `callbacks` is not a list of functions.
     """
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
         raise ConfigError(f"callbacks: must be a list of functions f(study, trial), given {callbacks!r:.200}")

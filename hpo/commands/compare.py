@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """Which strategy is better at the first budget; for existing studies, one line per pair."""
+        """The answer as text: which strategy is better at the first budget, or one line per pair of studies."""
         from hpo.report.pages.comparison import answers
 
         return "\n".join(answers(self.result))
@@ -54,8 +54,8 @@ class Comparison:
     def standings(self) -> "pd.DataFrame":
         """One row per budget and strategy, or per budget and study.
 
-        The columns are the mean score and the mean regret, each with the ends of its 95 % interval (`mean_score_low`,
-        `mean_score_high`, ...), and the mean seconds of training. NaN = not known.
+        The columns have the mean score, the mean regret and the mean seconds of training. Score and regret also have
+        columns for the ends of the 95 % interval, such as `mean_score_low`. NaN = not known.
         """
         return _frame(self.result["standings"], {"mean_score": "interval", "mean_regret": "regret_interval"})
 
@@ -80,7 +80,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if no trial has a score."""
+        """The exit code: 1 if no trial has a score, else 0."""
         return 0 if self.has_result else 1
 
     def show(self) -> None:
@@ -174,9 +174,9 @@ def compare(
         set_: a setting of one strategy; may be repeated.
         at: compare after these numbers of trials, too.
         at_seconds: compare after these seconds of training, too; shortest = the length of the shortest search.
-        optimum: the best possible score, for regret; a table has its own; not with several metrics.
+        optimum: the best possible score, for regret; known for a table of scores; not allowed with several metrics.
         name: the folder under runs/ (default: compare- and the study's name).
-        publish: copy the files that others need into studies/<name>/.
+        publish: copy the files that other users need into studies/<name>/.
 
     Raises:
         hpo.HpoError: an argument is not allowed; the message says what is.
@@ -217,7 +217,8 @@ def _compose(
         key = override.lstrip("+~").partition("=")[0]
         if key == "strategy" or key.startswith("strategy."):
             raise ConfigError(
-                f"{key}: --strategies chooses strategies, and --set LABEL.KEY=VALUE their settings; given '{override}'"
+                f"{key}: cannot be an override in a comparison, given '{override}'; choose strategies by "
+                f"--strategies, and their settings by --set LABEL.KEY=VALUE"
             )
         if "=" not in override and not override.startswith("~"):
             raise ConfigError(
@@ -279,10 +280,11 @@ def compare_strategies(
     Args:
         objective: a function, its path, or a whole configuration of `hpo.compose`.
         space: the search space.
-        strategies: names of conf/strategy; or a dict of labels, each with a name, or with a name and settings.
+        strategies: names of strategies in conf/strategy; or a dict by label, whose values are names, or dicts with
+            `name` and settings.
         config: constants of the configuration.
         trials: the budget of each search.
-        minutes: no trial of a search begins later than this.
+        minutes: the time limit of each search; no trial begins after it.
         metric: the score's name; for several metrics, their directions by name.
         direction: whether a higher or a lower score is better.
         limits: the limits that the best trial must keep.
@@ -293,10 +295,10 @@ def compare_strategies(
         repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
         at: compare after these numbers of trials, too.
         at_seconds: compare after these seconds of training, too.
-        optimum: the best possible score, for regret; a table has its own. For one metric only: several metrics are
-            compared by the hypervolume regret of their Pareto fronts, 0 to 1, lower is better.
+        optimum: the best possible score, for regret; known for a table of scores. For one metric only: several metrics
+            are compared by the hypervolume regret of their Pareto fronts, 0 to 1, lower is better.
         name: the folder under runs/.
-        publish: whether to copy the files that others need into studies/<name>/.
+        publish: whether to copy the files that other users need into studies/<name>/.
         progress: `"auto"` = bars, or one line per search, then the result; `"json"` = JSON lines on standard error,
             then the result; `"none"` = only the result; `False` = nothing.
 
@@ -334,7 +336,7 @@ def compare_studies(
 ) -> Comparison:
     """Compare existing studies, one sentence per pair; the arguments are those of `hpo.compare_strategies`.
 
-    With one metric it compares the winners fold by fold, with several the hypervolume regret of the Pareto fronts.
+    With one metric, compare the winners fold by fold; with several, the hypervolume regret of the Pareto fronts.
     """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")

@@ -34,7 +34,7 @@ class Evaluation(Mapping[str, float]):
         study: the view of the study, with these metrics.
         result: the content of test.json.
         report: the path of the report's page.
-        why_no_default: why the default configuration has no score; None = it has one, or it was left out.
+        why_no_default: why the default configuration has no score; None = the default has a score, or was left out.
     """
 
     study: "StudyView"
@@ -132,7 +132,7 @@ def evaluate(
 
     Args:
         again: score on the test split once more; the report says how often.
-        with_default: also train and score the default configuration; the option leaves it out.
+        with_default: also train and score the default configuration; --no-default leaves it out.
         front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
             saved model are trained again first.
 
@@ -140,7 +140,8 @@ def evaluate(
         The winner's metrics by name; with `front`, also the table `front`.
 
     Raises:
-        hpo.HpoError: the search is not finished, there is no test split, or it was used before, without `again`.
+        hpo.HpoError: the search is not finished, there is no test split, or the test split was used before and
+            `again` is not given.
 
     Examples:
         hpo test digits

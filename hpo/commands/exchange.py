@@ -21,14 +21,14 @@ _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metri
 
 @dataclass(frozen=True)
 class Synced(Fields):
-    """What MLflow has of a study after `sync`.
+    """The trials and files of a study in MLflow after `sync`.
 
     Attributes:
         study: the study's name.
         reference: its name for commands: the name under runs/, or the folder.
         uri: the address of MLflow.
         recorded: how many trials the record has.
-        there: how many trials MLflow has; `null` = it cannot be reached.
+        there: how many trials MLflow has; `null` = MLflow cannot be reached.
         missing: files of the report that MLflow does not have.
     """
 
@@ -41,7 +41,7 @@ class Synced(Fields):
 
     @property
     def exit_code(self) -> int:
-        """0 if MLflow has all trials of the record and all files of the report."""
+        """The exit code: 0 if MLflow has all trials of the record and all files of the report, else 1."""
         return 0 if self.there == self.recorded and not self.missing else 1
 
     def __str__(self) -> str:
@@ -81,14 +81,14 @@ class Exported(Fields):
 
 @dataclass(frozen=True)
 class ImportedTrials(Fields):
-    """Imported trials. Can be used as a path: the path of their table.
+    """Imported trials; `os.fspath` returns the path of their table.
 
     Attributes:
-        name: their name for `study.imports`.
+        name: the name that selects these trials in `study.imports`.
         table: the table of the trials.
         trials: how many trials there are.
         failed: how many of them failed.
-        unfinished: how many were left out, because they are not finished.
+        unfinished: how many trials were left out, because they are not finished.
         metrics: the directions of the metrics, the leading metric first.
         left_out: keys that were left out, because their values are lists or mappings.
         constraints: constraints of the trials; they do not become limits.
@@ -123,14 +123,15 @@ class ImportedTrials(Fields):
 
 
 def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = None, overrides: Overrides = ()) -> Synced:
-    """Send the trials and files of a study that MLflow does not have yet; the others stay unchanged.
+    """Send a study's trials and files to MLflow if they are missing there; the others stay unchanged.
 
     Args:
         uri: the address of another MLflow; None = the address in the study's configuration.
         overrides: track.uri=..., the address of another MLflow.
 
     Raises:
-        hpo.HpoError: the study is running, or an override is not of `track`; from Python, MLflow cannot be reached.
+        hpo.HpoError: the study is running, an override changes a key outside of `track`, or (only from Python)
+            MLflow cannot be reached.
 
     Examples:
         hpo sync digits                                       to the study's own MLflow

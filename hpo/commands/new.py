@@ -43,7 +43,7 @@ def new(name: Annotated[str, Word("NAME")]) -> Created:
         name: the name of the module and of the study.
 
     Raises:
-        hpo.HpoError: the name is not allowed for a module, another module has it, or a file exists already.
+        hpo.HpoError: the name is not allowed for a module, another module has this name, or a file exists already.
 
     Examples:
         hpo new forest                                    forest.py and my_conf/study/forest.yaml
@@ -102,7 +102,7 @@ class ClusterJob(Fields):
 
 
 def _matching(option: str, pattern: str, must: str, hint: str = "", kind: type = str) -> Callable[[str], Any]:
-    """Return a function that reads the value of an option; it raises ConfigError unless the pattern matches."""
+    """Return a function that reads the value of an option, and raises ConfigError unless the pattern matches."""
 
     def read(text: str) -> Any:
         if not re.fullmatch(pattern, text):
@@ -170,7 +170,7 @@ def cluster(
     for text in overrides:
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
             raise ConfigError(
-                f"{_ADDRESS}: the job sets the address of its own Ray cluster, given {text!r}; leave it out"
+                f"{_ADDRESS}: must not be set, because the job starts a Ray cluster, given {text!r}; leave it out"
             )
     from hpo.commands.given.settings import compose_search
     from hpo.config.study_config import config_from_dict

@@ -33,7 +33,7 @@ class Freed(Fields):
         bytes: the freed bytes in total; with `--dry-run`, the bytes that would be freed.
         freed: the freed bytes by kind: `states`, `models`, `data`, `logs`, `files`, `leftovers`.
         leftovers: the freed bytes of files that killed processes had left next to the studies.
-        studies: the fields below, for each study.
+        studies: an entry for each study.
     """
 
     dry_run: bool
@@ -44,7 +44,7 @@ class Freed(Fields):
 
     @property
     def kept(self) -> str | None:
-        """Why files remain that the end of a search would delete; None = no such files remain."""
+        """The reason why files remain that a search deletes at its end; None = no such files remain."""
         return "; ".join(each.kept for each in self.studies if each.kept) or None
 
     def __str__(self) -> str:
@@ -68,10 +68,10 @@ def clean(
 ) -> Freed:
     """Delete files that no study needs: states, models of trials that are not among the best, copies of data.
 
-    An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner
-    and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving it also keeps its
-    states, from which a larger budget continues. Without states, `hpo extend` trains from the start; after --states
-    a larger budget does so, too, and may try other points.
+    An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner and
+    of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also keeps
+    its states, and a larger budget continues from them. Without states, `hpo extend` trains from the start. After
+    --states, a larger budget also trains from the start, and may try other points.
 
     Args:
         studies: names under runs/, or folders (default: all).
@@ -141,7 +141,7 @@ class Removed(Fields):
     """Removed studies.
 
     Attributes:
-        removed: the fields below, for each study.
+        removed: an entry for each study.
     """
 
     removed: Sequence[RemovedStudy]
@@ -158,11 +158,11 @@ def remove(
     mirror: bool = False,
     runs: Annotated[bool, Word(option="--keep-runs")] = True,
 ) -> Removed:
-    """Delete studies and their runs in MLflow; a shell lists first what it would delete, and asks.
+    """Delete studies and their runs in MLflow; the command line first lists what it will delete, and asks.
 
     Args:
         mirror: also remove the copy at study.mirror.
-        runs: also remove the runs in MLflow; the option keeps them.
+        runs: also remove the runs in MLflow; --keep-runs keeps them.
 
     Raises:
         hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or the answer was no.
@@ -182,7 +182,7 @@ def remove(
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise ConfigError("remove: cannot ask for confirmation without a terminal; give --yes to remove anyway")
         if input("remove it? (yes/no) ").strip().lower() not in ("y", "yes"):
-            raise ConfigError("remove: the answer was no: nothing was removed")
+            raise ConfigError("remove: nothing was removed, because the answer was no")
         lines = []
     removed: list[RemovedStudy] = []
     for removal in removals:
@@ -249,7 +249,7 @@ def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -
         folder.path.unlink()
         return RemovedStudy(folder.path.name, folder.path)
     if not folder.path.is_dir():
-        raise StudyError(f"study: {folder} has been removed meanwhile")
+        raise StudyError(f"study: another process has removed {folder}")
     folder.refuse_running()
     for link in links_out(folder.path):
         # Remove the link only, never the files that it leads to.
@@ -257,7 +257,7 @@ def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -
     num_runs, removed_mirror = 0, None
     with folder.lock():
         if not removal.sizes.keys() & {path.name for path in folder.path.iterdir()}:
-            raise StudyError(f"study: {folder} has been removed meanwhile")
+            raise StudyError(f"study: another process has removed {folder}")
         if config is not None and study_id is not None and removal.same is None:
             if mirror and config.study.mirror is not None:
                 existed = Mirror(config.study.mirror, folder, config.study.name, study_id).remove()
@@ -275,7 +275,7 @@ def _delete_runs(config: StudyConfig, study_id: str) -> int:
     try:
         return delete_study(tracking_uri(config), study_id)
     except HpoError as error:
-        raise type(error)(f"{error}; the folder is unchanged; --keep-runs leaves MLflow alone") from error
+        raise type(error)(f"{error}; the study's folder is unchanged; --keep-runs removes only the folder") from error
 
 
 def _empty(store: UrlStore) -> None:

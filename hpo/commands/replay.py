@@ -55,7 +55,7 @@ class Replayed:
         searched: the result of the replay.
         of: the folder of the replayed study.
         trials: how many trials were compared.
-        tolerance: the largest allowed difference of scores, as a share.
+        tolerance: the largest allowed difference of a score, as a share of the original score.
         differing: the columns that differ, by trial.
     """
 
@@ -80,7 +80,7 @@ class Replayed:
 
     @property
     def exit_code(self) -> int:
-        """1 if any trial differs."""
+        """The exit code: 1 if any trial differs, else 0."""
         return 1 if self.differing else 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,9 +94,10 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: Pr
     """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
     Args:
-        study: its name under runs/, or its folder.
-        overrides: where the replay runs and is shown, such as `"dispatch.workers=2"`, `"track=none"`.
-        trust: allow the code of a study from another machine to run; read it first.
+        study: the study's name under runs/, or its folder.
+        overrides: settings that say where the replay runs and where it is shown, such as `"dispatch.workers=2"`,
+            `"track=none"`.
+        trust: allow the code of a study from another machine to run; read this code first.
         progress: how progress is shown, as in `hpo.search`.
 
     Returns:
@@ -122,8 +123,8 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return the files of a study and the configuration of its replay.
 
-    The study gives only the values that decide its trials (`TAKEN`). The defaults of `hpo search` and the overrides
-    give all others: where trials run, and where they are stored, copied and shown.
+    Take the values that decide the trials (`TAKEN`) from the study. Take all others from the defaults of `hpo search`
+    and the overrides: where trials run, and where they are stored, copied and shown.
     """
     files = read_files(find_study(name))
     folder, study = files.folder, files.config.study

@@ -86,12 +86,12 @@ def report(
     """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
     Args:
-        publish: copy the files that others need into studies/<name>/.
+        publish: copy the files that other users need into studies/<name>/.
         checklist: write the reproducibility checklist, checklist.md.
         latex: write the tables of ranges and of results, tables.tex.
         schema: print the JSON Schema of report.json; no study needed.
-        said: facts that only you know, and whether the page has figures, by the keys of conf/report; saved with the
-            study.
+        said: values of conf/report by key: facts that only you know, and whether the page has figures. The study
+            saves them.
 
     Returns:
         The paths of the `written` files, and the `page`, report.html.

@@ -28,12 +28,13 @@ class Reproduction(Fields):
     """The scores of repeated trainings, next to the recorded ones.
 
     Attributes:
-        study: the study as given.
+        study: the study, as the user named it.
         is_reproduced: whether all trainings, and the numbers of the report, agree with the record.
         tolerance: the largest allowed difference, as a share.
         folds: the trained folds; `null` = all.
-        trainings: for each training `trial`, `name`, the metric as `recorded` and as `reproduced`, `error`, and `holds`
-            (whether both agree). An entry with `is_mean` true is the mean of a further metric, not a training.
+        trainings: for each training, the fields `trial`, `name`, the metric as `recorded` and as `reproduced`, `error`,
+            and `holds` (whether both agree). An entry with `is_mean` true is the mean of a further metric, not a
+            training.
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
@@ -57,15 +58,16 @@ class Reproduction(Fields):
 
     @property
     def exit_code(self) -> int:
-        """1 if anything differs."""
+        """The exit code: 1 if any score or number differs, else 0."""
         return 0 if self.is_reproduced else 1
 
     @property
     def table(self) -> "pd.DataFrame":
         """One row per training: trial, name of the task, recorded and reproduced metric, error, and whether both agree.
 
-        With several metrics, or limits, also one row per further metric of a trial, with the means over all tasks. Also
-        one row per differing number of report.json, named by its key (`report.json: winner.score`).
+        With several metrics or limits, the table also has one row per further metric of a trial, with the means over
+        all tasks. It also has one row per differing number of report.json, named by its key (`report.json:
+        winner.score`).
         """
         import pandas as pd
 
@@ -281,7 +283,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":
     """Return a study's record, and whether it was made on this machine.
 
-    If it was made on another machine, ask the user before its code is imported.
+    If the study was made on another machine, ask the user before its code is imported.
     """
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study

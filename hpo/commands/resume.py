@@ -54,11 +54,11 @@ def resume(
 ) -> "Searched":
     """Continue a study from its frozen configuration; later edits of configuration files have no effect.
 
-    If another process runs the study, this only raises its budget, and returns at once. No other change is
-    possible.
+    If another process is running the study, this call only raises the budget of that search, and returns at once. No
+    other change is possible then.
 
-    Limits given after the search choose the winner anew among the trials, without training. The report says when
-    they were given, and whether the test split had been used.
+    New limits after the search choose the winner again among the existing trials, without training. The report says
+    when the limits were given, and whether the test split had been used before.
 
     Args:
         trials: a larger budget, as in `hpo.search`.
@@ -69,7 +69,7 @@ def resume(
         data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
             study saves the paths.
         callbacks: functions `f(study, trial)`, as in `hpo.search`.
-        name: continue a copy of the study under this name; it is a separate study.
+        name: continue a copy of the study under this name; the copy is a separate study.
         allow_changes: continue although code, data or configuration have changed; the report lists the changes.
         trust: with a URL: allow the code of a study from another machine to run, without a question.
 
@@ -136,9 +136,9 @@ def extend(
 ) -> "Searched":
     """Train the best trials of a study further, longer or larger, in a new study.
 
-    The new study takes over the points, folds and seeds of the best trials, and its report compares old and new
-    scores. All commands work on it. A training continues from its state if that is saved (of halving's last rungs)
-    and the objective's CONTINUES_WITH allows the change; else it starts anew. With `climb`, the new study is a
+    The new study takes over the points, folds and seeds of the best trials, and its report compares old and new scores.
+    All commands work on it. A training continues from its saved state if the objective's CONTINUES_WITH allows the
+    change; else it starts anew. Only trials of halving's last rungs have saved states. With `climb`, the new study is a
     ladder: it searches at a larger scale, around the best trials of the old study.
 
     Args:
@@ -147,8 +147,8 @@ def extend(
         overrides: changes of the configuration, such as training.epochs=60; or study.name=longer.
         best: how many of the best trials to train (default: 5).
         trials: train this trial, by its number, instead of the best; may be several.
-        climb: search at the changed configuration, in windows around the best trials, instead of training them
-            there; study.trials among the changes says how many trials to add.
+        climb: search with the changed configuration, in windows around the best trials, instead of training these
+            trials; study.trials among the changes says how many trials to add.
         data: the new paths of moved data, by key; the new study saves them.
         name: the name of the new study; None = the old name with `-extended`.
 
@@ -198,8 +198,8 @@ def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mappin
     """Return the changes in the given form, overrides or values by dotted key; ConfigError if both forms are given."""
     if overrides and (changes or data):
         raise ConfigError(
-            f"overrides: {overrides[0]} is given with {', '.join({**changes, **(data or {})})} by name; give all as "
-            f"overrides, or all by name"
+            f"overrides: {overrides[0]} is given as an override, and {', '.join({**changes, **(data or {})})} by "
+            f"name; give all as overrides, or all by name"
         )
     return overrides or changes
 
@@ -261,4 +261,4 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
         # Unpickling a function runs code of its author, which `go_on` refuses until the study is trusted.
         trust = f"`hpo reproduce {short_path(folder.path)} --trust`, then " if pickled else ""
         read = f"read {short_path(folder.config_path)}, then {trust}`{folder.go_on}`"
-        raise ConfigError(f"{error}; it was only copied: to continue it, {read}") from error
+        raise ConfigError(f"{error}; the study was only copied: to continue it, {read}") from error

@@ -57,7 +57,7 @@ class ScaleChecked:
 
     @property
     def exit_code(self) -> int:
-        """1 if outputs of layers change with the size of the model."""
+        """The exit code: 1 if outputs of layers change with the size of the model, else 0."""
         return 0 if self.check.is_within else 1
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class ScalesTried:
 
     @property
     def exit_code(self) -> int:
-        """1 if no trial is complete."""
+        """The exit code: 1 if no trial is complete, else 0."""
         return self._searched.exit_code
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ def scale(
     Args:
         check: the coordinate check: whether the outputs of layers, after 1 to 10 steps, depend on the model's size.
         table: train every value of one hyperparameter at every size; by default six learning rates.
-        over: the quantity that grows, without study.scales: all widths, or the number of layers (default: width).
+        over: the quantity that grows if there is no study.scales: all widths, or the number of layers (default: width).
         output: with --check: the picture, .png or .html (default: coordinate_check.png).
 
     Raises:
@@ -173,7 +173,7 @@ def coordinate_check(
     """Check whether the outputs of layers keep their size when the model grows, as `hpo scale --check` does.
 
     It trains a few steps with three seeds at each scale, and saves no model. The scales are `study.scales`, or four
-    sizes of the toolkit's network, each twice the size before.
+    sizes of the toolkit's network, each twice as large as the one before.
 
     Args:
         overrides: as in `compose`: `hpo.coordinate_check("data=digits", "model.parametrization=mup")`.
@@ -184,7 +184,7 @@ def coordinate_check(
         progress: `"auto"` = print one line per scale; `False`, `"none"` or `"json"` = print nothing.
 
     Returns:
-        The sizes, their slopes, whether all are within 0.2 of 0 (`is_within`), and the result as a sentence
+        The sizes, their slopes, whether all slopes are within 0.2 of 0 (`is_within`), and the result as a sentence
         (`verdict`).
 
     Raises:
@@ -253,7 +253,7 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space of one key: from the overrides, else six learning rates; without `rate`, the configured space."""
+    """Return a space of one key: the key in the overrides, else six values of `rate`, else the configured key."""
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]
     if named:
@@ -261,7 +261,7 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
     elif rate is not None and "space" not in given:
         own = reported_values.number(at(flatten(tree), rate))
         if not own or own < 0:
-            raise ConfigError(f"{rate}: must be a number above 0, given {own}; a table tries rates around it")
+            raise ConfigError(f"{rate}: must be above 0, because a table tries learning rates around it, given {own}")
         searched = {rate: {"values": [float(f"{own * 2.0**power:.6g}") for power in _POWERS]}}
     if len(searched) != 1:
         given_keys = f"{len(searched)}: {', '.join(searched)}" if searched else "none"

@@ -280,24 +280,25 @@ def search(
             `hpo.RunningTrial`). It returns the score, or a dict of numbers that has the metric. A function whose
             parameter is called `task` gets the complete task of a training, as in a module of `hpo new`. May also
             be the path of a function, `"package.module:function"`, or a complete configuration of `hpo.compose`;
-            leave out space, config, strategy and metric with the latter.
+            with such a configuration, leave out space, config, strategy and metric.
         space: the search space: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
             `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration.
             May also be a function that suggests values, such as Hugging Face's `hp_space(trial)`. None = the values
             that an objective for Optuna, `f(trial)`, suggests.
         config: constants of the configuration. Values of searched hyperparameters are the first point. References
             of OmegaConf's DictConfig (`lr: ${base}`), also inside a dict, follow the searched values.
-        trials: how many points to evaluate. A study with more trials is returned with all of them.
-        minutes: no trial begins later than this.
+        trials: how many points to evaluate. If an existing study has more trials, the search returns it with all of
+            them.
+        minutes: the time limit of the search; no trial begins after it.
         strategy: a name of conf/strategy (None = random; with scales, ladder), or a name with settings, such as
             `{"name": "evolutionary", "population": 8}`.
         metric: the score's name, if the function returns or reports several numbers (None = score). For several
             metrics, their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`. The
             function then returns a dict, or the values in this order; the first metric leads.
         direction: whether a higher or a lower score is better; not with several metrics.
-        limits: the limits that the best trial must keep, by name of a metric or of another returned number: the
-            maximum (the minimum of a metric that is maximized), such as `{"memory": 8e9}`, or
-            `{"latency": {"min": 1, "max": 5}}`.
+        limits: the limits that the best trial must keep, by name of a metric or of another returned number. A single
+            number is the maximum, or for a maximized metric the minimum: `{"memory": 8e9}`. A dict may set `min` and
+            `max`: `{"latency": {"min": 1, "max": 5}}`.
         measured: names of other returned numbers to record and show, such as `["latency_ms"]`. A training without
             one of them fails, so that limits on them may be set after the search.
         choose: with several metrics, the rule that chooses from the Pareto front: `"knee"` (the default),
@@ -405,7 +406,7 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
 
     Raises:
         hpo.HpoError: the archive is damaged, or a study of that name exists. Or the study is from another machine and
-            not trusted: then its files are restored, but it cannot be used yet.
+            not trusted: then its files are restored, but the study cannot be used yet.
     """
     from hpo.commands.study import Study
 
@@ -437,7 +438,7 @@ def with_its_trials(config: StudyConfig) -> StudyConfig:
 def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
     """Return the configuration with a name that no different study has.
 
-    This is the name in the configuration, or that name with a number. With `is_printed`, print how the new study
+    The name is the configured one, or the configured one with a number. With `is_printed`, print how the new study
     differs from the most similar study of the same name.
     """
     others: list[list[str]] = []

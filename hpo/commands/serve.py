@@ -86,7 +86,7 @@ def ui(
     expose: bool = False,
     password: bool = False,
 ) -> Server:
-    """Serve the MLflow UI on this project's runs, on the loopback address, and open it in a browser.
+    """Serve the MLflow UI for this project's runs on the loopback address, and open the UI in a browser.
 
     Args:
         study: the same as STUDY, for one study.
@@ -96,10 +96,11 @@ def ui(
         browser: only print the address.
         host: the address to listen on (default: 127.0.0.1).
         expose: allow access from other machines; needed with --host.
-        password: ask for a password: MLFLOW_TRACKING_PASSWORD, or a new one, which is printed.
+        password: protect the UI with a password: the one in MLFLOW_TRACKING_PASSWORD, or a new one, which is printed.
 
     Raises:
-        hpo.HpoError: there are no runs yet, the port is in use, or other machines could reach it without --expose.
+        hpo.HpoError: there are no runs yet, the port is in use, or other machines could reach the server without
+            --expose.
 
     Examples:
         hpo ui                                   all studies in mlflow.db, or in MLFLOW_TRACKING_URI
@@ -115,7 +116,7 @@ def ui(
     if optuna:
         refuse_without_effect({"--password": password, "--uri": uri}, "with --optuna, which shows the study's record")
         if len(names) != 1:
-            raise TrackError(f"--optuna: shows the record of one study, given {len(names)}; give --study NAME")
+            raise TrackError(f"--optuna: must have one study, given {len(names)}; give --study NAME")
     _refuse_exposure(host, port, expose, password, optuna)
     address = _ServerAddress(host, port, browser)
     return _record_server(names[0], address) if optuna else _mlflow_server(names, uri, address, expose, password)
@@ -136,7 +137,7 @@ def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna:
         allowed = "read the study" if optuna else "read, change and delete all runs and models"
         rights = f"everyone who reaches port {port} can {allowed}, without a password"
     if not expose:
-        raise TrackError(f"--host: {host} is not loopback: {rights}; give --expose to allow this")
+        raise TrackError(f"--host: other machines can reach {host}: {rights}; give --expose to allow this")
     say(f"warning: exposed on {host}: {rights}")
 
 
@@ -234,7 +235,7 @@ def _record_server(name: str, place: _ServerAddress) -> Server:
 def until_interrupted(serve: Callable[[], int | None]) -> Callable[[], int]:
     """Return a function that calls `serve` and returns the exit code.
 
-    The code is 0 after Ctrl-C, because this is how a server normally ends.
+    The code is 0 after Ctrl-C, because users normally end a server by Ctrl-C.
     """
 
     def wait() -> int:
@@ -257,14 +258,20 @@ def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[Tracke
     for name in names:
         config, _, _, notes = _record(name)
         if given is None and config.track.name == "none":
-            raise TrackError(f"--study: '{name}' is not tracked; send it with `hpo sync {name}`, then give --uri")
+            raise TrackError(
+                f"--study: '{name}' has no MLflow store, because its track is none; send it with `hpo sync {name}`, "
+                f"then give --uri"
+            )
         uri = given or tracking_uri(config)
         uris[uri] = name
         refuse_unsent(uri, notes["id"], name)
         found.append(TrackedStudy(Path(name).name, notes["id"], config.study.metric, config.study.direction))
     if len(uris) > 1:
         stores = ", ".join(f"'{name}' in {hide_secrets(uri, {})}" for uri, name in uris.items())
-        raise TrackError(f"study: must be in one MLflow store, given {stores}; use `hpo sync STUDY track.uri=...`")
+        raise TrackError(
+            f"study: all studies must be in one MLflow store, given {stores}; send one to the other store with "
+            f"`hpo sync STUDY track.uri=...`"
+        )
     return uri, found
 
 
@@ -298,9 +305,9 @@ def open_ui(
     expose: bool = False,
     password: str | None = None,
 ) -> Server:
-    """Start the MLflow UI on the loopback address, as `hpo ui` does, and return when it answers.
+    """Start the MLflow UI on the loopback address, as `hpo ui` does, and return when the UI answers.
 
-    It runs in a separate process, because reading MLflow's store changes environment variables of the process.
+    The UI runs in a separate process, because reading MLflow's store changes environment variables of the process.
 
     Args:
         study: the study, or a list of studies, to open; None = all studies.

@@ -35,8 +35,8 @@ class AskedTrial:
         reference: the study's name for commands: the name under runs/, or the folder.
         trial: the trial's number, from 0; in Python `number`.
         point: the values of the searched hyperparameters, by dotted key.
-        config: the complete configuration, as `hpo.search` gives it to a function; in JSON, secrets as the names of
-            their variables.
+        config: the complete configuration, as `hpo.search` gives it to a function; in JSON, with the names of
+            environment variables instead of secrets.
         seed: the seed for all randomness of the training.
         scale: the number of its scale, from 1; 0 = the study has no scales.
         changes: the changes of the configuration at that scale, by dotted key.
@@ -86,7 +86,7 @@ class AskedTrial:
 
     @property
     def should_stop(self) -> bool:
-        """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then records it as stopped."""
+        """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then records a stop."""
         return self._outside.asking.stops(self.number)
 
     def number_in(self, outside: OutsideSession) -> int:
@@ -94,7 +94,7 @@ class AskedTrial:
         if self._outside.study_id != outside.study_id:
             raise ConfigError(
                 f"trial {self.number}: belongs to study '{self._outside.study.reference}', and this session is of "
-                f"study '{outside.study.reference}'; tell it in a session of its own study"
+                f"study '{outside.study.reference}'; use a session of the trial's study"
             )
         return self.number
 
@@ -113,7 +113,7 @@ class AskedTrial:
         return "\n".join(map(printable, [f"trial {self.number}{amount}", *values, then]))
 
     def show(self) -> None:
-        """Print the text."""
+        """Print the trial's text."""
         print(self.text)
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ class Session:
     """An open study for ask-and-tell. `for trial in session` yields trials until there are no more.
 
     `tell` writes each result to the study's record before it returns. While the session is open, no other process can
-    ask or tell. Use it in the thread that opened it, in a `with` block, or call `close`.
+    ask or tell. Use the session only in the thread that opened it. Use a `with` block, or call `close` at the end.
     """
 
     def __init__(self, study: PreparedStudy, objects: Objects | None = None, **options: Any) -> None:
@@ -150,7 +150,7 @@ class Session:
         return self.open_trial(self._outside.ask())
 
     def add(self, point: Mapping[str, Any]) -> None:
-        """Add a point of your own, by dotted key, as the next trial; keys that it leaves out get their defaults.
+        """Add a point of your own, by dotted key, as the next trial; missing keys get their defaults.
 
         Raises:
             hpo.HpoError: the point is outside of the space, or was tried or added before.
@@ -191,7 +191,7 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether no trial is open and `ask` would return none. The answer takes as long as `ask`."""
+        """Whether no trial is open and `ask` would return no new trial. The check takes as long as `ask`."""
         return self._outside.is_over
 
     @property
@@ -248,7 +248,7 @@ def open(  # noqa: A001 -- it is called hpo.open
         space: the search space, as in `hpo.search`; None = the space of the existing study of this name.
         name: the study's name, a folder under runs/.
         config, trials, strategy, metric, direction, limits, measured, choose, scales, score, seed, settings: as in
-            `hpo.search`; without space, only `trials` and `settings`.
+            `hpo.search`. Without `space`, give only `trials` and `settings`.
 
     Returns:
         The session, which holds the study's lock until it is closed.

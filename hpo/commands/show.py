@@ -73,7 +73,7 @@ class Studies:
     """The studies in a folder.
 
     Attributes:
-        in: the folder; in Python `folder`.
+        in: the folder of the studies; in Python `folder`.
         studies: [each study](json.md#a-study), the newest first. Fields that need the record (`objective`, `limits`,
             `points`, `front`, `running`, `failures`, `cautions`, ...) are `null` or empty.
     """
@@ -138,7 +138,7 @@ class Log(Fields):
         path: the log file.
         lines: the number of lines.
         last: the last line that is not blank.
-        text: the text, or its end; `null` in the list of all trials.
+        text: the output, or its last lines; `null` in the list of all trials.
     """
 
     trial: int
@@ -156,7 +156,7 @@ class Logs(Fields):
     Attributes:
         study: the study's name.
         folder: the study's folder.
-        logs: the fields below, for each training.
+        logs: an entry for each training.
     """
 
     study: str

@@ -1,7 +1,7 @@
 """`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, even while it is running.
 
 Before an action takes effect, it is written to the study's record with its time on the study's clock. So resume, replay
-and reproduce repeat the action, and the report lists it. Notes are the exception.
+and reproduce repeat the action, and the report lists it. Notes are an exception, because they do not change the search.
 """
 
 import os
@@ -30,10 +30,10 @@ class Answer(Fields):
     """The answer of a search to a user action.
 
     Attributes:
-        study: the study as given.
-        says: the answer.
-        trial: the trial as given; `null` = the whole search, or all failed trials.
-        point: the point as given to `add`; else `null`.
+        study: the study, as the user named it.
+        says: the answer as text.
+        trial: the number of the trial; `null` = the whole search, or all failed trials.
+        point: the point that the user gave to `add`; else `null`.
     """
 
     study: str
@@ -149,8 +149,8 @@ def _refuse_past_search(folder: StudyFolder, participle: str) -> None:
     if not is_searching(folder):
         name = folder.reference
         raise StudyError(
-            f"study: the search of {folder} is over and its last trainings are running, so nothing can be "
-            f"{participle} now; wait for its end (`hpo watch {name}`), or stop it (`hpo stop {name} --now`)"
+            f"study: nothing can be {participle} now, because the search of {folder} is over and its last trainings "
+            f"are running; wait until they end (`hpo watch {name}`), or stop them (`hpo stop {name} --now`)"
         )
 
 
@@ -198,7 +198,7 @@ def note(
 
     Args:
         text: the text of the note, which the report and MLflow show.
-        tag: a tag; without =VALUE its value is true. An empty value removes it.
+        tag: a tag; without =VALUE its value is true. An empty value removes the tag.
 
     Raises:
         hpo.HpoError: a tag's name is not allowed.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """A handle on a study's folder. Each access reads the folder anew; the methods are the commands."""
+    """A handle on a study's folder. Each access reads the folder again; the methods are the commands of `hpo`."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
@@ -78,9 +78,9 @@ class Study:
         """Delete files that no study needs: states, models of trials that are not among the best, copies of data.
 
         An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner
-        and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving it also keeps its
-        states, from which a larger budget continues. Without states, `hpo extend` trains from the start; after --states
-        a larger budget does so, too, and may try other points.
+        and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also
+        keeps its states, and a larger budget continues from them. Without states, `hpo extend` trains from the start.
+        After --states, a larger budget also trains from the start, and may try other points.
 
         Args:
             dry_run: print the sizes; delete nothing.
@@ -94,7 +94,7 @@ class Study:
         return clean([self.folder], dry_run=dry_run, states=states, logs=logs, files=files)
 
     def archive(self, file: str | Path) -> Archived:
-        """Write a study into one file, `NAME.tar.gz`, with the SHA-256 of each of its files; see `hpo.unarchive`.
+        """Write a study into one archive, `NAME.tar.gz`, with the SHA-256 of each file; see `hpo.unarchive`.
 
         Args:
             file: the archive, which must not exist yet.
@@ -105,13 +105,13 @@ class Study:
         return archive(self.folder, file)
 
     def remove(self, *, mirror: bool = False, runs: bool = True) -> Removed:
-        """Delete studies and their runs in MLflow; a shell lists first what it would delete, and asks.
+        """Delete studies and their runs in MLflow; the command line first lists what it will delete, and asks.
 
-        From Python nothing is asked.
+        This method does not ask.
 
         Args:
             mirror: also remove the copy at study.mirror.
-            runs: also remove the runs in MLflow; the option keeps them.
+            runs: also remove the runs in MLflow; --keep-runs keeps them.
 
         Raises:
             hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or the answer was no.
@@ -143,14 +143,15 @@ class Study:
         return logs(self.folder, trial, tail=tail)
 
     def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> Synced:
-        """Send the trials and files of a study that MLflow does not have yet; the others stay unchanged.
+        """Send a study's trials and files to MLflow if they are missing there; the others stay unchanged.
 
         Args:
             uri: the address of another MLflow; None = the address in the study's configuration.
             overrides: track.uri=..., the address of another MLflow.
 
         Raises:
-            hpo.HpoError: the study is running, or an override is not of `track`; from Python, MLflow cannot be reached.
+            hpo.HpoError: the study is running, an override changes a key outside of `track`, or (only from Python)
+                MLflow cannot be reached.
         """
         synced = sync(self.folder, uri, overrides)
         if synced.there is None:
@@ -192,7 +193,7 @@ class Study:
 
         Args:
             text: the text of the note, which the report and MLflow show.
-            tag: a tag; without =VALUE its value is true. An empty value removes it.
+            tag: a tag; without =VALUE its value is true. An empty value removes the tag.
 
         Raises:
             hpo.HpoError: a tag's name is not allowed.
@@ -250,7 +251,7 @@ class Study:
 
         Args:
             again: score on the test split once more; the report says how often.
-            with_default: also train and score the default configuration; the option leaves it out.
+            with_default: also train and score the default configuration; --no-default leaves it out.
             front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
                 saved model are trained again first.
 
@@ -258,7 +259,8 @@ class Study:
             The winner's metrics by name; with `front`, also the table `front`.
 
         Raises:
-            hpo.HpoError: the search is not finished, there is no test split, or it was used before, without `again`.
+            hpo.HpoError: the search is not finished, there is no test split, or the test split was used before and
+                `again` is not given.
         """
         return evaluate(self.folder, again, with_default, data, front=front)
 
@@ -299,11 +301,11 @@ class Study:
     ) -> Self:
         """Continue a study from its frozen configuration; later edits of configuration files have no effect.
 
-        If another process runs the study, this only raises its budget, and returns at once. No other change is
-        possible.
+        If another process is running the study, this call only raises the budget of that search, and returns at once.
+        No other change is possible then.
 
-        Limits given after the search choose the winner anew among the trials, without training. The report says when
-        they were given, and whether the test split had been used.
+        New limits after the search choose the winner again among the existing trials, without training. The report says
+        when the limits were given, and whether the test split had been used before.
 
         Args:
             trials: a larger budget, as in `hpo.search`.
@@ -314,7 +316,7 @@ class Study:
             data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
                 study saves the paths.
             callbacks: functions `f(study, trial)`, as in `hpo.search`.
-            name: continue a copy of the study under this name; it is a separate study.
+            name: continue a copy of the study under this name; the copy is a separate study.
             allow_changes: continue although code, data or configuration have changed; the report lists the changes.
             trust: with a URL: allow the code of a study from another machine to run, without a question.
 
@@ -354,9 +356,9 @@ class Study:
         """Train the best trials of a study further, longer or larger, in a new study.
 
         The new study takes over the points, folds and seeds of the best trials, and its report compares old and new
-        scores. All commands work on it. A training continues from its state if that is saved (of halving's last rungs)
-        and the objective's CONTINUES_WITH allows the change; else it starts anew. With `climb`, the new study is a
-        ladder: it searches at a larger scale, around the best trials of the old study.
+        scores. All commands work on it. A training continues from its saved state if the objective's CONTINUES_WITH
+        allows the change; else it starts anew. Only trials of halving's last rungs have saved states. With `climb`, the
+        new study is a ladder: it searches at a larger scale, around the best trials of the old study.
 
         Args:
             changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change: train
@@ -364,8 +366,8 @@ class Study:
             overrides: changes of the configuration, such as training.epochs=60; or study.name=longer.
             best: how many of the best trials to train (default: 5).
             trials: train this trial, by its number, instead of the best; may be several.
-            climb: search at the changed configuration, in windows around the best trials, instead of training them
-                there; study.trials among the changes says how many trials to add.
+            climb: search with the changed configuration, in windows around the best trials, instead of training these
+                trials; study.trials among the changes says how many trials to add.
             data: the new paths of moved data, by key; the new study saves them.
             name: the name of the new study; None = the old name with `-extended`.
 
@@ -440,8 +442,9 @@ class Study:
         """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
         Args:
-            overrides: where the replay runs and is shown, such as `"dispatch.workers=2"`, `"track=none"`.
-            trust: allow the code of a study from another machine to run; read it first.
+            overrides: settings that say where the replay runs and where it is shown, such as `"dispatch.workers=2"`,
+                `"track=none"`.
+            trust: allow the code of a study from another machine to run; read this code first.
             progress: how progress is shown, as in `hpo.search`.
 
         Returns:
@@ -468,7 +471,7 @@ class Study:
         One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
 
         Args:
-            inputs: the inputs: texts, or other values that the objective accepts.
+            inputs: texts, or other values that the objective accepts.
             input_: a file with one input per line; - is standard input.
             text: one text; give either this or a file.
             output: a file for the results (default in a shell: standard output, as with -).
@@ -508,7 +511,7 @@ class Study:
 
         Args:
             text: the text; give either this or a file.
-            target: the input of the decoder (default: its own prediction).
+            target: the input of the decoder (default: the model's own prediction).
             output: the picture to write, .png or .html (default in a shell: attention.png).
             input_: a file with the text in one line; - is standard input.
 
@@ -550,17 +553,17 @@ class Study:
 
     @property
     def front(self) -> "pd.DataFrame":
-        """The Pareto front: one row per trial within the limits that no other dominates.
+        """The Pareto front: one row per trial that keeps the limits and that no other trial dominates.
 
-        The best trial in the leading metric is first. The winner is in the table even if another trial dominates it in
-        the search, because fresh seeds may choose it. With one metric the table has only the winner.
+        The best trial in the leading metric is first. The winner is in the table even if another trial dominates the
+        winner in the search, because fresh seeds may choose the winner. With one metric the table has only the winner.
 
         Columns:
             number: the number of the trial.
             is_chosen: whether it is the winner.
             NAME: each metric and limited number, in the search.
-            NAME_standard_error: its standard error over folds and repeats, if there are several.
-            NAME_on_fresh_seeds: its value on fresh seeds, with `study.finalists`.
+            NAME_standard_error: the standard error of NAME over folds and repeats, if there are several.
+            NAME_on_fresh_seeds: the value of NAME on fresh seeds, with `study.finalists`.
             KEY: each searched value.
             amount, reached: under a strategy that trains partially, how far to train the trial, and how far it has been
                 trained.
@@ -601,11 +604,11 @@ class Study:
         """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
         Args:
-            publish: copy the files that others need into studies/<name>/.
+            publish: copy the files that other users need into studies/<name>/.
             checklist: write the reproducibility checklist, checklist.md.
             latex: write the tables of ranges and of results, tables.tex.
-            said: facts that only you know, and whether the page has figures, by the keys of conf/report; saved with the
-                study.
+            said: values of conf/report by key: facts that only you know, and whether the page has figures. The study
+                saves them.
 
         Returns:
             The paths of the `written` files, and the `page`, report.html.
@@ -625,7 +628,8 @@ class Study:
     def plot(self, figure: str = "best_so_far", file: str | Path | None = None) -> Any:
         """Return a figure of the report as a plotly figure: `best_so_far`, `importance`, ...
 
-        A notebook also saves a picture of it, for GitHub and exports, except of `contours`, which need a browser.
+        A notebook also saves a static picture of the figure, for GitHub and exports. It saves none of `contours`,
+        because drawing them needs a browser.
 
         Args:
             figure: the name of the figure.
@@ -660,7 +664,7 @@ class Study:
         return drawn
 
     def watch(self, height: int = 800) -> LivePage:
-        """Serve the live page of the study in a separate process, and return it; a notebook shows it in the cell.
+        """Serve the study's live page in a separate process, and return the page; a notebook shows it in the cell.
 
         The page follows a search in a thread of this process or in any other process. It changes nothing.
 
@@ -685,7 +689,7 @@ class Study:
 
 
 class SteeredStudy(Study):
-    """A study as callbacks receive it: an action takes effect at once, at the current time of the study's clock."""
+    """The study that callbacks receive; an action takes effect at once, at the current time of the study's clock."""
 
     def __init__(self, steering: Steering) -> None:
         super().__init__(steering.study.folder)
@@ -708,8 +712,8 @@ class SteeredStudy(Study):
         """
         if trial is not None or now:
             raise StudyError(
-                "stop: a callback can only end the whole search, without trial and now, because the progress of a "
-                "training differs from run to run"
+                "stop: a callback can only end the whole search, because the progress of a training differs from run "
+                "to run; leave out trial and now"
             )
         self._steering.end()
         return Answer(self.name, "no new trial starts; the search ends after the running ones")

@@ -39,7 +39,7 @@ class Trained(Fields):
 
     @property
     def exit_code(self) -> int:
-        """1 if the training failed."""
+        """The exit code: 1 if the training failed, else 0."""
         return 1 if self.error else 0
 
 
@@ -96,7 +96,7 @@ def train_tree(tree: Mapping[str, Any], progress: How, pickled: Path | None = No
     """
     trained = _train(tree, progress, pickled)
     if trained.error:
-        raise StudyError(f"train: failed: {trained.error}")
+        raise StudyError(f"train: the training failed: {trained.error}")
     return dict(trained.metrics)
 
 

@@ -27,7 +27,7 @@ class Predictions(Fields, Sequence[str]):
     """The predictions of a model, one text per input.
 
     Attributes:
-        model: the model as given.
+        model: the model, as the user named it.
         results: one text per input.
         output: the file with the results; `null` = no file.
     """
@@ -61,7 +61,7 @@ class Attention(Fields, Sequence[Mapping[str, Any]]):
     """The attention maps of a model for one text: a sequence of maps.
 
     Attributes:
-        model: the model as given.
+        model: the model, as the user named it.
         output: the picture; `null` = no picture.
         maps: for each layer, its `heads` and their tokens.
     """
@@ -100,7 +100,7 @@ def predict(
     One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
 
     Args:
-        inputs: the inputs: texts, or other values that the objective accepts.
+        inputs: texts, or other values that the objective accepts.
         input_: a file with one input per line; - is standard input.
         text: one text; give either this or a file.
         output: a file for the results (default in a shell: standard output, as with -).
@@ -146,7 +146,7 @@ def attention(
 
     Args:
         text: the text; give either this or a file.
-        target: the input of the decoder (default: its own prediction).
+        target: the input of the decoder (default: the model's own prediction).
         output: the picture to write, .png or .html (default in a shell: attention.png).
         input_: a file with the text in one line; - is standard input.
 
@@ -163,7 +163,7 @@ def attention(
     line, *others = _texts(text, input_)
     if others:
         num_lines = 1 + len(others)
-        raise DataError(f"--input: {_name(input_)}: must have one line, has {num_lines:,}; give one of them")
+        raise DataError(f"--input: {_name(input_)}: must have one line, given {num_lines:,}; keep one of them")
     maps = _call_model(str(model), "attention", line, target)["maps"]
     if path is not None:
         from hpo.report.pages.attention import attention_html, write_attention_png
@@ -220,7 +220,7 @@ def _find_model(name: str) -> "tuple[Objective, str]":
         )
     if model is None:
         raise StudyError(
-            f"model: study '{name}' has no final model, or not the model of its report; `hpo resume {name}` trains it"
+            f"model: study '{name}' has no final model of its winner, or a changed one; `hpo resume {name}` trains it"
         )
     return study.objective, str(study.folder.inside(model.checkpoint_dir))
 

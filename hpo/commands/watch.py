@@ -45,7 +45,7 @@ class Watched:
 
     @property
     def exit_code(self) -> int:
-        """0 if the search has ended with a winner, else 1."""
+        """The exit code: 0 if the search has ended with a winner, else 1."""
         return 0 if self._last and self._last.state == "ended" and self._last.best is not None else 1
 
 

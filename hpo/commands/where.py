@@ -65,7 +65,7 @@ def _as_python(text: str, fields: Mapping[str, Kind]) -> str:
 
 
 def known_field(name: str, fields: Mapping[str, Kind], where: str) -> str:
-    """Return the name if it is a field; else ConfigError, which lists the fields."""
+    """Return the name if it is a field; else raise ConfigError, whose message lists the fields."""
     if name not in fields:
         raise ConfigError(f"{where}: must be one of {', '.join(fields)}, given {name!r}{nearest(name, fields)}")
     return name

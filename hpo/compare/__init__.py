@@ -1,1 +1,1 @@
-"""Comparisons of whole searches: which strategy is better at equal budgets, and how certain that is."""
+"""Comparisons of whole searches: which strategy is better at equal budgets, and how certain the answer is."""

@@ -1,4 +1,4 @@
-"""The plan of a comparison of strategies: checks it, and freezes the configuration that its searches share."""
+"""The plan of a comparison of strategies: checks the plan, and freezes the configuration that all searches share."""
 
 import contextlib
 import itertools
@@ -43,7 +43,7 @@ class ComparisonPlan:
 
     Attributes:
         study: the shared study: space, objective, data and split; its folder is the folder of the comparison.
-        strategies: the settings of each strategy, with its name, by label.
+        strategies: the name and the settings of each strategy, by label.
         repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
     """
 
@@ -53,12 +53,12 @@ class ComparisonPlan:
 
     @property
     def path(self) -> Path:
-        """The folder of all files."""
+        """The folder of the comparison."""
         return short_path(self.study.folder.path)
 
     @property
     def searches(self) -> list[tuple[int, str]]:
-        """The number of the repeat and the label of every search, sorted by repeat."""
+        """The number of the repeat and the label of the strategy for every search, sorted by repeat."""
         return list(itertools.product(range(self.repeats), self.strategies))
 
     def study_of(self, repeat: int, label: str) -> PreparedStudy:
@@ -69,7 +69,7 @@ class ComparisonPlan:
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
     def table(self) -> list[Trial] | None:
-        """Return a trial for each point of the table; None if the objective has no table, or the table is too large."""
+        """Return a trial for each point of the objective's table; None if there is no table, or if it is too large."""
         study, space = self.study, self.study.space
         if study.config.objective != _TABLE or space.size is None or space.size > _MAX_LOOKUPS:
             return None
@@ -84,7 +84,10 @@ class ComparisonPlan:
         return trials
 
     def open(self) -> None:
-        """Write the frozen configuration to the folder; StudyError if the folder has a study or another comparison."""
+        """Write the frozen configuration to the folder.
+
+        Raise StudyError if the folder has a study or another comparison.
+        """
         folder = self.study.folder
         if folder.exists:
             raise StudyError(f"name: {self.path} is a study; choose another name for the comparison")
@@ -92,10 +95,10 @@ class ComparisonPlan:
         if frozen_path.exists():
             frozen = upgraded("comparison", read_yaml(frozen_path), str(frozen_path))
             if not isinstance(frozen.get("repeats"), int):
-                raise StudyError(f"{frozen_path}: is not a comparison; choose another name")
+                raise StudyError(f"{frozen_path}: the file is not the plan of a comparison; choose another name")
             self._refuse_changes(frozen)
         elif (self.path / "searches.csv").exists():
-            raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another name")
+            raise StudyError(f"{frozen_path}: the file is missing, but searches.csv exists; choose another name")
         else:
             folder.make()
             folder.write_function(self.study.objective.pickled)
@@ -121,17 +124,17 @@ class ComparisonPlan:
         changed = {k: v for k, v in differences(frozen, self._to_dict()).items() if k not in free}
         if changed:
             key, (old, new) = next(iter(changed.items()))
-            more = f" ({len(changed) - 1} more differ)" if len(changed) > 1 else ""
+            more = f" ({len(changed) - 1} more keys differ)" if len(changed) > 1 else ""
             raise StudyError(
                 f"{self.path} exists with another configuration: {key} was {old!r} and is now {new!r}{more}; choose "
-                f"another name, or continue unchanged"
+                f"another name, or restore the old configuration"
             )
         if self.repeats < frozen["repeats"]:
             raise StudyError(f"repeats: must be at least {frozen['repeats']}, as in {self.path}, given {self.repeats}")
 
 
 def _result(training: Generator[Any, None, Mapping[str, float]]) -> dict[str, float]:
-    """Run a training to its end, and return its result."""
+    """Run a training to its end, and return the values that it returns."""
     try:
         while True:
             next(training)
@@ -146,7 +149,7 @@ def prepare_comparison(
     name: str | None = None,
     pickled: PickledFunction | None = None,
 ) -> ComparisonPlan:
-    """Return the plan of a comparison. Check the arguments first, and create no files.
+    """Check the arguments, and return the plan of a comparison; create no files.
 
     Args:
         config: the configuration of a study; its strategy is not used.
@@ -165,8 +168,8 @@ def prepare_comparison(
         raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
     if config.study.scales is not None:
         raise ConfigError(
-            "study.scales: has no effect in a comparison of strategies, which has one scale; leave it out, or compare "
-            "existing studies: hpo compare STUDY STUDY"
+            "study.scales: must be null in a comparison of strategies, because all searches have the same scale; to "
+            "compare studies with scales, run them first, then `hpo compare STUDY STUDY`"
         )
     given = flatten(config.to_dict())
     for key, neutral in _NO_EFFECT.items():
@@ -192,7 +195,7 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
 
 
 def _fingerprints(study: PreparedStudy) -> dict[str, str]:
-    """Return the fingerprints of the data splits, or, if there are none, of the objective's files."""
+    """Return the fingerprints of the data splits; if the study has no splits, those of the objective's files."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
     return {file.path: file.sha256 for file in study.own.files}

@@ -19,19 +19,20 @@ _MAX_POINTS = 300  # the largest number of points of a curve; a figure cannot sh
 
 @dataclass(frozen=True)
 class FinishedSearch:
-    """One whole search.
+    """A whole search of a strategy or a study, as numbers.
 
     Attributes:
         label: the label of the strategy with its settings, or the name of the study.
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
-        losses: the loss of each trial, sorted by the trial's number; lower is better. It is infinite for an incomplete
-            trial. A partly trained trial counts with the score that it reached.
+        losses: the loss of each trial, sorted by the trial's number; lower is better. An incomplete trial has an
+            infinite loss. A partly trained trial has the loss that it reached; in a comparison of studies, an infinite
+            loss.
         seconds: the seconds of each trial, summed over folds and workers.
         is_partial: whether trials have different amounts or scales, so that equal numbers of trials are not equal
             budgets.
         other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has those of the
             leading metric.
-        excess: with limits, how far each trial is beyond them; 0 = within the limits, or incomplete.
+        excess: with limits, how far each trial is beyond the limits; 0 = within the limits, or incomplete.
         nothing: the loss before the first trial.
     """
 
@@ -56,7 +57,7 @@ class FinishedSearch:
         is_partial: bool,
         counts: Callable[[Trial], bool] = lambda trial: trial.state == "complete",
     ) -> Self:
-        """Return the search that consists of these trials; a trial for which `counts` is false has infinite losses."""
+        """Return the search with these trials; a trial has infinite losses if `counts` returns false for the trial."""
         none = (math.inf,) * len(goal.metrics)
         losses = [trial.losses if counts(trial) else none for trial in trials]
         leading, seconds = tuple(first for first, *_ in losses), tuple(trial.seconds for trial in trials)
@@ -94,7 +95,7 @@ class FinishedSearch:
 
     @cached_property
     def cost(self) -> npt.NDArray[np.float64]:
-        """The seconds of training up to the end of each trial."""
+        """The total seconds of training after each trial."""
         return np.cumsum(np.asarray(self.seconds, dtype=np.float64))
 
     @property
@@ -103,7 +104,7 @@ class FinishedSearch:
         return float(self.cost[-1]) if len(self.cost) else 0.0
 
     def best_at(self, budget: float, unit: Unit) -> float:
-        """Return the lowest loss within a budget; if the search is shorter, its lowest loss."""
+        """Return the lowest loss within a budget; if the search ended before, the lowest loss of the search."""
         done = self._done(budget, unit)
         return float(self.best[done - 1]) if done else self.nothing
 
@@ -132,8 +133,8 @@ def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Finis
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
     """Return the mean best score so far over the repeats of a strategy.
 
-    The curve begins when every repeat has a complete trial. Over seconds it ends with the shortest repeat, because a
-    mean over fewer repeats would jump.
+    The curve begins when every repeat has a complete trial. Over seconds, the curve ends with the shortest repeat,
+    because a mean over fewer repeats would jump.
 
     Args:
         searches: the repeats.

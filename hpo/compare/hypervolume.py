@@ -48,15 +48,15 @@ class Yardstick:
     def measured(self, search: FinishedSearch) -> FinishedSearch:
         """Return a copy of the search in which each loss is the hypervolume regret after the trial.
 
-        The regret is 1 - (hypervolume of the trials within the limits so far) / `whole`. It is 1 before the first such
-        trial, 0 for the reference front, and it never rises. For its sources see `hpo.trials.fronts`.
+        The regret is 1 - (hypervolume of the trials within the limits so far) / `whole`. The regret is 1 before the
+        first such trial, 0 for the reference front, and never rises. For the sources see `hpo.trials.fronts`.
         """
         volumes = np.concatenate(([0.0], growing(scaled(search.losses_within_limits, self.scale))))
         regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))
         return replace(search, losses=tuple(regrets[search.keeps_limits.cumsum()].tolist()), nothing=1.0)
 
     def method(self) -> dict[str, str]:
-        """Return one sentence for each number that says how the number is computed."""
+        """Return, for each number, a sentence that says how the number is computed."""
         whose = "the whole table" if self.is_table else "all searches together"
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
@@ -91,7 +91,7 @@ class Yardstick:
         return notes
 
     def as_json(self, searches: Mapping[str, Sequence[FinishedSearch]]) -> FrontsJson:
-        """Return the part of comparison.json about the fronts."""
+        """Return the section `fronts` of comparison.json."""
         drawn: FrontsJson = {
             "metrics": dict(self.goal.metrics),
             "scale": self._values(),
@@ -105,7 +105,7 @@ class Yardstick:
 
 
 def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list[list[float]]]:
-    """Return the values of two metrics that 25, 50 and 75 % of the searches attain, by percentage.
+    """Return the pairs of two metrics' values that 25, 50 and 75 % of the searches attain, by percentage.
 
     Each percentage has the corners of a staircase as pairs of values, sorted from the best value of the first metric. A
     search attains a pair of values if one of its trials within the limits is at least as good in both metrics. For a

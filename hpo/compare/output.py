@@ -88,7 +88,7 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
 
 
 def _fitted(console: Console, cells: CellTable) -> CellTable:
-    """Return the table. On a narrow terminal, put both labels of a pair in one cell, so that the verdict fits."""
+    """Return the table; on a narrow terminal, with both labels of a pair in one cell, so that the verdict fits."""
     if console.width >= _NARROW or cells.head[1] != "A":
         return cells
     head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows

@@ -1,4 +1,4 @@
-"""Makes the content of `comparison.json` from searches; see `ComparisonJson`."""
+"""Computes the content of `comparison.json` from finished searches; see `ComparisonJson`."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ _METHOD = {
 
 
 class Budget(NamedTuple):
-    """How many trials, or seconds of training, of each search count."""
+    """A budget: how many trials, or seconds of training, of each search count in a comparison."""
 
     amount: float
     unit: Unit
@@ -96,7 +96,7 @@ class Measure:
 
     @property
     def sign(self) -> float:
-        """1 or -1, the factor that turns a loss into a score and a score into a loss."""
+        """The factor that turns a loss into a score, and a score into a loss: 1 or -1."""
         return loss_sign(self.direction)
 
 
@@ -130,7 +130,7 @@ def as_json(
 ) -> ComparisonJson:
     """Return the content of comparison.json, for strategies or for studies.
 
-    `searches` are the searches as recorded; `measured` are the same searches with the losses by `measure`.
+    `searches` are the searches as recorded; `measured` are the same searches with the losses that `measure` computes.
     """
     content: ComparisonJson = {
         "format": FORMAT,
@@ -173,7 +173,7 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return the entry of a pair without its verdict, and the test of the pair (None = not comparable)."""
+    """Return the entry of a pair without its verdict, and the test of the pair (None if the pair is not comparable)."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []

@@ -60,7 +60,7 @@ def run_comparison(
         progress: how progress is shown.
 
     Raises:
-        Stopped: a signal; finished searches are saved.
+        Stopped: a signal stopped the comparison; finished searches are saved.
     """
     refuse_unknown_progress(progress)
     study, goal = comparison.study.config.study, comparison.study.goal
@@ -100,7 +100,7 @@ def run_comparison(
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
-    """Compare existing studies, and write the files; the arguments are those of `run_comparison`."""
+    """Compare existing studies, and write the files; `run_comparison` explains the arguments."""
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
@@ -122,19 +122,19 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
     """Raise ConfigError if an optimum is given for several metrics."""
     if optimum is not None and len(goal.metrics) > 1:
         raise ConfigError(
-            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; leave it "
-            f"out, because their regret is relative to the best front"
+            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; leave the "
+            f"optimum out, because the regret is then relative to the best Pareto front"
         )
 
 
 def _budgets(at: Sequence[int], full: int) -> list[Budget]:
     """Return the numbers of trials to compare at, the full budget first.
 
-    ConfigError for a number below 1 or above the full budget.
+    Raise ConfigError for a number below 1 or above the full budget.
     """
     for amount in at:
         if not 1 <= amount <= full:
-            raise ConfigError(f"at: must be 1 to {full}, the number of trials, given {amount}")
+            raise ConfigError(f"at: must be 1 to {full}, the trials of the shortest search, given {amount}")
     return [Budget(amount, "trials") for amount in sorted({*at, full}, reverse=True)]
 
 
@@ -154,7 +154,7 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
 
 
 def _costs(seconds: Sequence[float | str], shortest: float, is_partial: bool) -> list[Budget]:
-    """Return the seconds to compare at, the largest first; ConfigError for a value beyond the shortest search."""
+    """Return the seconds to compare at, the largest first; raise ConfigError for more than the shortest search took."""
     amounts = {amount for amount in seconds if not isinstance(amount, str)}
     for amount in amounts:
         if not 0 < amount <= shortest:
@@ -193,7 +193,7 @@ class ComparingProgress(Observer):
         self.bars.reset(self._trials, description=f"repeat {repeat}  {label}")
 
     def search_finished(self, search: FinishedSearch) -> None:
-        """Count the search; without a terminal, print its line."""
+        """Advance the bar of searches; without a terminal, print a line about the finished search."""
         self._num_done += 1
         self.bars.update(self._searches, completed=self._num_done)
         score = loss_sign(self._study.direction) * min(search.within_limits.losses, default=math.inf)
@@ -209,5 +209,5 @@ class ComparingProgress(Observer):
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """Count the trial."""
+        """Advance the bar of trials by one trial."""
         self.bars.advance(self._trials)

@@ -29,8 +29,8 @@ class Searches:
 
     `best` is the best score. `scores` and `seconds` are JSON lists with one item per trial; the score of an incomplete
     trial is null. With several metrics, or with limits, all these scores are of the leading metric, and `best` is the
-    best score within the limits. Then `other_scores` has a list of scores for each other metric, and `excess` has a
-    list that says how far each trial is beyond the limits.
+    best score within the limits. In this case, `other_scores` has a list of scores for each other metric, and `excess`
+    has a list that says how far each trial is beyond the limits.
 
     A killed driver may leave an incomplete last line. This line is removed, and its search runs again.
     """
@@ -78,7 +78,7 @@ class Searches:
                 yield self._finished_search(row)
             except (KeyError, TypeError, ValueError, RecursionError) as error:
                 raise StudyError(
-                    f"{self._path}:{line}: cannot be read as a finished search; remove the line to run it again"
+                    f"{self._path}:{line}: the line is not a finished search; remove the line to run the search again"
                 ) from error
 
     def _finished_search(self, row: Mapping[str, str]) -> FinishedSearch:

@@ -102,14 +102,14 @@ class SignFlips:
     def interval(self, tests: int = 1) -> Interval | None:
         """Return the interval of all shifts that the test does not reject at the level 0.05 / `tests`.
 
-        The interval excludes 0 exactly if p is below this level. None = there are too few numbers to reject any shift.
+        The interval excludes 0 exactly if p is below this level. None = too few numbers to reject any shift.
         """
         rank = math.ceil(LEVEL / 2 * self.total / tests) - (self.total - len(self.means))
         return (float(self.means[rank - 1]), float(self.means[-rank])) if rank > 0 else None
 
 
 def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the sums of all 2^n sets of the values; the first sum is the one of the empty set."""
+    """Return the sums of all 2^n sets of the values; the first sum is that of the empty set."""
     sums = np.zeros(1)
     for value in np.asarray(values, dtype=np.float64):
         sums = np.concatenate((sums, sums + value))
@@ -139,6 +139,6 @@ def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def fewest_repeats(comparisons: int) -> int:
-    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction; 6 for one comparison."""
+    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction; 6 for one pair."""
     # The smallest p-value of n pairs is 2 / 2^n.
     return next(n for n in itertools.count(1) if comparisons * 2 / 2**n < LEVEL)

@@ -1,4 +1,4 @@
-"""Compares existing studies: writes a sentence per pair, and draws their curves or Pareto fronts."""
+"""Compares existing studies: makes a sentence per pair, and the data of their curves or Pareto fronts."""
 
 import itertools
 import math
@@ -66,7 +66,7 @@ class FinishedStudy:
     def folds(self) -> dict[str, float]:
         """The winner's score on each fold in the search, by the fold's name; empty if the study has no winner.
 
-        With several metrics, it is the score of the leading metric.
+        With several metrics, each score is that of the leading metric.
         """
         outcomes = self.run.winner.outcomes if self.run.winner else {}
         return {self.run.layout.name(index): each.metrics[self.goal.metric] for index, each in sorted(outcomes.items())}
@@ -96,7 +96,7 @@ class FinishedStudy:
 
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
-    """Read studies, given as names under runs/ or as folders; StudyError if they cannot be compared."""
+    """Read studies by their names under runs/ or their folders; raise StudyError if they cannot be compared."""
     if len(references) < 2:
         given = ", ".join(references) or "none"
         raise StudyError(f"studies: must be two or more, given {given}; or give --strategies to compare strategies")
@@ -104,7 +104,7 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
     first = studies[0]
     for place, study in enumerate(studies):
         if any(study.label == other.label for other in studies[:place]):
-            raise StudyError(f"STUDY: must have different names, given '{study.label}' twice")
+            raise StudyError(f"STUDY: the studies must have different names, given '{study.label}' twice")
         metrics = [list(one.goal.metrics.items()) for one in (first, study)]
         if metrics[0] != metrics[1] and max(map(len, metrics)) > 1:
             raise StudyError(
@@ -133,20 +133,20 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
         unit, varied = study.units[metric], varied_keys(study.config)
         if changed := unit.changed_by(varied):
             raise StudyError(
-                f"study.metric: the unit of {metric} is {unit.unit}, which {', '.join(changed)} changes, a searched "
-                f"key of {study.label}: its scores cannot be compared"
+                f"study.metric: scores of {metric} in {study.label} cannot be compared, because the study searches "
+                f"{', '.join(changed)}, which changes the unit of {metric} ({unit.unit})"
                 f"{_comparable_metrics(study.units.unchanged_by(varied))}"
             )
         for key, (one, other) in first.units.differences(metric, study.units).items():
             raise StudyError(
-                f"study.metric: the unit of {metric} is {unit.unit}, which {key} changes, {one!r} in {first.label} and "
-                f"{other!r} in {study.label}: their scores cannot be compared"
+                f"study.metric: scores of {metric} cannot be compared, because {key} changes the unit of {metric} "
+                f"({unit.unit}), given {one!r} in {first.label} and {other!r} in {study.label}"
                 f"{_comparable_metrics(first.units.same_as(study.units))}"
             )
 
 
 def _comparable_metrics(metrics: Sequence[str]) -> str:
-    return f"; scores of {', '.join(metrics)} can" if metrics else ""
+    return f"; scores of {', '.join(metrics)} can be compared" if metrics else ""
 
 
 def _read(folder: StudyFolder) -> FinishedStudy:
@@ -170,7 +170,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
     """Return the fingerprints of the data splits.
 
-    If the report has no splits, return the settings of the section `data` instead, with hashes of its files.
+    If the report has no splits, return the settings of the section `data`, with hashes of the data files.
     """
     described = inner(report, "data")
     split = inner(described, "split")
@@ -241,8 +241,8 @@ def _winner(study: FinishedStudy) -> WinnerOf:
 def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
     """Yield a note for each study whose winner was chosen on fresh seeds.
 
-    The note has the winner's score on fresh seeds. If the comparison uses the score in the search, it has this score
-    too.
+    The note has the winner's score on fresh seeds. If the comparison uses the score in the search, the note has both
+    scores.
     """
     are_expected = all(study.worth for study in studies)
     for study in studies:
@@ -256,7 +256,7 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
-    """Group the studies: the winners of a group were scored on the same folds of the same data."""
+    """Return the studies in groups; the winners of a group were scored on the same folds of the same data."""
     groups: list[list[FinishedStudy]] = []
     for study in (study for study in studies if study.folds):
         same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
@@ -269,7 +269,7 @@ def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
 def _pairs(
     group: Sequence[FinishedStudy], loss: Callable[[FinishedStudy], float], are_all: bool
 ) -> Iterable[tuple[FinishedStudy, FinishedStudy]]:
-    """Return all pairs of studies if `are_all`; else pair each study with the best study."""
+    """Return all pairs of studies if `are_all`; else the pairs of each other study with the best study."""
     if are_all:
         return itertools.combinations(group, 2)
     best = min(group, key=loss)
@@ -277,7 +277,7 @@ def _pairs(
 
 
 def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool) -> Iterator[FoldPair]:
-    """Yield for each pair of a group how the winners differ: on each fold, and in their expected scores."""
+    """Yield how the winners of each pair of studies in a group differ: on each fold, and in their expected scores."""
     for one, other in _pairs(group, lambda study: measure.sign * study.score, are_all):
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
         mean, ends = statistics.fmean(by_fold.values()), None
@@ -287,7 +287,7 @@ def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool)
 
 
 def _front_pairs(group: Sequence[FinishedStudy], goal: Goal, budget: Budget, are_all: bool) -> Iterator[FoldPair]:
-    """Yield for each pair of a group how the hypervolume regrets of the Pareto fronts differ at a budget."""
+    """Yield how the hypervolume regrets of each pair of studies in a group differ at a budget."""
     measure = Measure.of(goal, [study.search for study in group])
     regrets = {study.label: measure.measured(study.search).best_at(*budget) for study in group}
     for one, other in _pairs(group, lambda study: regrets[study.label], are_all):
@@ -296,7 +296,7 @@ def _front_pairs(group: Sequence[FinishedStudy], goal: Goal, budget: Budget, are
 
 
 def _better(pair: FoldPair, written: Callable[[float], str]) -> tuple[str, str, str]:
-    """Return the label of the better study, the label of the other, and a clause that says by how much it is better."""
+    """Return the labels of the better and the worse study, and a clause that says by how much the better one leads."""
     gain = pair["mean_difference"]
     better, other = (pair["b"], pair["a"]) if gain >= 0 else (pair["a"], pair["b"])
     by_how_much = f"{written(abs(gain))} better than" if gain else "as good as"
@@ -354,13 +354,13 @@ def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[Fi
 
 
 def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield for each study with scales a note that says which scores count."""
+    """Yield a note for each study with scales; the note says which scores count."""
     for study in studies:
         if (scales := study.config.study.scales) is not None:
             done, total = study.search.keeps_limits.sum(), len(study.search.losses)
             yield (
-                f"{study.label} has {len(scales)} scales: only the scores of the {done} of its {total} trials at the "
-                f"target count, but the seconds of all trials."
+                f"{study.label} has {len(scales)} scales: {done} of {total} trials are at the target, and only their "
+                f"scores count; the seconds of all trials count."
             )
 
 
@@ -383,7 +383,7 @@ def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _other_space(one: FinishedStudy, other: FinishedStudy) -> str | None:
-    """Return a text that names the hyperparameters with different values, and those that only one study searches.
+    """Return the hyperparameters with different values, and those that only one study searches, as a text.
 
     Return None if the spaces are equal.
     """

@@ -1,4 +1,4 @@
-"""The directions of metrics whose names mean the same everywhere."""
+"""The directions of metrics with well-known names."""
 
 import re
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ _SPLIT = re.compile(r"^(val|eval|test|dev)[_/]")
 
 
 def known_direction(metric: str) -> Direction | None:
-    """Return the direction of a known metric, with or without the prefix of a split such as `val_`; None for others.
+    """Return the direction of a known metric, also with the prefix of a split such as `val_`; None = not known.
 
-    Only whole names count: `log_loss_gain` or `bits_saved` are not known, although they contain known words.
+    Only whole names count: `log_loss_gain` and `bits_saved` contain known words, but are not known.
     """
     name = metric.lower()
     return _KNOWN.get(name) or _KNOWN.get(_SPLIT.sub("", name, count=1))
@@ -34,6 +34,6 @@ def refuse_missing_direction(study: Mapping[str, Any]) -> None:
     metric = study.get("metric")
     if isinstance(metric, str) and study.get("direction") is None and study.get("metrics") is None:
         raise ConfigError(
-            f"study.direction: is missing, and study.metric {metric!r} is not a known name"
-            f"{nearest(metric, list(_KNOWN))}; add study.direction=minimize or study.direction=maximize"
+            f"study.direction: must be given, because study.metric={metric} is not a known "
+            f"metric{nearest(metric, list(_KNOWN))}; add study.direction=minimize or study.direction=maximize"
         )

@@ -1,4 +1,4 @@
-"""Safe readers of YAML and JSON: a file cannot execute code or exhaust the memory."""
+"""Safe readers of YAML and JSON, in which a file can neither execute code nor exhaust the memory."""
 
 import json
 import math
@@ -46,7 +46,7 @@ def read_yaml(path: Path, where: str = "") -> dict[str, Any]:
 def parse_yaml(text: str, place: str) -> Any:
     """Return the value of a YAML text, with dates as strings.
 
-    DocumentError, with line and column, in the same cases as `read_yaml`.
+    Raise DocumentError, with line and column, in the same cases as `read_yaml`.
     """
     try:
         _refuse_what_explodes(text, place)
@@ -138,7 +138,7 @@ def _refuse_what_explodes(text: str, place: str) -> None:
             )
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _MAX_DEPTH:
-            raise DocumentError(f"{at}: is nested more than {_MAX_DEPTH} levels deep; write it flatter")
+            raise DocumentError(f"{at}: is nested more than {_MAX_DEPTH} levels deep; reduce the nesting")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -171,7 +171,7 @@ class _Loader(_SAFE):  # type: ignore[misc]  # One of two classes.
             name = str(key.value) if isinstance(key, yaml.ScalarNode) else "[...]"
             fault = "is listed twice" if name in names else None
             if key.tag != "tag:yaml.org,2002:str":
-                fault = "is not a string, put it in quotes"
+                fault = "is not a string; put it in quotes"
             if fault is not None:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {name[:40]!r} {fault}", key.start_mark)
             names.add(name)

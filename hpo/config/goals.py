@@ -41,7 +41,8 @@ def _check_metrics(given: Any) -> Any:
         raise ValueError("must have a direction for each metric, such as {accuracy: maximize, parameters: minimize}")
     if len(given) > _MAX_METRICS:
         raise ValueError(
-            f"must have at most {_MAX_METRICS} metrics; with more, half of all trials are on the Pareto front"
+            f"must have at most {_MAX_METRICS} metrics, because with more of them, half of all trials are on the "
+            "Pareto front"
         )
     return given
 
@@ -58,7 +59,7 @@ def _check_bounds(given: Any) -> Any:
     if not is_named or any(isinstance(bound, bool) or not isinstance(bound, int | float) for bound in bounds):
         raise ValueError("must be a number, or {min: ...}, {max: ...} or both")
     if len(bounds) == 2 and given["min"] > given["max"]:
-        raise ValueError("must not have its min above its max")
+        raise ValueError("must have a min that is not above the max")
     return given
 
 
@@ -87,7 +88,9 @@ Measured = Annotated[list[Name], AfterValidator(_check_measured)]
 def _check_target(given: Any) -> Any:
     scores = [*given.values()] if isinstance(given, dict) else [given]
     if not scores or any(isinstance(score, bool) or not isinstance(score, int | float) for score in scores):
-        raise ValueError("must be a score, or with study.metrics one for each, such as {accuracy: 0.95, latency: 2}")
+        raise ValueError(
+            "must be a score, or with study.metrics one score for each metric, such as {accuracy: 0.95, latency: 2}"
+        )
     return given
 
 
@@ -96,7 +99,7 @@ TargetScores = Annotated[float | dict[Name, float], BeforeValidator(_check_targe
 
 
 def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return `metric` and `direction` of the first of several metrics; an empty dict if the metrics are not valid."""
+    """Return `metric` and `direction` of the first of several metrics as a dict; empty if they are not valid."""
     name, direction = next(iter(metrics.items()), (None, None))
     is_sound = isinstance(name, str) and name and direction in get_args(Direction)
     return {"metric": name, "direction": direction} if is_sound else {}
@@ -106,18 +109,20 @@ def refuse_beside_metrics(given: Collection[str]) -> None:
     """Raise ConfigError if `study.metric` or `study.direction` is given, which have no effect with `study.metrics`."""
     for key in ("study.metric", "study.direction"):
         if key in given:
-            raise ConfigError(f"{key}: has no effect with study.metrics, which has the directions; leave it out")
+            raise ConfigError(
+                f"{key}: has no effect with study.metrics, which already sets the directions; leave out {key}"
+            )
 
 
 def one_name(given: Any) -> Any:
-    """Return the given name of a metric; ValueError if several names are given."""
+    """Return a single name of a metric unchanged; ValueError if several names are given."""
     if isinstance(given, Mapping | list):
         raise ValueError("must be one name; use study.metrics for several metrics with their directions")
     return given
 
 
 def bounds_of(given: float | Mapping[str, float], direction: Direction | None) -> list[tuple[float, bool]]:
-    """Return the bounds of a limit as pairs: the bound, and whether it is a minimum (else it is a maximum)."""
+    """Return the bounds of a limit as pairs: the bound, and True for a minimum or False for a maximum."""
     if isinstance(given, Mapping):
         return [(bound, side == "min") for side, bound in given.items()]
     return [(given, direction == "maximize")]
@@ -141,7 +146,7 @@ def _check_choice(given: Any) -> Any:
     if any(isinstance(w, bool) or not isinstance(w, int | float) or not 0 <= w < 1e100 for w in weights):
         raise ValueError("must have weights of 0 or more")
     if not any(weights):
-        raise ValueError("must have a weight above 0")
+        raise ValueError("must have at least one weight above 0")
     return given
 
 
@@ -186,7 +191,7 @@ Scales = Annotated[list[dict[str, Any]], AfterValidator(_check_scales)]
 
 
 def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """Return the values of a point by key; if the point has a scale, its changes replace the number of the scale."""
+    """Return the values of a point by key; if it has a scale, the changes of the scale replace its number."""
     if SCALE not in point or scales is None:
         return point
     own = {key: value for key, value in point.items() if key != SCALE}
@@ -194,5 +199,5 @@ def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | Non
 
 
 def changed_keys(scales: Sequence[Mapping[str, Any]] | None) -> list[str]:
-    """Return the keys that the scales change, each once."""
+    """Return the keys that at least one scale changes, without repeats."""
     return list(dict.fromkeys(key for changes in scales or () for key in changes))

@@ -31,7 +31,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the tree with these values set by dotted key.
 
-    An existing value is replaced as a whole; a new key is added in nested mappings.
+    A new value replaces the whole old value, also a mapping. A new key creates nested mappings.
     """
     copy: dict[str, Any] = copy_plain(tree)
     for key, value in changes.items():
@@ -46,12 +46,12 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def copy_plain(value: Any) -> Any:
-    """Return a deep copy of plain lists and dicts, so that the caller may change the copy."""
+    """Return a deep copy of plain lists and dicts, which the caller may change."""
     return map_leaves(value, lambda leaf: leaf)
 
 
 def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the tree as plain dicts and lists, with every leaf changed."""
+    """Return the tree as plain dicts and lists, with a function applied to every leaf."""
     if isinstance(tree, Mapping):
         return {name: map_leaves(inner, change) for name, inner in tree.items()}
     return [map_leaves(inner, change) for inner in tree] if isinstance(tree, list) else change(tree)
@@ -83,7 +83,7 @@ def at_path(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def refuse_inside_of_list(tree: Mapping[str, Any], key: str) -> None:
-    """Raise ConfigError if a searched key, which is not in the tree, leads into a list of the tree."""
+    """Raise ConfigError if a searched key is not in the tree because it leads into a list."""
     names = key.split(".")
     for place, name in enumerate(names):
         path = path_of(tree, ".".join(names[:place])) if name.isdigit() else None
@@ -129,14 +129,15 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the objective's own tree in the form of a plain configuration.
 
-    Its keys are at the top level; if one of them is also a name of a section, all are below `objective_config`.
+    The keys of the own tree are at the top level. If one of these keys is also the name of a section, all of them are
+    below `objective_config`.
     """
     is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
     return {OWN: dict(own)} if is_taken else dict(own)
 
 
 def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
-    """Return the objective's own tree from a plain configuration with these sections; the inverse of `plain_own`."""
+    """Return the objective's own tree of a plain configuration; this is the inverse of `plain_own`."""
     own = {name: branch for name, branch in tree.items() if name not in sections}
     return dict(own[OWN]) if list(own) == [OWN] and isinstance(own[OWN], Mapping) else own
 
@@ -149,6 +150,6 @@ def own_key(key: str) -> str:
 def typed_key(key: str) -> str:
     """Return the key to type on a command line to add this key to the objective's own tree.
 
-    The key to type is below `objective_config` if the key is also the name of a group or a section.
+    If the key is also the name of a group or a section, the key to type is below `objective_config`.
     """
     return f"{OWN}.{key}" if key in GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key

@@ -1,4 +1,4 @@
-"""`study.on_trial`: a command that runs when a trial ends, with placeholders such as `{trial}`."""
+"""`study.on_trial` is a command that runs when a trial ends; it may have placeholders such as `{trial}`."""
 
 import shlex
 import string

@@ -1,15 +1,15 @@
-"""Secrets: a study stores the names of secret values, not the values themselves.
+"""A study stores the names of secrets, and never their values.
 
 A configuration is frozen, reported, sent to MLflow and published, so it must not contain passwords or values of the
-environment. When a configuration is read, such a value is *redacted*: the reference `${oc.env:NAME}` replaces it in
-memory, in the record, in every file, and in error messages. The value is *revealed* only where it is needed: when the
-objective is called (`hpo.workers.training`), and when a connection to an address is made.
+environment. When a configuration is read, a secret value is *redacted*: the reference `${oc.env:NAME}` replaces it in
+memory, in the record, in every file, and in error messages. The value is *revealed* only when the objective is called
+(`hpo.workers.training`), and when a connection to an address is made.
 
 - A reference `${oc.env:NAME}` that the user has written stays as it is.
 - For a value under a key that looks like a secret (`my.api_key=...`), and for a password in an address, the toolkit
   makes a name (`HPO_MY_API_KEY`). Only this process knows the value.
-- Resume, test and reproduce read the value from the environment again. They cannot check that it is unchanged, because
-  a stored hash of a password could be guessed.
+- Resume, test and reproduce read the value from the environment again. These commands cannot check that the value is
+  unchanged, because a password could be guessed from a stored hash.
 """
 
 import os
@@ -62,7 +62,7 @@ _MIN_NUMBER_LENGTH = 6
 
 
 def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the tree with names in place of secret values, and the secret values by name."""
+    """Replace the secret values in a tree by names; return the tree, and the secret values by name."""
     secrets: dict[str, str] = {}
 
     def redacted(value: Any, key: str, is_secret: bool) -> Any:
@@ -100,7 +100,8 @@ def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], d
 
     def mixed_value(key: str) -> ConfigError:
         return ConfigError(
-            f"{key}: looks like a secret, and only a part of it comes from the environment; take all of it from there"
+            f"{key}: looks like a secret, but only a part of it comes from the environment; take the whole secret "
+            "from one environment variable"
         )
 
     return cast("dict[str, Any]", redacted(tree, prefix, looks_secret(prefix))), secrets
@@ -117,14 +118,14 @@ def redacted_keys(tree: Any) -> Iterator[str]:
 
 
 def redacted_names(tree: Any) -> list[str]:
-    """Return the names of all variables that the tree refers to, each once, in order."""
+    """Return the names of all environment variables to which the tree refers, in order and without repeats."""
     return list(dict.fromkeys(name for _, text in texts_of(tree) for name in _REFERENCE.findall(text)))
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
     """Return the values of all secrets in a tree or a text, by name, from `secrets` or the environment.
 
-    ConfigError if a variable is not set. `prefix` is the key of the tree.
+    Raise ConfigError if a variable is not set. `prefix` is the key of the tree.
     """
     values: dict[str, str] = {}
     for key, text in texts_of(tree, prefix):
@@ -132,8 +133,8 @@ def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
             value = secrets.get(name, os.environ.get(name))
             if value is None:
                 raise ConfigError(
-                    f"{key}: the environment variable {name} is not set, and a study stores only the names of secrets; "
-                    f"set it, or give {key}=... again"
+                    f"{key}: the environment variable {name} is not set, and a study stores only the names of "
+                    f"secrets; set the variable, or give {key}=... again"
                 )
             values[name] = value
     return values
@@ -149,7 +150,7 @@ def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def reveal_secrets(tree: Any, values: Secrets) -> Any:
-    """Return the tree, or the text, with values in place of names; a name stays if `values` does not have it."""
+    """Return the tree, or the text, with secret values in place of their names; names without a value stay."""
 
     def revealed(leaf: Any) -> Any:
         if not isinstance(leaf, str) or "${oc." not in leaf:
@@ -163,11 +164,10 @@ def reveal_secrets(tree: Any, values: Secrets) -> Any:
 
 
 def hide_secrets(text: str, values: Secrets) -> str:
-    """Return the text with names in place of secret values.
+    """Return the text with the names of secrets in place of their values.
 
-    Secret values are the given ones, and the values of environment variables that are named like a secret. Other
-    secrets in addresses become `***`. A value of several lines is also found line by line. A value that is escaped,
-    encoded or split is not found.
+    The secrets are the values in `secrets`, and environment variables whose names look like secrets. Other secrets in
+    addresses become `***`. The single lines of a value are found, too. Escaped, encoded or split values are not found.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}
@@ -179,7 +179,7 @@ def hide_secrets(text: str, values: Secrets) -> str:
 
 
 def _forms(value: str) -> list[str]:
-    """Return the texts to search for: the value and each of its lines, except those too short to be recognizable."""
+    """Return the texts to search for: the value and each of its lines, without texts that are too short."""
     lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE_LENGTH]
     return [value.strip(), *lines] if len(value.strip()) >= _MIN_LENGTH else lines
 
@@ -187,8 +187,8 @@ def _forms(value: str) -> list[str]:
 def excerpt(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
     """Return an excerpt of a text from user code, without these secrets, for display and storage.
 
-    With `has_lines` it keeps the line breaks and the last `most` characters; else it joins the lines and keeps the
-    first `most` characters.
+    With `has_lines`, keep the line breaks and the last `most` characters. Otherwise, join the lines, and keep the first
+    `most` characters.
     """
     return make_writable(hide_secrets(text, values), most, has_lines)
 
@@ -196,8 +196,8 @@ def excerpt(text: str, values: Secrets, most: int | None = None, has_lines: bool
 def make_writable(text: str, most: int | None = None, has_lines: bool = False) -> str:
     """Return a text from user code in a form that files can store, shortened as in `excerpt`.
 
-    Secrets are not hidden. Use this instead of `excerpt` for names, such as the name of a metric, because a name with a
-    hidden part could not be found again.
+    Secrets are not hidden. Use this function instead of `excerpt` for names, such as the name of a metric, because a
+    name with a hidden part could not be found again.
     """
     if not has_lines:
         text = " ".join(text.split())

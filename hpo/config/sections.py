@@ -30,13 +30,14 @@ def _check_study_name(name: str) -> str:
     # ASCII only, because file systems, databases and URLs encode other letters in several ways.
     if ".." in name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         raise ValueError(
-            "must be 1 to 100 letters (a-z, A-Z), digits, '.', '_' or '-', start with a letter or digit, without '..'"
+            "must have 1 to 100 characters (a-z, A-Z, digits, '.', '_', '-'), start with a letter or digit, and not "
+            "contain '..'"
         )
     return name
 
 
 def conflict(text: str, *keys: str) -> PydanticCustomError:
-    """Return the error of a rule that concerns several keys; `explain` puts the keys before the text."""
+    """Return the error for values that break a rule; in the message, `explain` puts the keys before the text."""
     return PydanticCustomError("cross_field", "{text}", {"text": text, "keys": list(keys)})
 
 
@@ -53,7 +54,7 @@ FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
 
 
 def objective_text(text: str) -> str:
-    """Return the text if it is the path of an objective; else ValueError."""
+    """Return the text if it is the path of an objective; otherwise raise ValueError."""
     if text.partition(":")[0].endswith(".py"):
         raise ValueError(f"must name a module, not a file, such as {text.replace('.py:', ':').replace('/', '.')}")
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?", text) is None:
@@ -79,7 +80,7 @@ ObjectiveText = Annotated[str, AfterValidator(objective_text)]
 
 
 class Section(BaseModel):
-    """Base of the sections: frozen, strictly typed, no unknown keys. Defaults and descriptions are in conf/."""
+    """The base class of all sections: frozen, with strict types and no unknown keys. Defaults are in conf/."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -91,7 +92,7 @@ class ExtendedTrial(Section):
         number: the trial's number in the other study.
         score: the trial's score in the other study.
         amount: how far the other study trained the trial; None = fully.
-        continues: whether the training continues from the trial's state; else it starts anew.
+        continues: whether the training continues from the trial's state; otherwise, it starts from the beginning.
     """
 
     number: int
@@ -101,9 +102,9 @@ class ExtendedTrial(Section):
 
 
 class Extension(Section):
-    """The origin of a study made by `hpo extend`: the other study, and its trials to train first, in this order.
+    """The origin of a study made by `hpo extend`: the other study, and the trials to train first, in order.
 
-    `study` is a name or a folder. `changes` has the values that the changed keys had in the other study.
+    `study` is the name or the folder of the other study. `changes` holds the old values of the changed keys.
     """
 
     study: str
@@ -162,7 +163,7 @@ class StudySection(Section):
     @model_validator(mode="before")
     @classmethod
     def _set_leading_metric(cls, given: Any) -> Any:
-        """Set `metric` and `direction` to those of the first of several metrics; drop `metrics` if it has only one."""
+        """Copy the first of `metrics` into `metric` and `direction`; then drop `metrics` if it has only one."""
         metrics = given.get("metrics") if isinstance(given, Mapping) else None
         if not isinstance(metrics, Mapping):
             return given
@@ -187,7 +188,9 @@ class StudySection(Section):
     def _check_measured(self) -> Self:
         for name in self.measured or ():
             if name in (self.metrics or {self.metric: self.direction}):
-                raise conflict(f"must not name metrics of the study, given {name}; leave it out", "study.measured")
+                raise conflict(
+                    f"must not name metrics of the study, given {name}; leave this name out", "study.measured"
+                )
         return self
 
     @model_validator(mode="after")
@@ -203,8 +206,8 @@ class StudySection(Section):
     def _check_stop_rule(self) -> Self:
         if self.metrics is not None and self.stop_rule != "none":
             text = (
-                f"must be none with study.metrics, given {self.stop_rule}, because a training with a low {self.metric} "
-                f"may be among the best for another metric; split.race_after compares all metrics"
+                f"must be none with study.metrics, because a training with a poor {self.metric} may be among the best "
+                f"for another metric, given {self.stop_rule}; use split.race_after, which compares all metrics"
             )
             raise conflict(text, "study.stop_rule")
         return self
@@ -218,7 +221,10 @@ class StudySection(Section):
     @model_validator(mode="after")
     def _check_mirror(self) -> Self:
         if self.mirror is not None and self.storage is not None:
-            text = "has no effect with study.storage, because the record is not in the folder then; leave one out"
+            text = (
+                "has no effect with study.storage, because the record is then outside of the study's folder; leave "
+                "out study.mirror or study.storage"
+            )
             raise conflict(text, "study.mirror")
         return self
 
@@ -237,7 +243,7 @@ class SplitSection(Section):
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
-            given = f"given {self.race_after} of {self.folds}; give more folds, or race_after=null"
+            given = f"given {self.race_after} and {self.folds}; give more folds, or set split.race_after=null"
             raise conflict(f"race_after must be below folds, {given}", "split.race_after", "split.folds")
         if (total := self.test_fraction + self.validation_fraction) >= 1:
             text = f"must add up to less than 1, given {total}; lower one of them"
@@ -254,8 +260,8 @@ class DispatcherType:
 
     Attributes:
         path: `package.module:Class`.
-        is_one_at_a_time: whether it always runs one task at a time, whatever `dispatch.workers` is.
-        has_own_processes: whether it runs tasks in other processes, on any machine, with shares of GPUs.
+        is_one_at_a_time: whether the dispatcher always runs a single task at a time, whatever `dispatch.workers` is.
+        has_own_processes: whether the dispatcher runs tasks in other processes, on any machine, with shares of GPUs.
         has_own_time: whether the dispatcher simulates the training time.
     """
 
@@ -304,7 +310,7 @@ class DispatchSection(Section):
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether trainings run on this machine, and not on a cluster or in a simulation."""
+        """Whether trainings run on this machine, as opposed to a cluster or a simulation."""
         return self.address is None and not self.type.has_own_time
 
     @model_validator(mode="after")
@@ -315,12 +321,14 @@ class DispatchSection(Section):
             text = f"{must} which runs one task at a time, given {self.workers}; use dispatch=ray"
             raise conflict(text, "dispatch.workers")
         if gpus > 1 and gpus != math.floor(gpus):
-            raise conflict(f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2", "dispatch.gpus_per_worker")
+            raise conflict(
+                f"must be a whole number if it is above 1, given {gpus}; use 0.5, 1 or 2", "dispatch.gpus_per_worker"
+            )
         if not is_one and not self.type.has_own_processes:
             text = f"{must} which runs a task in one process, given {self.processes_per_task}; use dispatch=ray"
             raise conflict(text, "dispatch.processes_per_task")
         if is_one and self.gpus_per_process is not None:
-            text = "has an effect only with dispatch.processes_per_task; use dispatch.gpus_per_worker"
+            text = "has an effect only with dispatch.processes_per_task above 1; use dispatch.gpus_per_worker"
             raise conflict(text, "dispatch.gpus_per_process")
         if not is_one and self.gpus_per_worker is not None:
             text = "has no effect with dispatch.processes_per_task above 1; use dispatch.gpus_per_process"

@@ -66,10 +66,10 @@ def _without_reference(value: Any) -> Any:
 
 
 def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section `track` with the values of MLflow's environment variables in place of references to them.
+    """Replace references to MLflow's environment variables in the section `track` by their values; return the section.
 
-    So the study stays in the MLflow where it began, even if the variables change later. The reference to an address
-    with a password stays.
+    So the study stays in the same MLflow, even if the variables change later. A reference to an address with a password
+    is not replaced.
     """
     values = dict(track)
     for key, name in MLFLOWS_OWN.items():
@@ -85,9 +85,9 @@ def is_from(name: str, value: str) -> bool:
 
 
 def strategy_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a strategy: the given ones, and defaults from conf/strategy for all others.
+    """Return the settings of a strategy: the given settings, completed by the defaults in conf/strategy.
 
-    For a user's strategy return only the given settings, because its class has the defaults.
+    For a user's strategy, return the given settings alone, because the class of the strategy has the defaults.
     """
     name = given.get("name")
     if name not in names_of("strategy"):

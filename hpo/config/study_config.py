@@ -1,4 +1,4 @@
-"""The frozen, complete configuration of a study. Errors name the key that is wrong."""
+"""The complete, frozen configuration of a study. Errors name the wrong key."""
 
 import math
 import re
@@ -54,8 +54,8 @@ class StudyConfig(Section):
     """The complete configuration of a study.
 
     `objective_config` is the objective's own tree: all keys outside of the sections. A trial sets the values of its
-    point in it. `secrets` has the secret values of the configuration by name; no file stores them (see
-    `hpo.config.secrets`).
+    point in the own tree. `secrets` holds the secret values of the configuration by name; no file stores these values
+    (see `hpo.config.secrets`).
     """
 
     study: StudySection
@@ -70,12 +70,12 @@ class StudyConfig(Section):
     secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plain tree that `config_from_dict` reads; `plain_own` says where the objective's own keys are."""
+        """Return the plain tree that `config_from_dict` reads; for the objective's own keys, see `plain_own`."""
         tree = self.model_dump(mode="json")
         return {**plain_own(tree.pop(OWN)), **tree}
 
     def with_report(self, texts: Mapping[str, str | bool | None]) -> Self:
-        """Return the configuration with these values in the section `report`; ConfigError names the wrong key."""
+        """Return the configuration with these values in the section `report`; ConfigError if they are not valid."""
         try:
             report = ReportSection.model_validate({**self.report.model_dump(), **texts})
         except ValidationError as error:
@@ -96,11 +96,11 @@ class StudyConfig(Section):
 
     @property
     def has_own_strategy(self) -> bool:
-        """Whether the strategy is a user's class, named as module:Class, and not one of the toolkit or a package."""
+        """Whether the strategy is a user's class, module:Class, and not a strategy of the toolkit or of a package."""
         return ":" in str(self.strategy.get("name"))
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's own tree with the values of a point, and with references to these values resolved."""
+        """Return the objective's own tree, with the values of a point and with resolved references to these values."""
         dumped = self.model_dump(mode="json", exclude={OWN}) if self.study.references else {}
         sections = {name: section for name, section in dumped.items() if name not in self.objective_config}
         values = at_scale(point, self.study.scales)
@@ -119,7 +119,7 @@ def is_free(key: str) -> bool:
 
 
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
-    """Check a plain tree and return the study's configuration; ConfigError names the full key."""
+    """Check a plain tree, and return the study's configuration; ConfigError names the full key of a wrong value."""
     refuse_optimized_python()
     refuse_unwritable(tree)
     section = tree.get("study")
@@ -147,8 +147,8 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
             refuse_unwritable(branch, f"{key}.{name}" if key else str(name))
     elif isinstance(tree, float) and not math.isfinite(tree):
         raise ConfigError(
-            f"{key}: must be a finite number, because files are JSON, given {tree}; give null, or a text that the "
-            f"objective converts: {key}='\"{tree}\"'"
+            f"{key}: must be a finite number, because a JSON file stores no other, given {tree}; give null, or a text "
+            f"that the objective converts: {key}='\"{tree}\"'"
         )
     elif isinstance(tree, int) and abs(tree) >= TOO_LARGE:
         raise ConfigError(f"{key}: must be less than or equal to 1e300; give a smaller number")
@@ -161,13 +161,13 @@ def refuse_redacted(sections: Mapping[str, Any]) -> None:
     for key in redacted_keys(sections):
         if key not in _ADDRESSES:
             raise ConfigError(
-                f"{key}: must be a value, not a reference to the environment, which only {', '.join(_ADDRESSES)} and "
-                f"the objective's own keys may have; let the shell insert it: {key}=$NAME"
+                f"{key}: must be a value, because only {', '.join(_ADDRESSES)} and the objective's own keys may refer "
+                f"to the environment; let the shell insert the value: {key}=$NAME"
             )
 
 
 def study_name(given: str, option: str) -> str:
-    """Return the name if it is valid for a study; else ConfigError, which begins with the option."""
+    """Return the name if it is valid for a study; otherwise raise ConfigError, whose message begins with `option`."""
     try:
         return str(TypeAdapter(StudyName).validate_python(given))
     except ValidationError as error:
@@ -195,7 +195,7 @@ def explain(error: ValidationError, prefix: str = "") -> str:
 
 
 def keys_at_fault(error: BaseException) -> tuple[str, ...]:
-    """Return the keys of an error made by `conflict`; return none for other errors."""
+    """Return the keys that an error of `conflict` names; for any other error, return no keys."""
     if not isinstance(error, ValidationError):
         return ()
     return tuple(key for fault in error.errors() for key in fault.get("ctx", {}).get("keys", ()))

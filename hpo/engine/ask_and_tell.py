@@ -32,7 +32,7 @@ class AskAndTell:
     give the same trials, even if the record is closed and opened again between two calls.
 
     Args:
-        rules: what determines the search; these must have free order, one task per trial, and `is_ask_and_tell`.
+        rules: what determines the search; the rules must have free order, one task per trial, and `is_ask_and_tell`.
         record: the events so far; the search writes each new event to it.
         num_trials: the budget, in the unit of `Rules.counts`.
         observers: the observers to notify of each event.
@@ -66,7 +66,7 @@ class AskAndTell:
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """`trials` if the budget is used up; None if another trial may be possible. It does not ask the strategy."""
+        """`trials` if the budget is used up; None if another trial may be possible. The strategy is not asked."""
         return "trials" if self._scheduler.ended_by == "trials" else None
 
     def add_point(self, add: Add, by: str | None = None) -> None:
@@ -111,11 +111,11 @@ class AskAndTell:
             self._note_end(by)
         reasons: Mapping[EndedBy, str] = {
             "trials": f"the budget of {self._num_trials} is used up",
-            "space": "every point of the space has been tried, or the strategy proposes no other",
+            "space": "every point of the space has been tried, or the strategy proposes no more points",
             "target": "a trial has reached study.target",
             "stop_without_gain": "the last trials brought no gain (study.stop_without_gain)",
         }
-        return NoTrialError(f"no further trial: {reasons[by]}{f'; still open: {self._numbers}' if self.open else ''}")
+        return NoTrialError(f"no further trial: {reasons[by]}{f'; open trials: {self._numbers}' if self.open else ''}")
 
     @property
     def _numbers(self) -> str:
@@ -180,7 +180,7 @@ class AskAndTell:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the metrics of a result and no error, or no metrics and the error if it diverged (NaN, too large)."""
+        """Return the metrics of a result and None; if a metric is NaN or too large, return no metrics and the error."""
         goal, payload, result = self._record.goal, task.payload, returned
         try:
             if result is None:

@@ -56,11 +56,11 @@ def search(
         dispatcher: runs the tasks.
         num_trials: the budget, in the unit of `Rules.counts`.
         observers: the observers to notify of each event.
-        minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after it. The
-            trials that began are the same as without a limit.
-        stop_after_failures: stop when the first trials of this run, this many, all fail with the same error; or when
-            the first training of the study does not report a metric. Both apply only while budget is left. None =
-            never stop for failures.
+        minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after the
+            limit. The trials that began are the same as without a limit.
+        stop_after_failures: stop when the first trials of this run all fail with the same error; the value is their
+            number. Also stop when the study's first training does not report a metric. Both apply only while budget
+            is left. None = never stop for failures.
         user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped; this
             is False while a continued search replays its record. The caller must check the actions: added points are
             untried and in the space, stopped trials are running, and raised budgets are larger. Each action takes
@@ -96,7 +96,7 @@ class _RunningTask:
     reports: list[TaskReport] = field(default_factory=list)
 
     def add_report(self, report: TaskReport) -> int:
-        """Add a point to the learning curve unless an earlier attempt reported it; return the number of points."""
+        """Add a point to the learning curve unless an earlier attempt reported the point; return the curve's length."""
         latest = self.reports[-1].units if self.reports else 0.0
         if report.point is not None and report.units is not None and report.units > (latest or 0.0):
             self.reports.append(report)
@@ -105,7 +105,7 @@ class _RunningTask:
     def stopped_by_user(self, goal: Goal, now: float) -> Outcome:
         """Return the outcome of a task that a user stops.
 
-        It is the same as if a rule had stopped the task at its last reported point.
+        The outcome is the same as if a rule had stopped the task at its last reported point.
         """
         curve = [report.point for report in self.reports if report.point is not None]
         scores = [point[goal.metric] for point in curve if goal.metric in point]
@@ -173,7 +173,7 @@ class _Search:
                 self._handle(report)
 
     def _ended_by(self) -> EndedBy:
-        """Return what ended the search; ignore the user's stop if nothing was left to do."""
+        """Return what ended the search; ignore a stop by the user if nothing was left to do."""
         if self._is_stopping:
             if not is_over(self._rules, self._record, self._num_trials, self._minutes):
                 return "user"
@@ -196,7 +196,7 @@ class _Search:
     def _begin_scheduler(self) -> None:
         """Make a scheduler for the current budget.
 
-        It first schedules the recorded trials again, as in a continued search.
+        The scheduler first schedules the recorded trials again, as in a continued search.
         """
         observers = [*self._observers, self._first]
         self._num_ended = 0
@@ -217,7 +217,7 @@ class _Search:
         self._called = self._record.called = replace(self._called, ends=self._num_ended)
 
     def _plan(self) -> None:
-        """Advance the clock, and queue for the workers the tasks that begin on it."""
+        """Advance the clock, and put the tasks that begin on the clock into the queue for the workers."""
         self._scheduler.is_out_of_time = self._is_stopping or self._is_late or self._is_ended
         for key in self._scheduler.advance():
             if key in self._running:
@@ -257,7 +257,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return the number of points after which a user has stopped the task; None = no user has stopped it."""
+        """Return how many points a task reports before a user's stop; None = no user has stopped the task."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:
@@ -311,7 +311,7 @@ class _Search:
         self._record.actions = [*self._record.actions, recorded]
 
     def _stop_task(self, key: Key) -> None:
-        """Stop a task at a user's request, with an outcome made of the points that it has reported."""
+        """Stop a task at a user's request; its outcome holds the points that it has reported."""
         running = self._running.pop(key, None)
         if running is not None:
             self._dispatcher.drop(running.task)

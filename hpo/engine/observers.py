@@ -1,4 +1,4 @@
-"""Observers of a search: their base class, and those that check failures, remove checkpoints and record hosts."""
+"""Observers of a search: their base class, and observers that check failures, remove checkpoints and record hosts."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ class Observer:
     """
 
     def trial_opened(self, trial: Trial) -> None:
-        """React to the start of a trial, or the continuation of an interrupted one."""
+        """React to the start of a trial, or to the continuation of an interrupted trial."""
 
     def task_begun(self, task: Task) -> None:
         """React to a task that a worker begins."""
@@ -44,7 +44,7 @@ class Observer:
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
         """React to the progress of trainings after the search: `num_ended` of `num_all` have ended.
 
-        `what` is the kind of these trainings.
+        `what` names these trainings.
         """
 
 
@@ -86,9 +86,9 @@ class FirstFailures(Observer):
             return
         if self._lacks_metric is not None:
             raise StudyError(
-                f"search: stopped, {self._lacks_metric}; all other trials would fail the same way: let the objective "
-                f"report the metric, then run `hpo resume` with --allow-changes; or start another study "
-                f"(study.name) that uses reported metrics: study.metric, study.metrics, study.limits, study.measured"
+                f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way: report "
+                f"the metric in the objective and run `hpo resume` with --allow-changes, or start another study "
+                f"(study.name) with reported names in study.metric, study.metrics, study.limits and study.measured"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
@@ -130,7 +130,7 @@ class HostRecorder(Observer):
             self._record.hosts[task.trial, task.index] = self._host
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Record the host that the worker reports, if it reports one."""
+        """If the worker reports its host, record the host."""
         if report.host is not None:
             self._record.hosts[trial.number, report.task.index] = report.host
 
@@ -138,7 +138,7 @@ class HostRecorder(Observer):
 class CheckpointPruner(Observer):
     """Keeps the models of the `keep` best trials and deletes the others.
 
-    `finished` holds the trials that ended before; they compete for a place, too.
+    `finished` holds the trials that ended before; their models are compared, too.
     """
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:
@@ -148,11 +148,11 @@ class CheckpointPruner(Observer):
         self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete the model that is no longer among the best: this trial's model, or the one that it displaces."""
+        """Delete the model that is no longer among the best: this trial's model, or the model that it displaces."""
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """Delete the models that are not among the best after all of these trials; keep the models of trials `needed`.
+        """Delete the models that are not among the best after all of these trials; keep those of the trials `needed`.
 
         The trials are compared together, because some of them may have been fully trained in the meantime. If they were
         compared one by one, such a trial would displace a better one whose full training comes later in the list.

@@ -1,4 +1,4 @@
-"""Connects other libraries: our strategies in their searches, their trainers in our searches, and jobs on clusters.
+"""Connects other libraries: strategies for their searches, objectives from their trainers, and jobs on clusters.
 
-Importing this package loads none of these libraries.
+Importing this package does not load these libraries.
 """

@@ -1,4 +1,4 @@
-"""Job files to search a study on a cluster: for Slurm, for KubeRay, or over ssh."""
+"""Writes job files that run a search on a cluster: with Slurm, with KubeRay, or over ssh."""
 
 import importlib.metadata
 import json
@@ -48,7 +48,7 @@ class Job:
     def commands(self, address: str, separator: str = "\n") -> str:
         """Return the shell commands that start the search, or resume it if the study exists.
 
-        If the study has a mirror, and no folder on this machine, the commands first resume it from the mirror.
+        If the study has a mirror, but no folder on this machine, the commands first copy the study from the mirror.
         """
         joined = f'"dispatch.address={address}"'
         search = f"exec hpo search {shlex.join(self.arguments)} {joined}"

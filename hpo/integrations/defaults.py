@@ -1,4 +1,4 @@
-"""Makes a strategy with the default settings of conf/strategy, and gives its points to other libraries."""
+"""Builds strategies with the default settings of conf/strategy, and passes their points to other libraries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,8 +24,8 @@ def default_strategy(
         name: a strategy of conf/strategy or of an installed package, or `package.module:Class`.
         space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names are joined
             with dots.
-        seed: seed of all points.
-        settings: values that replace those of conf/strategy/<name>.yaml.
+        seed: the random seed of all points.
+        settings: values that replace the defaults in conf/strategy/<name>.yaml.
 
     Raises:
         HpoError: a setting or a dimension is wrong; the message names it.
@@ -34,8 +34,8 @@ def default_strategy(
     if settings["name"] in BY_AMOUNT or settings["name"] == "ladder":
         whole = ", ".join(each for each in STRATEGIES if each not in BY_AMOUNT and each != "ladder")
         raise ConfigError(
-            f"strategy: must be one that fully trains every point, {whole}, given '{name}', which needs `hpo search`; "
-            f"stop trainings with a scheduler or pruner of the other library"
+            f"strategy: must be one that fully trains every point ({whole}), given '{name}', which works only in `hpo "
+            "search`; stop trainings with a scheduler or pruner of the other library"
         )
     return find_strategy(settings, space_from_dict(as_meant(space)), seed)
 
@@ -43,7 +43,7 @@ def default_strategy(
 def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
     """Return the strategy's next points.
 
-    ConfigError if the strategy trains by amounts, because only our own search supports this.
+    Raise ConfigError if the strategy trains by amounts, because only `hpo search` supports amounts.
     """
     points: list[Point] = []
     for proposed in strategy.propose(known, pending):
@@ -59,12 +59,12 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
 
 
 def with_score(trial: Trial, score: Any, direction: Direction) -> Trial:
-    """Return the trial with its score; the trial has failed if the score is not a finite number of Python or NumPy."""
+    """Return the trial with its score; if the score is not a finite number of Python or NumPy, the trial is failed."""
     return with_scores(trial, [score], [direction])
 
 
 def with_scores(trial: Trial, scores: Sequence[Any] | None, directions: Sequence[Direction]) -> Trial:
-    """Return the trial with its scores; the trial has failed if a score is missing or is not a finite number."""
+    """Return the trial with its scores; if a score is missing or not finite, the trial is failed."""
     checked = [None if isinstance(score, bool) else number(score) for score in scores or ()]
     given = [float(score) for score in checked if score is not None]
     if len(given) < len(directions):

@@ -1,4 +1,4 @@
-"""A Lightning Trainer in a search: reports its learning curve, continues from checkpoints, and saves its best model."""
+"""A Lightning Trainer in a search: reports the learning curve, continues from checkpoints, and saves the best model."""
 
 import json
 import shutil
@@ -25,8 +25,8 @@ def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
     """Seed all random generators, and return a trainer for this trial. Create the model after this call.
 
     Args:
-        trial: the trial; its seed is used.
-        values: arguments of Lightning's Trainer. By default the trainer prints, logs and saves nothing by itself.
+        trial: the trial, whose seed is used.
+        values: arguments of Lightning's Trainer. By default, the trainer itself does not print, log or save.
     """
     _seed(trial, 0)
     given = values.get("callbacks") or []
@@ -38,14 +38,14 @@ def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
 def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data: Any) -> dict[str, float]:
     """Fit the model, report each epoch, and return the metrics of the last epoch.
 
-    If a ModelCheckpoint monitors a metric, return the metrics of its best epoch; if there are several, the first one
-    counts. A ModelCheckpoint without a `dirpath` saves next to the trial's state, so that another machine can continue
-    the training. If the study stores no states, it saves to a folder that is deleted at the end.
+    If a ModelCheckpoint monitors a metric, return the metrics of its best epoch; the first such ModelCheckpoint counts.
+    A ModelCheckpoint without a `dirpath` saves next to the trial's state, so that another machine can continue the
+    training. If the study stores no states, this ModelCheckpoint saves to a folder that is deleted at the end.
 
-    If the study stores states, each epoch's state is saved before its report, and a training continues from the last
-    state. If the study stores a model, it is saved as `model.ckpt`. A training without a validation split, such
-    as the training of the final model, trains all epochs. Each epoch has its own seed, so that a continued training
-    gives the same result as an uninterrupted one.
+    If the study stores states, the state of each epoch is saved before the epoch is reported, and a training continues
+    from the last state. If the study stores models, the model is saved as `model.ckpt`. A training without a validation
+    split, such as the training of the final model, trains all epochs. Each epoch has its own seed, so that a continued
+    training has the same result as an uninterrupted training.
 
     Args:
         trainer: the trainer; a callback is added to it.
@@ -90,7 +90,7 @@ def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
         if trial.max_amount is not None and 0 < (getattr(trainer, name) or 0) < trial.max_amount:
             raise ValueError(
                 f"Trainer({name}={getattr(trainer, name)}) ends before strategy.max_amount={trial.max_amount}; remove "
-                f"{name}, or give a smaller max_amount"
+                f"{name}, or give a smaller strategy.max_amount"
             )
 
 
@@ -103,16 +103,17 @@ def _save_model(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) ->
             shutil.copyfile(best.best_model_path, folder / MODEL)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the best model is missing at {best.best_model_path}, where an earlier part of the training saved it; "
-                f"remove `dirpath` from the ModelCheckpoint, so that it saves next to the trial's state"
+                f"the best model is missing at {best.best_model_path}, where an earlier part of the training saved "
+                "it; remove `dirpath` from the ModelCheckpoint, so that the best model is saved next to the trial's "
+                "state"
             ) from error
 
 
 class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lightning's types
-    """Reports epochs to the search, and ends the training when it has reached its amount.
+    """Reports epochs to the search, and ends the training at the amount of the trial.
 
-    The class is a Checkpoint, so that it runs after the other Checkpoints at the end of an epoch, and saves their state
-    too.
+    This class is a subclass of Checkpoint, so that it runs after other Checkpoints at the end of an epoch, and saves
+    their state, too.
 
     Attributes:
         curve: the metrics of each epoch so far.
@@ -126,7 +127,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
 
     @property
     def is_far_enough(self) -> bool:
-        """Whether the training has reached its amount."""
+        """Whether the training has reached the amount of the trial."""
         return self._trial.amount is not None and len(self.curve) >= self._trial.amount
 
     def continue_from(self) -> Path | None:
@@ -141,7 +142,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         return last
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Set the folder of the user's ModelCheckpoints before their setup, and move this callback to the end."""
+        """Set the folder of the user's ModelCheckpoints before they are set up, and move this callback to the end."""
         for saver in trainer.checkpoint_callbacks:
             if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:
                 saver.dirpath = str(self._folder / "checkpoints")

@@ -1,4 +1,4 @@
-"""Our strategies as samplers for `optuna.create_study`."""
+"""The toolkit's strategies as samplers for `optuna.create_study`."""
 
 import copy
 import threading
@@ -39,28 +39,28 @@ def as_sampler(strategy: Strategy) -> BaseSampler:
 class StrategySampler(BaseSampler):
     """Assigns a strategy's points to trials, in the order of the trials' numbers.
 
-    With one trial at a time, `optimize` or ask-and-tell gets exactly the trials of `hpo search` with the same strategy
-    and one lane. With several trials at once (`n_jobs`), the strategy knows the results of the finished trials,
-    and gets the running trials as pending.
+    With one trial at a time, the trials are exactly the trials of `hpo search` with the same strategy and one lane.
+    With several trials at once (`n_jobs`), the strategy knows the results of finished trials, and knows running trials
+    as pending.
 
-    Optuna cannot make a trial wait. If a strategy would wait, for example for the end of a generation, the trial gets a
-    substitute: a point that the strategy would propose if no trials were pending, or a random point. The strategy
-    learns from substitutes, but they are not part of a generation, and no generation waits for them.
+    Optuna cannot make a trial wait. If the strategy has no point yet, for example before the end of a generation, the
+    trial gets a substitute. A substitute is a point that the strategy would propose if no trials were pending, or a
+    random point. The strategy learns from substitutes, but no generation includes them or waits for them.
 
-    Proposals are stored as user attributes of the Optuna study. If the study is loaded again, even in another process,
-    it continues with the same points. The order in which the objective suggests its parameters does not matter.
+    Proposals are stored as user attributes of the Optuna study. After a study is loaded again, even in another process,
+    the search continues with the same points. The order in which the objective suggests its parameters does not matter.
 
     The objective must suggest every hyperparameter with the range of the space; any other range is an error. A list of
     values needs `suggest_categorical`, or `suggest_int` with the same values. If the study has several objectives, the
-    strategy searches all of them, with the first one leading; it ignores constraints. Failed and pruned trials count as
-    worst, because the score of a pruned trial is not comparable.
+    strategy optimizes all of them, and the first objective leads. Constraints are ignored. Failed and pruned trials
+    count as the worst, because the score of a pruned trial is not comparable.
 
-    The strategy learns from trials that it did not propose (enqueued, added, or of another sampler) if they are in the
-    space. Each of them replaces the point that its number would have had. When the strategy is finished, `optimize`
-    stops. Later trials get uniform draws, untried points first.
+    The strategy also learns from other trials in the space: enqueued, added, or from another sampler. Such a trial
+    replaces the point that its number would have had. When the strategy is finished, `optimize` stops. Any later trial
+    gets a uniformly drawn point, if possible an untried point.
 
-    Several processes share the proposals through one storage. If two of them start trials at the same moment, each may
-    know other finished trials, and a point may occur twice.
+    Several processes share the proposals through one storage. If two processes start trials at the same moment, they
+    may know different finished trials, and a point may occur twice.
     """
 
     def __init__(self, strategy: Strategy) -> None:
@@ -71,7 +71,7 @@ class StrategySampler(BaseSampler):
         self._known: defaultdict[str, Known] = defaultdict(Known)
 
     def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return an empty space. Every parameter is sampled independently, so that its range can be checked."""
+        """Return an empty space, so that every parameter is sampled independently, and its range is checked."""
         return {}
 
     def sample_relative(
@@ -81,7 +81,7 @@ class StrategySampler(BaseSampler):
         return {}
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Make sure that the trial has a point. If all proposed points are assigned, get new ones from the strategy."""
+        """Make sure that the trial has a point; if all proposed points are assigned, ask the strategy for more."""
         reason, count = getattr(self._strategy, "refuses_several", None), len(study.directions)
         if count > 1 and reason is not None:
             raise ConfigError(
@@ -101,12 +101,12 @@ class StrategySampler(BaseSampler):
     ) -> Any:
         """Return the value of a parameter in the trial's point; a list or mapping becomes JSON text.
 
-        SpaceError if the objective suggests another range than the space has.
+        Raise SpaceError if the objective suggests a range that differs from the space.
         """
         keys = self._space.keys
         if param_name not in keys:
             raise SpaceError(
-                f"space: the objective suggests '{param_name}', which is not in the space; it has "
+                f"space: the objective suggests '{param_name}', which is not in the space; the space has "
                 f"{', '.join(keys)}{nearest(param_name, keys)}"
             )
         dimension = self._space[param_name]
@@ -117,13 +117,13 @@ class StrategySampler(BaseSampler):
         point = own_round.points[trial.number - own_round.first]
         if param_name not in point:
             raise SpaceError(
-                f"space.{param_name}: this point does not have it, but the objective suggests it; suggest it only when "
-                f"{dict(dimension.when)}"
+                f"space.{param_name}: this point has no value for it, but the objective suggests it; suggest it only "
+                f"when {dict(dimension.when)}"
             )
         return to_stored(point[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Stop `optimize` if the strategy is finished; SpaceError if a complete trial did not suggest everything."""
+        """Stop `optimize` if the strategy is finished; SpaceError if a complete trial lacks a hyperparameter."""
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:
@@ -133,7 +133,7 @@ class StrategySampler(BaseSampler):
                     study.stop()
 
     def _propose(self, study: Study, number: int, known: Known) -> None:
-        """Store a proposal: a point for this trial, and perhaps points for the following trials."""
+        """Store new points of the strategy: one for this trial, and perhaps more for the following trials."""
         upcoming_round, known.upcoming = known.upcoming, None
         if upcoming_round is not None and upcoming_round[0] == number and upcoming_round[1]:
             known.write(study, number, upcoming_round[1], is_substitute=False)
@@ -176,8 +176,8 @@ class StrategySampler(BaseSampler):
         for dimension in self._space.dimensions:
             if self._space.active(dimension, trial.params) and dimension.key not in trial.params:
                 raise SpaceError(
-                    f"space.{dimension.key}: trial {trial.number} finished without suggesting it; suggest every "
-                    f"hyperparameter of the space in the objective, or remove it from the space"
+                    f"space.{dimension.key}: the objective of trial {trial.number} did not suggest it; suggest every "
+                    "hyperparameter of the space in the objective, or remove it from the space"
                 )
 
 
@@ -188,13 +188,13 @@ def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) ->
         same = _kinds(list(map(to_stored, dimension.values))) == _kinds(_listed(distribution))
     if not same:
         raise SpaceError(
-            f"space.{dimension.key}: the objective suggests {distribution}, the space has {_text(dimension)}; make "
-            f"them the same"
+            f"space.{dimension.key}: the objective suggests {distribution}, but the space has {_text(dimension)}; "
+            "make them the same"
         )
 
 
 def _listed(distribution: BaseDistribution) -> Sequence[Value]:
-    """Return all values of a finite distribution; empty for any other."""
+    """Return all values of a finite distribution; for an infinite distribution, return an empty list."""
     if isinstance(distribution, CategoricalDistribution):
         return list(distribution.choices)
     if isinstance(distribution, IntDistribution | FloatDistribution) and distribution.step is not None:
@@ -204,7 +204,7 @@ def _listed(distribution: BaseDistribution) -> Sequence[Value]:
 
 
 def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
-    """Return a set of the values in which True and 1 are different."""
+    """Return the values as a set that distinguishes True from 1."""
     return {(isinstance(value, bool), value) for value in values}
 
 

@@ -21,8 +21,8 @@ _ROUND = "hpo:round:"
 class Round:
     """Points that a strategy has proposed together, for consecutive trials that begin with number `first`.
 
-    A substitute is the point of a trial for which the strategy had no point yet. It does not count as a round of the
-    strategy, and the strategy does not wait for its result.
+    A substitute is the point of a trial for which the strategy had no point yet. A substitute does not count as a round
+    of the strategy, and the strategy does not wait for its result.
     """
 
     number: int
@@ -32,11 +32,12 @@ class Round:
 
 
 class Known:
-    """What is known of an Optuna study. Each round and each finished trial is read only once.
+    """The proposals and the finished trials of an Optuna study. Each round and each finished trial is read only once.
 
     Attributes:
         history: the finished trials.
-        upcoming: the next proposal, if it is made but not stored yet: the number of its first trial, and its points.
+        upcoming: the next proposal that is not stored yet, as the number of its first trial and its points; None = no
+            such proposal.
         is_over: whether the strategy has no more points, whatever the results of the running trials.
     """
 
@@ -50,7 +51,7 @@ class Known:
         self._last: Round | None = None
 
     def round_of(self, study: Study, number: int) -> Round | None:
-        """Return the round that has a point for this trial; None = the point is not proposed yet."""
+        """Return the round with the point of this trial; None = no point is proposed for this trial yet."""
         # Another process may have stored proposals, so read them, unless this is the number after all known proposals.
         if number not in self._round_of and number != self.end:
             for key, stored in study.user_attrs.items():
@@ -86,12 +87,12 @@ class Known:
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def trial_of(self, number: int) -> Trial | None:
-        """Return a trial with its proposed point; None = no point is proposed for it."""
+        """Return the trial of this number with its proposed point; None = no point is proposed yet."""
         own = self._round_of.get(number)
         return None if own is None else Trial(number, own.number, own.points[number - own.first])
 
     def take(self, trials: Sequence[FrozenTrial], space: Space, directions: Sequence[Direction]) -> None:
-        """Add the new finished trials to the history, except those outside the space."""
+        """Add the new finished trials to the history, except trials outside of the space."""
         new = [frozen for frozen in trials if frozen.number not in self._taken]
         self._taken |= {frozen.number for frozen in new}
         self.history = self.history.extended(
@@ -101,9 +102,9 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial with the values that its objective has suggested; None = they are not in the space.
+        """Return a trial with the values that its objective suggested; None = the values are not in the space.
 
-        If the trial failed before it suggested everything, the proposed point has the other values.
+        If the trial failed early, the values of the proposed point replace the missing values.
         """
         opened = self.trial_of(frozen.number)
         proposed = {} if opened is None else opened.point

@@ -1,4 +1,4 @@
-"""Our strategies as search algorithms for `ray.tune.Tuner`."""
+"""The toolkit's strategies as search algorithms for `ray.tune.Tuner`."""
 
 import json
 from collections import deque
@@ -30,9 +30,9 @@ def as_searcher(
         strategy: the strategy.
         metric: the name of the score in a trial's last result. None = the metric of the TuneConfig, which Ray passes on
             only if the Tuner has a `param_space`.
-        mode: `min` or `max`. None = the mode of the TuneConfig, also only with a `param_space`.
-        max_concurrent: the maximum number of trials at once; None = no limit. Give it here, because Ray ignores the
-            TuneConfig's `max_concurrent_trials` for this searcher.
+        mode: `min` or `max`. None = the mode of the TuneConfig, which also requires a `param_space`.
+        max_concurrent: the maximum number of trials at once; None = no limit. Ray ignores the TuneConfig's
+            `max_concurrent_trials` for this searcher.
 
     Raises:
         ConfigError: the mode is neither `min` nor `max`, or there are several metrics.
@@ -49,7 +49,7 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """A searcher inside Ray's own generator of trials; without it, Tune refuses population based training.
+    """A searcher in Ray's own generator of trials; without this generator, Tune refuses population based training.
 
     Attributes:
         searcher: the bare `ray.tune.search.Searcher`, for users who wrap it in another way.
@@ -65,16 +65,16 @@ class StrategySearch(SearchAlgorithm):
 
 
 class StrategySearcher(Searcher):
-    """Suggests a strategy's points. The strategy learns from the finished trials, and gets the others as pending.
+    """Suggests a strategy's points. The strategy learns from finished trials, and knows all other trials as pending.
 
     A trial's `config` is the point with its dotted keys nested, on top of the constants of the Tuner's `param_space`.
-    If the strategy waits, for example for the end of a generation, Tune continues its running trials and starts no
-    other. With one trial at a time, the points are those of `hpo search` with the same strategy and one lane. With
+    If the strategy waits, for example for the end of a generation, Tune continues its running trials, and starts no new
+    trial. With one trial at a time, the points are those of `hpo search` with the same strategy and one lane. With
     several trials at once, the points depend on the order in which the trials finish, as with `study.order=free`.
 
-    A trial's score is the metric of its last result; with ASHA, this is the result at which it was stopped. A
-    trial that failed, or reported no finite number, counts as worst. With population based training, a trial's
-    result belongs to its first point, even if its `config` has changed.
+    A trial's score is the metric of its last result; with ASHA, the result at which the trial was stopped. A trial that
+    failed, or reported no finite number, counts as the worst. With population based training, a trial's result belongs
+    to its first point, even if its `config` has changed.
 
     `Tuner.restore` continues with the same points; the state is JSON.
     """
@@ -97,13 +97,15 @@ class StrategySearcher(Searcher):
 
         Raises:
             ConfigError: the metric or the mode differs from the searcher's.
-            SpaceError: the `param_space` itself samples a value.
+            SpaceError: the `param_space` contains values to sample, and not only constants.
         """
         _refuse_several(metric)
         self._metric, self._mode = self._metric or metric, self._mode or mode
         for name, own, given in (("metric", self.metric, metric), ("mode", self.mode, mode)):
             if given is not None and given != own:
-                raise ConfigError(f"{name}: the searcher has {own!r}, the TuneConfig {given!r}; give it once")
+                raise ConfigError(
+                    f"{name}: the searcher has {own!r}, but the TuneConfig has {given!r}; give {name} only once"
+                )
         domains, grids = parse_spec_vars(dict(config))[1:]
         if domains or grids:
             raise SpaceError(
@@ -113,9 +115,11 @@ class StrategySearcher(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Ray's lacks the text
-        """Return the next point as a config; None while the strategy waits; FINISHED when it has no more points."""
+        """Return the next point as a config; None while the strategy waits; FINISHED if there are no more points."""
         if not self.metric or not self.mode:
-            raise ConfigError("metric, mode: must be given to as_searcher, or to the TuneConfig with a param_space")
+            raise ConfigError(
+                "metric, mode: must be given to as_searcher, or to the TuneConfig of a Tuner with a param_space"
+            )
         if not self._points:
             self._points.extend(next_points(self._strategy, self._history, tuple(self._running.values())))
             if not self._points:
@@ -127,7 +131,7 @@ class StrategySearcher(Searcher):
         return replaced({}, point)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Remember a running trial's last score, because a scheduler may end a paused trial without its result."""
+        """Keep the last score of a running trial, because a scheduler may end a paused trial without a result."""
         self._reported[trial_id] = flatten_dict(dict(result)).get(self.metric)
 
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:
@@ -163,8 +167,8 @@ class StrategySearcher(Searcher):
 def _refuse_several(metric: Any) -> None:
     if not isinstance(metric, str | None):
         raise ConfigError(
-            f"metric: must be the name of one metric, given {metric!r}; Ray Tune compares trials by one, so search by "
-            f"several with `hpo search` or hpo.search"
+            f"metric: must be the name of one metric, given {metric!r}; Ray Tune compares trials by one metric; for "
+            "several metrics, use `hpo search` or hpo.search"
         )
 
 

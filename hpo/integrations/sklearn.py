@@ -1,4 +1,4 @@
-"""Our strategies as a search in scikit-learn: an estimator like GridSearchCV."""
+"""A search by the toolkit's strategies for scikit-learn: an estimator like GridSearchCV."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,23 +33,23 @@ _GRID = "grid"
 
 
 class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
-    """Search the parameters of an estimator by one of our strategies, scored by cross-validation.
+    """Searches the parameters of an estimator by cross-validation, with a strategy of the toolkit.
 
-    It has the methods and attributes of GridSearchCV: `fit`, `best_params_`, `best_score_`, `best_estimator_`,
+    The class has the methods and attributes of GridSearchCV: `fit`, `best_params_`, `best_score_`, `best_estimator_`,
     `cv_results_`. The study is only in memory; `hpo.search` stores a study on disk and uses Ray workers.
 
-    The other arguments are those of GridSearchCV. With several scores (`scoring` as a list or dict), `cv_results_` has
-    all of them. `refit` then names the score that the search optimizes, and that `best_params_` and `best_score_` use.
+    GridSearchCV describes the other arguments. With several scores (`scoring` as a list or dict), `cv_results_` has all
+    scores. Then `refit` names the score that the search optimizes, and that `best_params_` and `best_score_` refer to.
 
     Args:
         estimator: the estimator to tune.
         space: the space by parameter name, as in `hpo.search`, such as `{"C": hpo.log(1e-3, 1e3), "kernel": ["rbf"]}`.
-            Values may also be estimators and other objects. A list of such dicts is allowed, as in GridSearchCV: each
-            point belongs to one of them, drawn like a choice.
+            Values may also be estimators and other objects. A list of such dicts is allowed, as in GridSearchCV; each
+            point belongs to one dict, which is drawn like a choice.
         trials: the number of points to evaluate.
         strategy: a strategy of conf/strategy: its name, or a dict of its name and settings. It must not train by
             amounts.
-        random_state: seed of all points, or a `numpy.random.RandomState`; None = another search each time.
+        random_state: the seed of all points, or a `numpy.random.RandomState`; None = different points each time.
 
     Example:
         >>> search = HpoSearchCV(SVC(), {"C": hpo.log(1e-3, 1e3), "gamma": hpo.log(1e-4, 1.0)}, trials=20)
@@ -96,7 +96,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
         return tags
 
     def _run_search(self, evaluate_candidates: Callable[..., Mapping[str, Any]], **_: Any) -> None:
-        """Evaluate the strategy's points in rounds; the strategy gets the scores of all earlier rounds."""
+        """Evaluate the strategy's points in rounds; the strategy knows the scores of all earlier rounds."""
         if not isinstance(self.trials, Integral) or self.trials < 1:
             raise ConfigError(f"trials: must be a whole number of at least 1, given {self.trials!r}")
         given = {"name": self.strategy} if isinstance(self.strategy, str) else dict(self.strategy)
@@ -124,7 +124,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             getattr(_validation, _CHECK_FAILURES)(fits, self.error_score)
 
     def _is_fitted(self, fits: Sequence[Mapping[str, Any]], number: int) -> bool:
-        """Return whether any fit of this candidate succeeded; return True if that is unknown."""
+        """Return whether at least one fit of this candidate succeeded; True if this is unknown."""
         own = fits[number * self.n_splits_ : (number + 1) * self.n_splits_]
         return not own or any(fit["fit_error"] is None for fit in own)
 
@@ -142,7 +142,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
 class _Grids:
     """The space of one grid, or the joint space of several grids.
 
-    With several grids, every point belongs to one of them. In the space, names stand for objects.
+    With several grids, every point belongs to one of them. The space contains names in place of estimators and other
+    objects.
     """
 
     space: Mapping[str, Any]
@@ -151,7 +152,7 @@ class _Grids:
 
     @classmethod
     def of(cls, given: Any) -> "_Grids":
-        """Read a grid or a list of grids; raise ConfigError for anything else."""
+        """Build the space from a grid or a list of grids; raise ConfigError for anything else."""
         objects: dict[str, dict[Any, Any]] = {}
         if isinstance(given, Mapping):
             return cls(
@@ -178,7 +179,7 @@ class _Grids:
 
 
 def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
-    """Convert a dimension to the form of conf/space; add its objects to `objects` by name."""
+    """Convert a dimension to the form of conf/space; add the objects in it to `objects` by name."""
     given = given.tolist() if hasattr(given, "tolist") else given
     if isinstance(given, Mapping):
         fields = {name: _name_objects(v, objects) if name in ("values", "choices") else v for name, v in given.items()}
@@ -187,7 +188,7 @@ def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
 
 
 def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
-    """Replace objects in a list of values by names, and add them to `objects` by name."""
+    """Replace the objects in a list of values by names; add the objects to `objects` by name."""
     named = []
     for place, value in enumerate(values):
         plain = value.item() if isinstance(value, np.generic) else value
@@ -200,13 +201,13 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 
 
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
-    """Return a copy of `evaluate_candidates` that does not raise an error if all fits of one call have failed.
+    """Return a version of `evaluate_candidates` that raises no error if all fits of one call have failed.
 
     Args:
         evaluate_candidates: scikit-learn's function.
         fits: a list to which the results of all fits are added.
-        fills: whether to set the scores of failed fits here. This is necessary if `scoring` is a function that returns
-            several scores, because only successful fits have the names of the scores.
+        fills: whether to set the scores of failed fits here. This is necessary if `scoring` is a function with several
+            scores, because only successful fits have the names of these scores.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

@@ -1,4 +1,4 @@
-"""Makes a new Hugging Face Trainer for each trial, from the state of the user's Trainer."""
+"""Builds a new Hugging Face Trainer for each trial from the user's Trainer."""
 
 import ast
 import copy
@@ -25,14 +25,14 @@ _TRIAL_ARGUMENTS = ("output_dir", "logging_dir", "run_name", "report_to", "seed"
 
 
 class SearchedValues(UserDict[str, Any]):
-    """The argument of `model_init(trial)`: the values of a trial, as a dict like Ray's and as a trial like Optuna's.
+    """The argument of `model_init(trial)`: the values of a trial, used like a dict of Ray or like a trial of Optuna.
 
     Example:
         >>> trial["layers"], trial.params["layers"], trial.suggest_int("layers", 1, 8)
         (3, 3, 3)
 
     Attributes:
-        read: the names whose values were read; iterating reads all of them.
+        read: the names of the values that were read; iteration counts as reading all values.
     """
 
     def __init__(self, *values: Any, **more: Any) -> None:
@@ -59,11 +59,13 @@ class SearchedValues(UserDict[str, Any]):
     suggest_int = suggest_categorical = suggest_float
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"model_init: '{name}' is not in the space; it has {', '.join(self)}{nearest(name, self)}")
+        raise KeyError(
+            f"model_init: '{name}' is not in the space; the space has {', '.join(self)}{nearest(name, self)}"
+        )
 
 
 def parts_of(trainer: Trainer) -> dict[str, Any]:
-    """Return the values of Trainer's parameters in a trainer, by name, without the model and the arguments."""
+    """Return the arguments from which a trainer was built, by name, without the model and the TrainingArguments."""
     parameters = inspect.signature(Trainer.__init__).parameters
     names = [name for name in parameters if name not in (*_NOT_COPIED, "callbacks")]
     callbacks = [callback for callback in trainer.callback_handler.callbacks if not isinstance(callback, _ADDED)]
@@ -71,10 +73,10 @@ def parts_of(trainer: Trainer) -> dict[str, Any]:
 
 
 def own_state(trainer: Trainer) -> dict[str, Any]:
-    """Return the attributes that the trainer's class or its user has added, such as class weights.
+    """Return the attributes that a subclass or the user has added to a trainer, such as class weights.
 
-    An attribute is Trainer's own if any method in Trainer's source assigns it to `self`. The constructor alone does not
-    assign all of them.
+    An attribute belongs to Trainer itself if any method in Trainer's source assigns it to `self`. The constructor alone
+    does not assign all attributes.
     """
     tree = ast.parse(inspect.getsource(Trainer))
     stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
@@ -89,9 +91,9 @@ def make_again(
     parts: Mapping[str, Any],
     own: Mapping[str, Any],
 ) -> Trainer:
-    """Return a new trainer of this class, with copies of these parts and attributes, so that trials do not share them.
+    """Return a new trainer of this class with copies of these arguments and attributes; only data sets are shared.
 
-    Trainer's constructor is called instead of the class's own, because the arguments of the latter are unknown.
+    This calls the constructor of Trainer, because the arguments of a subclass's constructor are unknown.
 
     Args:
         kind: the class of the trainer.
@@ -112,7 +114,7 @@ def make_again(
 
 
 def own_arguments(args: TrainingArguments) -> dict[str, Any]:
-    """Return the arguments that differ from their defaults, as JSON values; leave out those that each trial sets."""
+    """Return the arguments that differ from their defaults, as JSON values, without arguments that each trial sets."""
     default = type(args)(output_dir=args.output_dir).to_dict()
     changed = {name: value for name, value in args.to_dict().items() if value != default[name]}
     return {name: value for name, value in changed.items() if name not in _TRIAL_ARGUMENTS and _is_json(value)}

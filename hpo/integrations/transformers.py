@@ -1,4 +1,4 @@
-"""A Hugging Face Trainer in a search: reports its learning curve, continues from checkpoints, saves its best model."""
+"""A Hugging Face Trainer in a search: reports the learning curve, continues from checkpoints, saves the best model."""
 
 import dataclasses
 import functools
@@ -38,7 +38,7 @@ def training_arguments(trial: RunningTrial, **values: Any) -> TrainingArguments:
     """Seed all random generators, and return the arguments of this trial's training. Create the model after this call.
 
     Args:
-        trial: the trial; its seed is used.
+        trial: the trial, whose seed is used.
         values: arguments of TrainingArguments, for example from the configuration. By default there is one evaluation
             per epoch, and nothing is printed or reported to other tools.
     """
@@ -52,14 +52,14 @@ def training_arguments(trial: RunningTrial, **values: Any) -> TrainingArguments:
 def train(
     trainer: Trainer, trial: RunningTrial, compute_objective: Callable[[dict[str, float]], Any] | None = None
 ) -> dict[str, float]:
-    """Train, report each evaluation, and return the metrics of the last one.
+    """Train, report each evaluation, and return the metrics of the last evaluation.
 
     With `load_best_model_at_end`, return the metrics of the best evaluation. Each evaluation is a point of the learning
-    curve, counted from 1; with the usual `eval_strategy="epoch"`, it is an epoch. The point has the metrics that
-    `evaluate` returns. With several evaluation sets, a point has the metrics of all sets, with the set's name in front,
-    such as `a_f1`. If the study stores states, a state is saved before each report, and a training continues from the
-    last state. If the study stores a model, it is saved as a folder for `from_pretrained`. A training without a
-    validation split, such as the training of the final model, trains all epochs.
+    curve, counted from 1; with the usual `eval_strategy="epoch"`, each epoch has one evaluation. A point has the
+    metrics that `evaluate` returns. With several evaluation sets, a point has the metrics of all sets, with the name of
+    the set in front, such as `a_f1`. If the study stores states, a state is saved before each report, and a training
+    continues from the last state. If the study stores models, the model is saved as a folder for `from_pretrained`. A
+    training without a validation split, such as the training of the final model, trains all epochs.
 
     Args:
         trainer: the trainer with its model and data; its output folder is set here.
@@ -104,10 +104,10 @@ def train(
 def _report_evaluations(
     trainer: Trainer, callback: "TrialCallback", add_scores: Callable[[dict[str, float]], dict[str, float]]
 ) -> Iterator[None]:
-    """Pass the metrics of `evaluate` to the callback while the trainer trains.
+    """Inside the context, pass the metrics of every evaluation to the callback.
 
-    With several evaluation sets, `evaluate` calls itself for each set; only the outer call is passed on. `add_scores`
-    adds the values of the study's metrics.
+    With several evaluation sets, `evaluate` calls itself for each set; only the metrics of the outer call are passed
+    on. `add_scores` adds the values of the study's metrics.
     """
     evaluate, depth = trainer.evaluate, 0
 
@@ -158,7 +158,7 @@ def _make_scorer(
 
 
 class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
-    """Reports evaluations to the search, and ends a training at its amount. `train` adds it as the last callback."""
+    """The last callback of a training: reports evaluations to the search, and ends the training at its amount."""
 
     def __init__(self, trial: RunningTrial, checkpoint: str | None = None) -> None:
         self._trial, self._checkpoint = trial, checkpoint
@@ -172,14 +172,14 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self._report(state, control)
 
     def add_evaluation(self, state: TrainerState, control: TrainerControl, metrics: Mapping[str, float]) -> None:
-        """Add the metrics of an evaluation. Report them now; if states are stored, request to save the state first."""
+        """Add the metrics of an evaluation, and report it; if states are stored, report it after the state is saved."""
         state.log_history.append({"step": state.global_step, **metrics})
         control.should_save = control.should_save or self._trial.resume_dir is not None
         if not control.should_save:
             self._report(state, control)
 
     def on_save(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **__: Any) -> None:
-        """Report the evaluations that are saved now."""
+        """Report the evaluations that the saved state contains."""
         self._report(state, control)
 
     def on_epoch_end(self, args: TrainingArguments, _: TrainerState, control: TrainerControl, **__: Any) -> None:
@@ -202,19 +202,19 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
 def objective_of(
     trainer: Trainer, compute_objective: Callable[[dict[str, float]], Any] | None = None
 ) -> Callable[..., Any]:
-    """Return an objective for `hpo.search` that trains like this trainer, in place of `hyperparameter_search`.
+    """Return an objective for `hpo.search` that trains like this trainer; this replaces `hyperparameter_search`.
 
     The space may have TrainingArguments of the trainer, and values that `model_init(trial)` reads (see
-    `SearchedValues`). The trainer's own arguments form the default configuration, which is the first point if the
-    space contains it. Every trial has its own trainer, with the attributes that the trainer's class has added. The
-    models of the `study.checkpoints` best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is
-    the folder of the best model.
+    `SearchedValues`). The trainer's arguments form the default configuration, which is the first point if it is in the
+    space. Every trial has a new trainer, with the attributes that the trainer's class has added. The models of the
+    `study.checkpoints` best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is the folder of
+    the best model.
 
     Args:
         trainer: a trainer with `model_init`.
         compute_objective: as in `hyperparameter_search`: a function of the metrics of `evaluate` (`eval_loss` and so
-            on) that returns the value of the study's metric, or several values in the order of its metrics. With it,
-            the study's metrics must not have names of the evaluation's metrics.
+            on) that returns the value of the study's metric, or several values in the order of the study's metrics. The
+            metrics of the study must then have other names than the metrics of `evaluate`.
 
     Raises:
         ConfigError: the trainer has no `model_init`.
@@ -234,8 +234,8 @@ def objective_of(
         for key in config:
             if key not in described and not takes_trial:
                 raise ConfigError(
-                    f"space: '{key}' is no argument of {type(given).__name__}, and model_init has no parameter trial"
-                    f"{nearest(key, described) or f'; write model_init(trial), and read trial[{key!r}] there'}"
+                    f"space: '{key}' is not an argument of {type(given).__name__}, and model_init has no parameter "
+                    f"trial{nearest(key, described) or f'; write model_init(trial), and read trial[{key!r}] there'}"
                 )
 
     def default_config(space: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +255,9 @@ def objective_of(
         for key in values.data:
             if key not in described and key not in values.read and (meant := nearest(key, described)):
                 kind_of_args = type(given).__name__
-                raise ConfigError(f"{key}: is no argument of {kind_of_args} and model_init does not read it{meant}")
+                raise ConfigError(
+                    f"{key}: is not an argument of {kind_of_args}, and model_init does not read it{meant}"
+                )
         return train(again, trial, compute_objective)
 
     train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` reads this attribute
@@ -272,7 +274,7 @@ def _reload(model: Any, checkpoint: str) -> None:
 
 
 def _last_checkpoint(folder: Path) -> tuple[str | None, TrainerState | None]:
-    """Return the last complete checkpoint in the folder and its state, or None for both.
+    """Return the last complete checkpoint in the folder, and its state; None for both if there is no such checkpoint.
 
     A checkpoint with a state is complete, because transformers writes the state last.
     """
@@ -295,7 +297,7 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return the largest possible number of evaluations in a training; infinite if the number depends on the data."""
+    """Return the largest possible number of evaluations in a training; infinite if it depends on the data."""
     length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has at least one step.
@@ -314,6 +316,6 @@ def _refuse_short(args: TrainingArguments, trial: RunningTrial) -> None:
     if trial.max_amount is not None and (length := _length(args)) < trial.max_amount:
         ends = f"max_steps={args.max_steps}" if args.max_steps > 0 else f"num_train_epochs={args.num_train_epochs:g}"
         raise ValueError(
-            f"TrainingArguments({ends}) ends after {length:g} evaluations, before strategy.max_amount="
-            f"{trial.max_amount}; train longer, or give a smaller max_amount"
+            f"TrainingArguments({ends}) ends after {length:g} evaluations, before "
+            f"strategy.max_amount={trial.max_amount}; train longer, or give a smaller strategy.max_amount"
         )

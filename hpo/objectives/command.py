@@ -51,7 +51,7 @@ REVISION = 3
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the command or its file cannot be read, or if neither uses one of the trial's values."""
+    """Raise ConfigError if the command or its file cannot be read, or if they do not use one of the trial's values."""
     command = CommandLine(config)
     names = command.names
     for key in command.flags:
@@ -62,8 +62,8 @@ def check(config: Mapping[str, Any]) -> None:
         return
     if not {*names} & {*COPY}:
         raise ConfigError(
-            f"command.config: has no effect (given {command.file!r}), because command.line does not contain "
-            f"{{config}}, the path of the trial's copy of the file; add it, such as --config {{config}}"
+            f"command.config: has no effect, because command.line has no {{config}}, given {command.file!r}; add the "
+            f"path of the trial's copy of the file to command.line, such as --config {{config}}"
         )
     command.refuse_unread(command.values)
 
@@ -74,7 +74,7 @@ def code_files(config: Mapping[str, Any]) -> list[str]:
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that may be searched: the names in the command; with `{args}`, any key.
+    """Return the keys that may be searched: the names in the command or, if the command has `{args}`, any key.
 
     If the command has a configuration file, the search starts with the file's default values.
     """
@@ -98,17 +98,19 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
     """Return the default values of the keys in `searched` from the command's file, and `searched` itself.
 
-    `searched` has the keys that the study searches or that `study.scales` changes. It is returned as the key
+    `searched` has the keys that the study searches or that `study.scales` changes. This list is returned as the key
     `command.searched`.
     """
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
-        raise ConfigError("command.line: {args} must be a separate word; it becomes --key=value for each value")
+        raise ConfigError(
+            "command.line: {args} must be a separate word, because it is replaced by --key=value of each value"
+        )
     if command.file is None and "config" in missing:
         raise ConfigError(
-            "command.config: is missing, but command.line has {config}, the path of each trial's own copy of a YAML or "
-            "JSON file; give command.config=FILE"
+            "command.config: is missing, but command.line has {config}, the path of each trial's copy of that file; "
+            "give command.config=FILE, a file in YAML or JSON"
         )
     command.refuse_unread(searched)
     if command.file is None and not command.takes_all(searched):
@@ -135,9 +137,9 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     """Run the command, yield the reports in its output, and return the final values.
 
     The final value of a name comes from the program's result file, if that file has the name. Otherwise it is the last
-    reported value; with `study.score=best`, the value in the best report, if that report has the name. For a program
-    that continues from a state, the return value is None unless the result file has the score, because reports from
-    before the state count too. The command's output is passed on at once to the same stream of this process.
+    reported value; with `study.score=best`, the value in the best report, if that report has the name. If a program
+    continues from a state, the return value is None unless the result file has the score. Reports from before the state
+    count too. The command's output is passed on at once to the same stream of this process.
     """
     with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])
@@ -187,7 +189,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, str]:
     """Create the folders of a training. Return their paths by their names in the command line.
 
-    `state` or `files` = None: use a folder in `temporary`.
+    If `state` or `files` is None, use a folder in `temporary`.
     """
     given = {"folder": None, "resume_dir": state, "dir": files}
     folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
@@ -200,7 +202,7 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
     """Raise ProgramError if no line has values, or if no line matches the pattern of the study's metric."""
     pattern = command.patterns.get(metric)
     if pattern is not None and not any(metric in point for point in points):
-        raise ProgramError(f"no line of the command matches command.pattern.{metric}, {pattern.pattern!r}")
+        raise ProgramError(f"no line of the command's output matches command.pattern.{metric}, {pattern.pattern!r}")
     if not points:
         raise ProgramError(
             f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or set command.pattern to '
@@ -209,7 +211,7 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
 
 
 def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[str, Any]:
-    """Return the point with the best value of the metric, the first of equals; empty if no point has a finite value."""
+    """Return the first point with the best value of the metric; empty if no point has a finite value."""
     numbers = [(point[metric], point) for point in points if isinstance(point.get(metric), int | float)]
     scored = [(value if is_max else -value, point) for value, point in numbers if -math.inf < value < math.inf]
     return max(scored, key=lambda each: each[0])[1] if scored else {}

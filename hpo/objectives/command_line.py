@@ -55,7 +55,9 @@ class CommandLine:
         for key in (name.removeprefix("task.") for name in names if name.startswith("task.")):
             if key not in _TASK_KEYS:
                 allowed = ", ".join(_TASK_KEYS)
-                raise ConfigError(f"command.line: a task has no '{key}'{nearest(key, _TASK_KEYS)}; it has {allowed}")
+                raise ConfigError(
+                    f"command.line: must not have {{task.{key}}}{nearest(key, _TASK_KEYS)}; a task has {allowed}"
+                )
         return names
 
     @property
@@ -92,7 +94,7 @@ class CommandLine:
 
     @property
     def amount_without_full(self) -> str | None:
-        """The first `{task.amount}` in the line that gives no value for full trainings; None = all give one."""
+        """The first `{task.amount}` in the line without a value for full trainings; None = each one has a value."""
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
 
@@ -106,13 +108,13 @@ class CommandLine:
         for key, setting, value in needs:
             if value and not self.has(key):
                 raise ConfigError(
-                    f"{setting}: has no effect, because command.line has no {{task.{key}}}; write it there, such as "
+                    f"{setting}: has no effect, because command.line has no {{task.{key}}}; add it, such as "
                     f"--{key}={{task.{key}}}"
                 )
         for key in ("amount", "resume_dir") if not given else ():
             if self.has(key):
                 raise ConfigError(
-                    f"command.line: {{task.{key}}} needs command.continues=true: then the program must stop at "
+                    f"command.line: {{task.{key}}} needs command.continues=true; the program must then stop at "
                     f"{{task.amount}} and continue from its state in {{task.resume_dir}}"
                 )
 
@@ -141,7 +143,7 @@ class CommandLine:
         return rest | {key: value for key, value in wholes.items() if value is not _MISSING}
 
     def takes_all(self, searched: Sequence[str] = ()) -> bool:
-        """Return whether the command line has `{args}`, and this is not a key of the trial."""
+        """Return whether the command line has `{args}`, and `args` is not a key of the trial."""
         return _ARGS in self.words and "args" not in searched and at(self.flat, "args", _MISSING) is _MISSING
 
     def refuse_unread(self, keys: Iterable[str]) -> None:

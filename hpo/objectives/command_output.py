@@ -46,8 +46,8 @@ class _Curve:
     """Combines the values of several lines into reports. Lines with the same epoch or step belong to one report.
 
     A report is complete as soon as it has the study's metric. A line is ignored if its epoch or step is already
-    reported, or if it has neither although earlier reports have one: it is an evaluation or a summary after the
-    training.
+    reported. A line without an epoch or step is ignored if earlier reports have one. Such a line is an evaluation or a
+    summary after the training.
     """
 
     def __init__(self, metric: str) -> None:
@@ -84,7 +84,7 @@ class JsonReader:
         self._metric, self._curve = metric, _Curve(metric)
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """See `Reader`."""
+        """Read a line. Yield the reports that are complete after this line, and warnings."""
         if len(line) >= LONGEST_LINE and line.startswith("{"):
             yield {"warning": f"a line of JSON with {LONGEST_LINE:,} characters or more is ignored"}
             return
@@ -96,7 +96,7 @@ class JsonReader:
             yield from self._curve.add(values)
 
     def rest(self) -> Iterator[dict[str, Any]]:
-        """See `Reader`."""
+        """Yield the report that is still incomplete when the program ends, if there is one."""
         return self._curve.rest()
 
     def _read(self, line: str) -> dict[str, Any] | None:
@@ -129,7 +129,7 @@ class PatternReader:
         self._place: dict[str, float] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """See `Reader`. Raise ProgramError if a pattern matches text that is not a number."""
+        """Read a line. Yield complete reports. Raise ProgramError if a pattern matches text that is not a number."""
         matches = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
         found = {name: self._read(name, match[1], line) for name, match in matches.items() if match[1] is not None}
         self._place |= {name: value for name, value in found.items() if name in PLACES}
@@ -140,13 +140,13 @@ class PatternReader:
                 yield from self._curve.add(values)
 
     def rest(self) -> Iterator[dict[str, Any]]:
-        """See `Reader`."""
+        """Yield the report that is still incomplete when the program ends, if there is one."""
         return self._curve.rest()
 
     def _read(self, name: str, text: str, line: str) -> float:
         number = _number(text)
         if not isinstance(number, int | float):
-            raise ProgramError(f"command.pattern.{name}: must match a number (given {text!r} in the line {line!r})")
+            raise ProgramError(f"command.pattern.{name}: must match a number, given {text!r} in the line {line!r}")
         return number
 
 
@@ -166,11 +166,13 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
         try:
             pattern = re.compile(text)
         except (re.error, RecursionError, OverflowError) as error:
-            raise ConfigError(f"command.pattern.{name}: is no regular expression: {error}, given {text!r}") from error
+            raise ConfigError(
+                f"command.pattern.{name}: is not a valid regular expression: {error}, given {text!r}"
+            ) from error
         if pattern.groups != 1:
             raise ConfigError(
-                f"command.pattern.{name}: must have one group, the number in parentheses, such as 'loss ([0-9.]+)', "
-                f"given {pattern.groups} in {text!r}; (?:...) is no group"
+                f"command.pattern.{name}: must have one group, which matches the number, such as 'loss ([0-9.]+)', "
+                f"given {pattern.groups} in {text!r}; write other parentheses as (?:...)"
             )
         patterns[name] = pattern
     return patterns
@@ -201,7 +203,9 @@ def read_result(folder: Path, name: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise ProgramError(f"command.result: {name} cannot be read: {error}") from error
     if not isinstance(values, dict):
-        raise ProgramError(f"command.result: {name} must be an object of numbers by name, given {str(values)[:50]}")
+        raise ProgramError(
+            f"command.result: {name} must be a JSON object with numbers by name, given {str(values)[:50]}"
+        )
     return {each: _number(value) for each, value in flat(values).items()}
 
 
@@ -218,7 +222,7 @@ def _place_of(values: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 
 def _objects(line: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects within a line, but not objects nested in another."""
+    """Yield the JSON objects within a line, but no object that is inside another object."""
     decoder, start = json.JSONDecoder(), line.find("{")
     while start >= 0:
         try:
@@ -257,5 +261,5 @@ def _last_row(text: str) -> dict[str, str]:
     """Return the non-empty cells of a CSV file's last row, by column name. Raise ValueError if there is no such row."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline="")) if row]
     if len(rows) < 2 or len(rows[-1]) != len(rows[0]):
-        raise ValueError("it must have a row of names, and a last row with as many cells")
+        raise ValueError("it must have a row of column names, and its last row must have as many cells")
     return {name: cell for name, cell in zip(rows[0], rows[-1], strict=True) if cell}

@@ -120,9 +120,9 @@ def _cell(row: Row, column: str) -> float:
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
-    """Return the row for a configuration, and None; the row is None if the table does not have it.
+    """Return the row for a configuration (None = the table does not have it), and None in place of a distance.
 
-    With `data.absent=nearest`, return the nearest row and its distance instead.
+    With `data.absent=nearest`, return the nearest row and its distance.
     """
     table = _table(config)
     values = flatten(config)

@@ -70,9 +70,9 @@ class Table:
     def nearest(self, point: Key) -> tuple[Row, float]:
         """Return the row nearest to a point, and the distance. On ties, return the row that comes first in the table.
 
-        The distance is the mean of one distance per hyperparameter. For numbers, that is the difference between their
-        positions in the ascending list of values, divided by the largest possible difference. For texts, it is 0 if
-        they are equal, else 1.
+        The distance is the mean of one distance per hyperparameter. For numbers, this distance is the difference
+        between their positions in the ascending list of values, divided by the largest possible difference. For texts,
+        the distance is 0 if they are equal, else 1.
         """
         # The distance of each row from the point in each hyperparameter; shape (rows, hyperparameters).
         parts = np.ones(self._row_places.shape)
@@ -111,8 +111,8 @@ class Table:
 def read_table(config: TableConfig) -> Table:
     """Read a table of measured configurations, with learning curves if `curves` names a file.
 
-    If `columns` does not name the hyperparameters, they are all columns before the first requested result except
-    columns in `where`, columns with only one value, and columns of whole numbers that only count the rows.
+    If `columns` is not given, the hyperparameters are all columns before the first requested result. Columns in
+    `where`, columns with only one value, and columns of whole numbers that only count the rows are left out.
 
     Raises:
         ValueError: a setting or a line of a file is wrong; the message names it.
@@ -144,13 +144,15 @@ def read_table(config: TableConfig) -> Table:
     missing = math.prod(len(v) for v in values.values()) - len(rows)
     if missing and absent == "refuse":
         raise ValueError(
-            f"data.absent: 'refuse' needs a complete table, but {missing} combinations are missing; allow "
-            f"them by fail, nearest or exclude"
+            f"data.absent: 'refuse' needs a complete table, but {missing} combinations are missing; "
+            f"set data.absent to fail, nearest or exclude"
         )
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
     table = Table(values, rows, len(scores), absent, left_out, (_file(path),))
     if (config.curves is None) != (config.curve is None):
-        raise ValueError("data.curves, data.curve: give both, the file of learning curves and its field, or neither")
+        raise ValueError(
+            "data.curves, data.curve: give the file of learning curves and the name of its field, or neither"
+        )
     if config.curves is None or config.curve is None:
         return table
     return _join_curves(table, Path(config.curves), config.curve)
@@ -163,15 +165,17 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
     """
     curves = _read_curves(path)
     if not curves or any(field not in line for line in curves):
-        known = ", ".join(curves[0]) if curves else "no curves"
-        raise ValueError(f"data.curve: must be in every line of data.curves, which have {known} (given '{field}')")
+        known = ", ".join(curves[0]) if curves else "no lines"
+        raise ValueError(
+            f"data.curve: must be a field of every line, given '{field}'; the file in data.curves has {known}"
+        )
     shared = [name for name in curves[0] if name in next(iter(table.rows.values())).others]
     try:
         by_row = {tuple(line[name] for name in shared): tuple(float(v) for v in line[field]) for line in curves}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"data.curves: every line must have {', '.join(shared) or 'a column of the table'}, and a list of "
-            f"numbers as '{field}'; one does not ({type(error).__name__}: {error})"
+            f"numbers as '{field}', but one line does not ({type(error).__name__}: {error})"
         ) from error
     joined = {
         key: replace(row, curve=by_row[place])
@@ -179,7 +183,7 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
         if (place := tuple(row.others[name] for name in shared)) in by_row
     }
     if not joined or not shared:
-        raise ValueError(f"data.curves: no line matches a row of the table by {', '.join(shared) or 'any column'}")
+        raise ValueError(f"data.curves: no line has the same {', '.join(shared) or 'values'} as a row of the table")
     return replace(table, rows=joined, num_folds=1, files=(*table.files, _file(path)))
 
 
@@ -196,9 +200,9 @@ def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
             values = json.loads(line)
         except (ValueError, RecursionError) as error:
             reason = str(error)[:100]
-            raise ValueError(f"data.curves: {path}:{number}: is not JSON: {reason}; correct it") from error
+            raise ValueError(f"data.curves: {path}:{number}: is not JSON: {reason}; correct this line") from error
         if not isinstance(values, dict):
-            raise ValueError(f"data.curves: {path}:{number}: must be an object, given {line.strip()[:50]!r}")
+            raise ValueError(f"data.curves: {path}:{number}: must be a JSON object, given {line.strip()[:50]!r}")
         lines.append(values)
     return lines
 
@@ -220,7 +224,7 @@ def _read_frame(path: Path) -> Any:
             return pd.read_parquet(path)
         content = _content(path)
         if b"\0" in content:
-            raise ValueError("it has a NUL character; save UTF-16 as UTF-8 first")
+            raise ValueError("it has a NUL character; convert a file in UTF-16 to UTF-8")
         # Check for duplicate column names, which pandas would rename. Like pandas, take the first row that is not blank
         # as the header.
         rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
@@ -260,7 +264,7 @@ def _rows(
         key = tuple(record[name] for name in chosen)
         if key in rows:
             raise ValueError(
-                f"data.columns: {path} has two rows of {dict(zip(chosen, key, strict=True))}; name all "
+                f"data.columns: {path} has two rows with the values {dict(zip(chosen, key, strict=True))}; name all "
                 f"hyperparameters, or choose rows with data.where"
             )
         numbers = [record[name] for name in (*scores, *([cost] if cost else []))]

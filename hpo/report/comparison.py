@@ -14,7 +14,7 @@ Curves = dict[str, dict[str, dict[str, list[float]]]]
 
 
 class AtBudget(TypedDict):
-    """A budget of each search, in trials or in seconds."""
+    """A budget at which searches are compared: trials, or seconds of training, per search."""
 
     budget: float
     unit: Unit
@@ -29,7 +29,8 @@ class Standing(AtBudget):
     """The results of a strategy or a study at one budget.
 
     Attributes:
-        mean_regret, regret_interval: distance to the optimum, lower is better; null if the optimum is not known.
+        mean_regret, regret_interval: the distance to the optimum, and its interval; lower is better. Both are null if
+            the optimum is not known.
         mean_seconds: mean training time of a search up to this budget.
         share_over_limits: share of the trials up to this budget that exceed a limit, as the mean over the searches;
             absent without limits.
@@ -52,9 +53,9 @@ class Pair(AtBudget):
         mean_difference: the gain of B over A, in the metric's unit; below 0, A is better.
         a_beats_b: share of the pairs that A wins; a tie counts as half a win.
         interval: the interval of the mean difference; it excludes 0 exactly if one strategy is significantly better.
-        p, p_holm: p-value of a two-sided sign-flip test, and the same with Holm's correction for all pairs of this
-            budget.
-        level: the significance level for p, which is 0.05 divided as in Holm's correction; null without p.
+        p: the p-value of a two-sided sign-flip test; null if the pair is not comparable.
+        p_holm: this p-value after Holm's correction for all pairs at this budget.
+        level: the significance level for p: 0.05 divided as in Holm's correction; null if p is null.
         better: the label of the better strategy; null = no significant difference.
     """
 
@@ -76,9 +77,10 @@ class FoldPair(TypedDict):
     """The gain of B's winner over A's winner, in the metric's unit.
 
     Attributes:
-        by_fold: the difference of the winners' scores on each fold.
-        mean_difference: the difference of their expected scores, or of their scores if the expected ones are not known.
-        interval: the 95 % interval of the difference of expected scores; null if they are not known.
+        by_fold: the difference of the winners' scores on each fold; empty with several metrics.
+        mean_difference: the difference of the winners' expected scores. If these are not known, the mean of `by_fold`;
+            with several metrics, the difference of the hypervolume regrets.
+        interval: the 95 % interval of the difference of expected scores; null if these are not known.
     """
 
     a: str
@@ -92,9 +94,9 @@ class WinnerOf(TypedDict):
     """The winner of a study.
 
     Attributes:
-        folds: its score on each fold in the search.
-        fresh: its mean score on the fresh seeds that chose it; absent if the search's scores chose it.
-        values: the values of its metrics and of numbers with limits, by name; absent for one metric without limits.
+        folds: the winner's score on each fold in the search.
+        fresh: the winner's mean score on fresh seeds; absent if the search's scores chose the winner.
+        values: the winner's metrics and its other numbers with limits, by name; absent for one metric without limits.
     """
 
     label: str
@@ -108,14 +110,15 @@ class FrontsJson(TypedDict):
     """The Pareto fronts of searches by several metrics, and the scale of their hypervolume.
 
     Attributes:
-        metrics: directions by metric, the leading one first.
+        metrics: the direction of each metric; the leading metric comes first.
         scale: for each metric, the values that are scaled to 0 and to 1: the best and the worst of all trials within
-            the limits; empty without such trials.
+            the limits; empty if no trial is within the limits.
         reference: the reference point on this scale.
-        hypervolume: the hypervolume of the best front on this scale; the regret is the distance to it.
-        is_table: whether scale and best front come from a whole table, not from the trials of the searches.
-        attainment: by label and by share of the searches in %, the corners of the staircase that this share of the
-            searches attained; absent with more than two metrics.
+        hypervolume: the hypervolume of the best front on this scale. The regret of a search is 1 - its hypervolume /
+            this hypervolume.
+        is_table: whether scale and best front come from a whole table of scores, not from the trials of the searches.
+        attainment: for each label and each percentage of its searches, the corners of the staircase that this
+            percentage of searches attained; absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -132,14 +135,14 @@ class ComparisonJson(TypedDict):
     Attributes:
         kind: `strategies` = searches repeated with paired seeds; `studies` = one search each.
         optimum: the best possible score; null = not known.
-        strategies: settings by label.
+        strategies: the settings of each strategy, by label.
         method: how the numbers were computed.
         notes: sentences that a reader must know.
-        curves: by label and unit: the budgets, and `mean`, `low` and `high` of the best score so far.
+        curves: for each label and each unit, the budgets, and `mean`, `low` and `high` of the best score so far.
         answers: which study is better, one sentence per pair.
         winners, folds, answers: absent in a comparison of strategies.
-        fronts: absent with one metric; with several metrics `metric` is `hypervolume regret`, and scores are this
-            regret.
+        fronts: the Pareto fronts; absent with one metric. With several metrics, `metric` is `hypervolume regret`, and
+            all scores are hypervolume regrets.
         limits: the limits in words; absent without limits.
     """
 

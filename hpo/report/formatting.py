@@ -12,7 +12,7 @@ HASH = re.compile(r"[0-9a-f]{32,}")
 
 
 def escape_markup(text: str) -> str:
-    """Return a name or value for a figure, escaped because plotly reads some tags as style."""
+    """Return a text for a figure with its markup escaped, because plotly reads some tags as style."""
     return html.escape(text, quote=False)
 
 

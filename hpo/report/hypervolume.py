@@ -22,9 +22,9 @@ class Growth:
     """The growth of the hypervolume of a Pareto front; higher is better.
 
     Attributes:
-        trials: the trials that increased it, in the given order.
-        volumes: the hypervolume after each of them, in losses scaled from 0 to 1 by `scale`, up to the reference point
-            `fronts.REFERENCE`.
+        trials: the trials that increased the hypervolume, in the given order.
+        volumes: the hypervolume after each of these trials, in losses scaled from 0 to 1 by `scale`, up to the
+            reference point `fronts.REFERENCE`.
         scale: the best and the worst loss of each metric among the given trials, shape (2, metrics).
     """
 
@@ -56,7 +56,7 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
     """Return the expected hypervolume of n trials drawn at random without replacement, for n = 1 to half of all trials.
 
-    The draws include trials that failed, were stopped, or exceed a limit; these add nothing. The result is exact with
+    The draws include trials that failed, were stopped, or exceed a limit; they add nothing. The result is exact with
     at most `NUM_ORDERS` subsets of n trials. Otherwise it is an estimate over the first n trials of `NUM_ORDERS` random
     orders (seed 0).
 
@@ -81,7 +81,7 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
 
 def budgets_of(number: int) -> list[int]:
-    """Return the numbers of trials, up to half of `number`, at which a curve of expectations has points."""
+    """Return the numbers of trials at which a curve of expected values has points: up to half of `number`."""
     return sorted({round(n) for n in np.geomspace(1, max(1, number // 2), _NUM_BUDGETS).tolist()})
 
 

@@ -165,10 +165,10 @@ def _density(counts: Any) -> Any:
 
 
 def _density_of_choices(counts: Any, num_values: int) -> Any:
-    """Return the density over the cells of a dimension that is no range, from the `counts` of its values.
+    """Return the density over the cells of a finite dimension, from the `counts` of its values.
 
-    The density is a weighted mean of the smoothed counts, with the weight of all values, and a uniform density, with
-    the weight of one value.
+    The density is the weighted mean of two densities: the smoothed counts, weighted by the number of values, and a
+    uniform density with weight 1.
     """
     number = counts.sum(axis=1, keepdims=True)
     smoothing = 1 / ((counts > 0).sum(axis=1, keepdims=True) + 1)
@@ -184,7 +184,7 @@ def shapley_values(
     The value of a set of hyperparameters is the predicted score of the default configuration after these
     hyperparameters take the winner's values. A surrogate fitted to the complete trials makes the prediction, so the
     Shapley values sum to the winner's predicted gain. A hyperparameter that exists only in the winner, or only in the
-    default, counts as a part of the hyperparameter in its condition.
+    default, counts with the hyperparameter in its condition.
 
     Source: the ablation game of HyperSHAP, Wever, Muschalik, Fumagalli & Lindauer 2025 (arXiv 2502.01276).
     """
@@ -217,7 +217,7 @@ def best_share(number: int) -> float:
 
 
 def too_few(number: int) -> Absent:
-    """Return the reason for missing importances."""
+    """Return the reason why there are no importances: there are only `number` complete trials."""
     return Absent(f"it takes {FEWEST} complete trials to say anything; there are {number}")
 
 
@@ -229,9 +229,10 @@ def rank_of(dimension: Dimension, value: Value) -> int:
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
-    """Return the players of the Shapley game: each hyperparameter that differs, with the keys that are parts of it.
+    """Return the players of the Shapley game: the hyperparameters in which the two points differ, each with its keys.
 
-    A part is a hyperparameter that exists in only one of the two points because of the player's value.
+    The keys of a player are its own, and those of hyperparameters that exist in only one of the two points because of
+    the player's value.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}
@@ -252,8 +253,8 @@ def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], a
     """Return the predicted negative loss of each point in each fit, shape (fits, points).
 
     `always` has the keys of the default's and the winner's points. Each fit uses a sample of the trials, drawn with
-    replacement, plus all trials at these points. Its extremely randomised trees all learn from the whole sample, so
-    they predict the sample's scores exactly.
+    replacement, plus all trials at these points. All extremely randomised trees of a fit learn from the whole sample,
+    so the trees predict the sample's scores exactly.
 
     Source: Geurts, Ernst & Wehenkel 2006, "Extremely randomized trees" (Machine Learning 63).
     """

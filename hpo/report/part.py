@@ -39,14 +39,14 @@ class Absent:
 
 
 class UnknownValueError(LookupError):
-    """Raised when code requires a missing value; the text is the reason."""
+    """Raised when code requires a value that is missing; the text gives the reason."""
 
 
 def part(make: Callable[[], Value], instead: Callable[[str], Instead]) -> Value | Instead:
-    """Return the result of `make`; if it fails, the result of `instead` with the reason.
+    """Return the result of `make`; if `make` fails, the result of `instead` with the reason.
 
-    So a part that fails does not prevent the other parts. An HpoError is raised, because the user can fix its cause,
-    such as an unreadable file of the study.
+    So a part that fails does not prevent the other parts. Only an HpoError is raised again, because the user can fix
+    its cause, such as an unreadable file of the study.
     """
     try:
         return make()
@@ -57,12 +57,12 @@ def part(make: Callable[[], Value], instead: Callable[[str], Instead]) -> Value 
 
 
 def value_or_missing(make: Callable[[], Value]) -> Value | Missing:
-    """Return the result of `make`; if it fails, the entry of report.json with the reason."""
+    """Return the result of `make`; if `make` fails, the entry of report.json for a missing value, with the reason."""
     return part(make, missing)
 
 
 def missing(reason: str) -> Missing:
-    """Return the entry of report.json for a missing value."""
+    """Return the entry of report.json for a missing value, with this reason."""
     return {"missing": reason}
 
 
@@ -84,7 +84,7 @@ def require(value: Value | Missing) -> Value:
 
 
 class Paragraph(NamedTuple):
-    """One or more sentences."""
+    """A paragraph of one or more sentences."""
 
     text: str
 
@@ -106,7 +106,7 @@ Block = Paragraph | Items | Table
 
 
 def markdown_lines(blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield the Markdown lines of each block that is not empty, with a blank line after each."""
+    """Yield the Markdown lines of each block that is not empty, with a blank line after each block."""
     for block in blocks:
         if isinstance(block, Paragraph):
             yield from (block.text, "")

@@ -45,11 +45,11 @@ class ReportedNumber:
     """A number of a report, and the values computed for it.
 
     Attributes:
-        trial: the number of the trial that it belongs to.
-        key: its key in report.json, such as `winner.score`.
+        trial: the number of the trial that the reported number describes.
+        key: the key of the number in report.json, such as `winner.score`.
         said: the value in the report; any type, because reports may come from strangers.
         recorded: the number computed from the recorded values.
-        given: the number computed from the reproduced trainings; if some of them are missing, from the recorded values.
+        given: the number computed from the reproduced trainings; if some are missing, from the recorded values.
     """
 
     trial: int
@@ -78,7 +78,10 @@ def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> Non
     wrong |= {key: value for key, value in scores.items() if not is_number(value) or number(value) is None}
     for key, value in wrong.items():
         text = str(value) if is_number(value) else repr(value)
-        raise StudyError(f"report.json: {key} is {text:.40}, which is no score; no version of hpo writes this")
+        raise StudyError(
+            f"report.json: {key} must be a finite number below 1e300, given {text:.40}; hpo never writes such a value, "
+            f"so restore the original report"
+        )
     _refuse_differences(report, _config_values(config), "the configuration of the study")
 
 
@@ -90,7 +93,10 @@ def refuse_other_study(recorded: Recorded) -> None:
         for where, entry in _entries(recorded.files.report, row["number"]):
             point = entry.get("point")
             if isinstance(point, Mapping) and own is not None and dict(point) != own:
-                raise StudyError(f"report.json: {where}.point is not the point of trial {row['number']}")
+                raise StudyError(
+                    f"report.json: {where}.point is not the point of trial {row['number']} in the study; restore the "
+                    f"original report"
+                )
     _refuse_differences(recorded.files.report, _study_numbers(recorded), "the study")
 
 
@@ -152,7 +158,7 @@ def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[st
 
 
 def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
-    """Return the keys of a section's parts with unchecked numbers, or the section's own key if they are too many.
+    """Return the keys of the parts of a section that have unchecked numbers; the section's key if there are too many.
 
     Return an empty list if all numbers are checked.
     """
@@ -182,7 +188,7 @@ def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str,
 def _numbers_of_several(
     values: Mapping[str, float], further: Mapping[str, float], goal: Goal
 ) -> dict[str, float | None]:
-    """Return the numbers that a report has about a trial only with several metrics, by their keys.
+    """Return the numbers about a trial that only a report with several metrics or limits has, by their keys.
 
     `values` are the trial's values of the leading metric, `further` are its means of the other metrics.
     """
@@ -220,7 +226,8 @@ def _config_values(config: StudyConfig) -> dict[str, Any]:
 def _study_numbers(recorded: Recorded) -> dict[str, Any]:
     """Return the numbers that the report must have according to the study, by key.
 
-    They are the winner's number and, if data and code have not changed since the report, those of space and data.
+    The numbers are the winner's number and, if data and code have not changed since the report, the numbers of the
+    space and the data.
     """
     study = recorded.study
     tree: dict[str, Any] = {}
@@ -234,7 +241,7 @@ def _study_numbers(recorded: Recorded) -> dict[str, Any]:
 
 
 def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each part of a report that describes the trial, after the part's key."""
+    """Yield the key and the content of each part of a report that describes the trial."""
     for place, name in _PARTS_OF_TRIALS.items():
         *before, last = place.split(".")
         part = inner(report, *before).get(last)
@@ -279,4 +286,4 @@ def _refuse_other_winner(recorded: Recorded) -> None:
         raise StudyError(f"report.json: winner.number is {number!r}, but no complete trial has this number")
     for name in {*names} ^ {*inner(winner, "values")}:
         problem = "is missing" if name in names else "is no task of the study"
-        raise StudyError(f"report.json: winner.values.{name} {problem}; the tasks are {', '.join(names)}")
+        raise StudyError(f"report.json: winner.values.{name} {problem}; the study has the tasks {', '.join(names)}")

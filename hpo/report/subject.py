@@ -1,4 +1,4 @@
-"""The input of a report: a study's space, goal and trials, and values that sections and figures share."""
+"""The input of a report: a study's space, goal and trials, and values that several sections and figures need."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,18 +30,19 @@ _ENOUGH_PER_KEY = 20
 
 @dataclass(frozen=True)
 class Subject:
-    """The input of figures, and the values that sections share with them.
+    """The input of figures, and the values that figures and sections share.
 
     Attributes:
         trials: all trials, in the order of their numbers.
-        finalists: the finalists' trainings on fresh seeds, if their scores decided the winner; empty if the search's
-            scores decided.
+        finalists: the finalists' trainings on fresh seeds if these chose the winner; empty if the search's scores chose
+            the winner.
         default: the default configuration; None if it is outside the space.
-        trainings: the trials as the search left them, followed by the trials that were trained further later, with the
-            same numbers; None = `trials`.
-        workers: the configured number of workers; None = as many as fit.
+        trainings: the trials at the end of the search, then the trials that were trained further after the search,
+            under the same numbers; None = `trials`.
+        workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock; None if the strategy never waits for a training.
+        lanes: number of parallel trainings on the study's clock; None if `order` is `clock` and the strategy never
+            waits for a training.
         clock: start and end of each task on the study's clock.
         scale_results: the trials by scale; None for a study without scales.
         is_over: whether the search has chosen the winner; if not, `winner` is the best trial so far.
@@ -92,12 +93,12 @@ class Subject:
 
     @property
     def metric(self) -> str:
-        """The name of the metric, or of the leading one of several."""
+        """The name of the metric; with several metrics, of the leading one."""
         return self.goal.metric
 
     @property
     def direction(self) -> Direction:
-        """The direction of the metric, or of the leading one of several."""
+        """The direction of the metric; with several metrics, of the leading one."""
         return self.goal.direction
 
     @property
@@ -160,7 +161,7 @@ class Subject:
 
     @property
     def why_no_expectation(self) -> str | None:
-        """The reason why a random search's hypervolume is unknown; None if it is known."""
+        """The reason why the expected hypervolume of a random search is unknown; None if it is known."""
         if (why := dependent_text(self.strategy)) is not None:
             return f"it needs {why}"
         return None if len(self._ended) > 1 else "fewer than two trials have ended"
@@ -181,7 +182,7 @@ class Subject:
 
     @cached_property
     def _of_one_scale(self) -> tuple[Space, list[Trial]]:
-        """The space without its dimension for the scale, and the trials of `scored` in that space."""
+        """The space without the dimension for the scale, and the trials of `scored` in this smaller space."""
         if all(dimension.key != SCALE for dimension in self.space.dimensions):
             return replace(self.space, first=()), list(self.scored)
         inner = replace(self.space, dimensions=tuple(d for d in self.space.dimensions if d.key != SCALE), first=())
@@ -219,14 +220,14 @@ class Subject:
 
     @property
     def scored_text(self) -> str:
-        """A description of `scored` in words."""
+        """The trials in `scored` in words, such as `30 complete trials`."""
         amounts = {t.amount for t in self.trials if t.amount is not None}
         kind = f"complete trial*, trained for {max(amounts)}" if len(amounts) > 1 else "complete trial*"
         return format_count(len(self.scored), kind) + self.at_scale
 
     @property
     def at_scale(self) -> str:
-        """The scale of `scored` as a suffix of their description; empty without scales."""
+        """The scale of the trials in `scored`, as the end of `scored_text`; empty without scales."""
         if not self.scored or not (scale := self.scored[0].scale):
             return ""
         target = self.goal.target
@@ -234,12 +235,12 @@ class Subject:
 
     @property
     def called(self) -> str:
-        """The name of `winner` in texts."""
+        """The word for `winner` in texts: before the search is over, `best trial so far`."""
         return "winner" if self.is_over else "best trial so far"
 
     @property
     def few_trials_note(self) -> str:
-        """A warning for the end of a caption if there are few trials per hyperparameter; else empty."""
+        """A warning for a caption if there are few trials per hyperparameter; else empty."""
         keys = [key for key in self.keys if len({repr(trial.point.get(key)) for trial in self.scored}) > 1]
         if len(self.scored) >= _ENOUGH_PER_KEY * len(keys):
             return ""
@@ -252,7 +253,7 @@ class Subject:
 
 
 def dependent_text(strategy: str) -> str | None:
-    """Return why random search cannot be estimated from the trials of this strategy; None if it can."""
+    """Return why trials of this strategy give no estimate of random search; None for random search itself."""
     if strategy == "random":
         return None
     return (

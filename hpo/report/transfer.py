@@ -99,7 +99,7 @@ class ScaleResults:
         return means if len({cost for cost in means if cost is not None}) > 1 else ()
 
     def _means(self, costs: Sequence[float | None]) -> Sequence[float | None]:
-        """Return the mean cost of the complete trials by scale; None for a scale without known costs."""
+        """Return the mean cost of the complete trials at each scale; None for a scale whose costs are not known."""
         by_number = dict(zip([t.number for t in self.trials], costs, strict=True))
         means: list[float | None] = []
         for trials in self.ranked:
@@ -109,10 +109,10 @@ class ScaleResults:
 
     @cached_property
     def cost_shares(self) -> list[float] | None:
-        """The share of the search's cost at each scale; None if it is not known.
+        """The share of the search's cost at each scale; None if the costs are not known.
 
         The costs are those on the study's clock if they differ between the scales. Otherwise they are the number of
-        trainings at each scale times the cost of one.
+        trainings at each scale times the cost of one training.
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -139,11 +139,11 @@ class ScaleResults:
         ]
 
     def places(self, dimension: Dimension) -> list[Place | None]:
-        """Return the position of the best values of an ordered dimension at each scale, as the ladder computes it."""
+        """Return the position of the best values of an ordered dimension at each scale, computed as in a ladder."""
         return [place_of(dimension, elite(ranked, self.elite)) for ranked in self.ranked]
 
     def shift(self, dimension: Dimension) -> Shift | None:
-        """Return how the best value shifts with cost; None with too few trials. See `fit_shift`."""
+        """Return how the best value of a dimension shifts with cost; None with too few trials. See `fit_shift`."""
         known = [(ranked, math.log2(cost)) for ranked, cost in zip(self.ranked, self.costs, strict=True) if cost]
         if not known:
             return None
@@ -194,7 +194,7 @@ class ScaleResults:
 
 
 def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleResults) -> Point | None:
-    """Return the best point at the target that a ladder expects from the scales below it; None for other strategies."""
+    """Return the best point at the target, as a ladder predicts it from smaller scales; None for other strategies."""
     made = make_strategy(strategy, scale_results.space, seed)
     if not isinstance(made, Ladder):
         return None
@@ -210,7 +210,7 @@ def shares(spent: Sequence[float]) -> list[float] | None:
 
 
 def value_at(dimension: Dimension, place: float) -> Any:
-    """Return a dimension's value at a position from 0 to 1; in a range of real numbers it is not rounded."""
+    """Return a dimension's value at a position from 0 to 1; in a range of real numbers the value is not rounded."""
     if isinstance(dimension, Range) and not dimension.integer:
         low, high = dimension.low, dimension.high
         return low * (high / low) ** place if dimension.log else low + place * (high - low)
@@ -218,7 +218,7 @@ def value_at(dimension: Dimension, place: float) -> Any:
 
 
 def span_of(dimension: Dimension) -> float:
-    """Return the distance between the ends of a dimension: in logarithms for a logarithmic range, else in values."""
+    """Return the length of a range, in logarithms if it is logarithmic; for another dimension, its number of values."""
     if not isinstance(dimension, Range):
         return float(len(dimension.values))
     # As in `to_unit`, whole numbers extend by 0.5 beyond the ends.

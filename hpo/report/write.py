@@ -1,4 +1,4 @@
-"""Writes the report of a study, and publishes the files for reading, reproducing and replaying it."""
+"""Writes the report of a study, and publishes the files with which others can read, reproduce and replay the study."""
 
 import hashlib
 import shutil
@@ -92,7 +92,7 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
 
 
 def _drawings(study: PreparedStudy, subject: Subject) -> tuple[Drawing, ...]:
-    """Return the figures of the page; with `report.figures=false`, placeholders with the command that draws them."""
+    """Return the figures of the page; with `report.figures=false`, placeholders that name the command to draw them."""
     if study.config.report.figures:
         return draw_figures(subject)
     how = f"hpo report {study.reference} report.figures=true draws the figures"
@@ -114,10 +114,10 @@ def write_latex(study: PreparedStudy, report: ReportJson) -> Path:
 
 
 def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
-    """Return the SHA-256 of the files next to the report, by the path within the study's folder.
+    """Return the SHA-256 of each file next to the report, by the file's path within the study's folder.
 
-    A reproduction detects changed files by these hashes. The report itself has no hash. Of the unpublished files, only
-    those of the winner's model have one.
+    A reproduction detects changed files by these hashes. The report itself has no hash, nor do unpublished files,
+    except the files of the winner's model.
     """
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
@@ -145,7 +145,7 @@ def _copy_files(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
     refuse_link(target)
     StudyFolder(folder).refuse_links()
     if target.resolve() == folder.resolve():
-        raise StudyError(f"publish: {target} is the study's own folder; publish a study in runs/")
+        raise StudyError(f"publish: {target} is the study's folder and cannot be the target; publish a study in runs/")
     target.mkdir(parents=True, exist_ok=True)
     # Other users may read published files, unlike the files in runs/.
     for place in (STUDIES, target):

@@ -1,4 +1,4 @@
-"""Callbacks: the user's functions and the command `study.on_trial`, called when a trial ends on the study's clock."""
+"""Calls the user's callbacks and the command `study.on_trial` when a trial ends on the study's clock."""
 
 import logging
 import subprocess
@@ -27,7 +27,7 @@ class Stop(Exception):  # noqa: N818 -- it is not an error
 
 
 class Steering:
-    """The controls of a search that a callback gets; each action takes effect at once, at the ended trial's clock time.
+    """The actions that a callback can take. Each action takes effect at once, at the clock time when the trial ended.
 
     Attributes:
         study: the study.
@@ -37,13 +37,13 @@ class Steering:
         self.study, self._record, self._apply = study, record, apply
 
     def add(self, values: Mapping[str, Any]) -> str:
-        """Add a point to try next, and return the answer; HpoError if the point is invalid or known."""
+        """Add a point to try next, and return a message. Raise HpoError if the point is invalid or has a trial."""
         add = new_point(self.study, self._record, values)
         self._act(add)
         return added_text(add)
 
     def retry(self, number: int | None = None) -> str:
-        """Retry a failed trial, or all if `number` is None, and return the answer; StudyError if nothing failed."""
+        """Retry a failed trial, or all if `number` is None. Return a message. Raise StudyError if no trial failed."""
         adds = retries(self._record, number)
         for add in adds:
             self._act(add)
@@ -58,7 +58,7 @@ class Steering:
 
 
 class Callbacks:
-    """Calls a study's callbacks in their order; the first error of each is logged, and the search goes on."""
+    """Calls a study's callbacks in order. The first error of each callback is logged, and the search goes on."""
 
     def __init__(self, study: PreparedStudy, record: Record) -> None:
         self._study, self._record = study, record
@@ -71,7 +71,7 @@ class Callbacks:
         return bool(self._callbacks)
 
     def __call__(self, trial: Trial, apply: Apply) -> None:
-        """Call the callbacks with an ended trial; `apply` carries out the actions that they take."""
+        """Call the callbacks with an ended trial. `apply` carries out the actions of the callbacks."""
         steering = Steering(self._study, self._record, apply)
         for place, callback in enumerate(self._callbacks):
             try:
@@ -106,7 +106,8 @@ def _run_command(steering: Steering, trial: Trial) -> None:
     if process.returncode:
         last_line = (process.stderr or process.stdout).strip().splitlines()[-1:]
         raise RuntimeError(
-            f"it ended with exit code {process.returncode}{': ' if last_line else ''}{''.join(last_line)[:300]}"
+            f"the command ended with exit code {process.returncode}{': ' if last_line else ''}"
+            f"{''.join(last_line)[:300]}"
         )
 
 

@@ -34,7 +34,7 @@ class Mirroring(Observer):
         self._has_warned = False
 
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """After an outcome, begin a copy if none is running and the last one began `seconds_between` seconds ago."""
+        """After an outcome, begin a copy, unless a copy is running or began less than `seconds_between` seconds ago."""
         is_busy = self._thread is not None and self._thread.is_alive()
         if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self._seconds_between:
             self._last = time.monotonic()
@@ -42,12 +42,12 @@ class Mirroring(Observer):
             self._thread.start()
 
     def wait(self) -> None:
-        """Wait for a running copy."""
+        """Wait until the running copy has ended."""
         if self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
-        """Wait for a running copy, and copy the final state."""
+        """Wait until the running copy has ended, and copy the final state."""
         self.wait()
         self._copy()
 
@@ -63,12 +63,12 @@ class Mirroring(Observer):
 
 
 def mirror_of(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror | None:
-    """Return a study's mirror; None without `study.mirror`."""
+    """Return a study's mirror; None = the setting `study.mirror` is empty."""
     return Mirror(config.study.mirror, folder, config.study.name, study_id) if config.study.mirror else None
 
 
 def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
-    """Copy a study to its mirror, if it has one, after a test evaluation; log a warning if that fails."""
+    """Copy a study to its mirror, if it has one, after a test evaluation. Log a warning if the copy fails."""
     try:
         if mirror := mirror_of(config, folder, study_id):
             mirror.copy()
@@ -77,7 +77,7 @@ def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str
 
 
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
-    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or if files there must not be overwritten.
+    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or if its files must not be overwritten.
 
     A mirror that cannot be reached is not an error. `study_id` is None for a new study.
     """

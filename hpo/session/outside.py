@@ -1,4 +1,4 @@
-"""An ask-and-tell session: it opens a study that another program trains, and closes it with a report."""
+"""The ask-and-tell session, which opens a study that another program trains, and closes the study with a report."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ _SECONDS_BETWEEN_TRIES = 0.05
 
 
 class OutsideSession:
-    """An ask-and-tell session; it holds the study's lock until `close`. Ask and tell through `asking`.
+    """An ask-and-tell session, with the attribute `asking` to ask and tell. It holds the study's lock until `close`.
 
     Args:
         study: a new or an existing study.
@@ -46,8 +46,8 @@ class OutsideSession:
     def __init__(self, study: PreparedStudy, seconds: float = 0.0, is_shown: bool = True) -> None:
         if not study.is_outside:
             raise StudyError(
-                f"study: '{study.reference}' has an objective that the toolkit trains; use `hpo resume "
-                f"{study.reference}`: ask-and-tell is for studies that another program trains"
+                f"study: '{study.reference}' has an objective that the toolkit trains, but ask-and-tell needs a study "
+                f"that another program trains; use `hpo resume {study.reference}`"
             )
         run_preflight_checks(study.config)
         self._owner = _current_thread()
@@ -89,7 +89,7 @@ class OutsideSession:
 
     @property
     def asking(self) -> AskAndTell:
-        """The search's ask-and-tell interface; StudyError if the session is closed, or opened by another thread."""
+        """The ask-and-tell interface. Raises StudyError if the session is closed or was opened by another thread."""
         self.refuse_elsewhere()
         if self._asking is None:
             raise StudyError(f"study: the session of '{self.study.reference}' is closed; open it again")
@@ -97,11 +97,11 @@ class OutsideSession:
 
     @property
     def is_over(self) -> bool:
-        """Whether no trial is open, and no new one can be asked for."""
+        """Whether all trials have ended and no new trial can be asked for."""
         return not self.asking.open and (self.asking.ended_by is not None or self.study.is_over(self.record))
 
     def ask(self) -> int:
-        """Return the number of a new trial; points that users added come first. NoTrialError if none is left."""
+        """Return the number of a new trial; points that users added come first. Raise NoTrialError if none is left."""
         asking = self.asking
         for add in queued_points(self.study, self.record):
             asking.add_point(add)
@@ -110,14 +110,14 @@ class OutsideSession:
         except NoTrialError as error:
             if asking.ended_by == "trials":
                 name, larger = self.study.reference, 2 * self.study.config.study.trials
-                advice = f"to go on with a larger budget: `hpo resume {name} study.trials={larger}`"
+                advice = f"to continue with a larger budget, use `hpo resume {name} study.trials={larger}`"
                 raise NoTrialError(
-                    f"{error}; {advice} (from Python hpo.open(name={name!r}, trials={larger}))"
+                    f"{error}; {advice} (from Python: hpo.open(name={name!r}, trials={larger}))"
                 ) from None
             raise
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Add a point for the next `ask`; a failed trial's point is a retry. HpoError for an invalid or known point."""
+        """Add a point for the next `ask`, or retry its failed trial. Raise HpoError if it is invalid or has a trial."""
         self.asking.add_point(new_point(self.study, self.record, values), user_name())
 
     def __reduce__(self) -> NoReturn:
@@ -132,9 +132,9 @@ class OutsideSession:
         # A forked child would propose from a copy of this state, and overwrite this process's record.
         name, metrics = self.study.reference, " ".join(f"{name}=VALUE" for name in self.study.goal.names)
         return StudyError(
-            f"study: only the thread that opened '{name}' can ask and tell its trials, in process {self._owner[0]}; "
-            f"pass `trial.config` to other threads or processes, and tell their results there; or close the session, "
-            f"and use `hpo ask {name}` and `hpo tell {name} TRIAL {metrics}` in each process"
+            f"study: only the thread that opened '{name}', in process {self._owner[0]}, can ask for trials and tell "
+            f"results; pass `trial.config` to other threads and processes, and return their results to this thread; "
+            f"or close the session, and use `hpo ask {name}` and `hpo tell {name} TRIAL {metrics}` in each process"
         )
 
     def _conclude(self, status_writer: StatusWriter) -> None:
@@ -142,7 +142,7 @@ class OutsideSession:
             status_writer.conclude(self._run, self._report)
 
     def close(self) -> None:
-        """Write the report if `is_shown`, flush the tracker, and release the lock; a second call does nothing."""
+        """Write the report as `is_shown` says, flush the tracker, and release the lock. A second call does nothing."""
         if self._asking is None:
             return
         self.refuse_elsewhere()
@@ -159,7 +159,7 @@ class OutsideSession:
                     close_in_tracker(self.study, run, self._tracker, report)
                     if not self._tracker.close():
                         name = self.study.reference
-                        _log.warning("MLflow does not have everything: send it later with `hpo sync %s`", name)
+                        _log.warning("MLflow did not receive everything; send the rest later with `hpo sync %s`", name)
 
 
 def _current_thread() -> tuple[int, int]:

@@ -21,7 +21,7 @@ def run_preflight_checks(config: StudyConfig) -> None:
     if (command := config.study.on_trial) is not None and shutil.which(shlex.split(command)[0]) is None:
         raise ConfigError(
             f"study.on_trial: must begin with an installed program, given {shlex.split(command)[0]!r}; install it, or "
-            f"give another"
+            f"give another command"
         )
     for url, key in ((config.study.artifacts, "study.artifacts"), (config.study.mirror, "study.mirror")):
         if url is not None:

@@ -19,17 +19,17 @@ SECONDS_FOR_THREADS = 10.0
 
 
 def take_over() -> None:
-    """Mark this process as the command's own, until it ends."""
+    """Mark this process as a process of the command `hpo`, which may be ended at once."""
     _IS_OURS.set(True)
 
 
 def is_ours() -> bool:
-    """Return whether the process is the command's own, so that it may be ended at once. Call it in the main thread."""
+    """Return whether this process is marked by `take_over` and may be ended at once. Call this in the main thread."""
     return _IS_OURS.get()
 
 
 def leave(code: int) -> NoReturn:
-    """End the command's own process with this exit code, without waiting for any thread."""
+    """End this process of the command `hpo` with an exit code, without waiting for any thread."""
     assert is_ours()
     # A closed output must not prevent the end of the process.
     with suppress(OSError):
@@ -39,13 +39,13 @@ def leave(code: int) -> NoReturn:
 
 
 class _LeftBehindError(BaseException):
-    """Raised to end Python's wait for threads at exit, where Python ignores errors and goes on."""
+    """Ends Python's wait for threads at exit. Python ignores errors there and goes on."""
 
 
 def wait_briefly_for_threads() -> None:
     """Limit Python's wait for running threads at exit to some seconds.
 
-    An objective may have started a thread that never ends. Call this last, in the command's own process.
+    An objective may have started a thread that never ends. Call this last, in a process of the command `hpo`.
     """
     main = threading.main_thread()
     running = [thread for thread in threading.enumerate() if thread is not main and not thread.daemon]
@@ -93,8 +93,8 @@ def named_output(stream: TextIO) -> TextIO:
 def interrupted_in_one_line() -> Iterator[None]:
     """Turn an interrupt into a KeyboardInterrupt with one line on what is saved and how to go on.
 
-    A script that does not catch it prints this line in place of a traceback. The exception is not of a subclass,
-    because only after a KeyboardInterrupt itself does Python exit with code 130, as after the signal.
+    A script that does not catch the KeyboardInterrupt prints this line instead of a traceback. The exception is
+    KeyboardInterrupt itself, because for a subclass Python does not exit with code 130, as it does after the signal.
     """
     try:
         yield

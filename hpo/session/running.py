@@ -17,13 +17,13 @@ from hpo.study.study import PreparedStudy
 
 @dataclass(frozen=True)
 class Searched:
-    """The result of a search that ran here, or the answer if another program trains the study.
+    """The result of a search in this process, or a message if another program trains the study.
 
     Attributes:
         study: the study's name.
-        folder: its folder.
-        says: the answer if no search ran here; else empty.
-        ended: how the search ended; None if no search ran here.
+        folder: the study's folder.
+        says: the message if another program trains the study; else empty.
+        ended: how the search ended; None = another program trains the study.
         text: the lines to print at the end in a shell, except those that the display has already shown.
     """
 
@@ -42,7 +42,7 @@ class Searched:
         return 1 if self.ended and not self.ended.view.best else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the study's view, or the answer, as a dict."""
+        """Return the study's view as a dict; if another program trains the study, the message as a dict."""
         if self.ended:
             return self.ended.view.to_dict()
         return {"study": self.study, "folder": self.folder, "says": self.says}
@@ -51,7 +51,7 @@ class Searched:
 def run_shown(study: PreparedStudy, progress: How) -> Searched:
     """Run a prepared study to its budget, with the display of `progress`; see `display_of`.
 
-    Raise Stopped after a signal. If another program trains the study, only create or continue it.
+    Raise Stopped after a signal. If another program trains the study, only create or continue the study.
     """
     display, name, folder = display_of(progress), study.config.study.name, study.folder.path
     if study.is_outside:
@@ -64,7 +64,7 @@ def run_shown(study: PreparedStudy, progress: How) -> Searched:
 
 
 def display_of(progress: How) -> Display:
-    """Return the display of a search; ConfigError for an unknown `progress`.
+    """Return the display of a search. Raise ConfigError for an unknown `progress`.
 
     Args:
         progress: `auto` or True = lines of text, or live output in a notebook; `json` = JSON lines; `none` = only the

@@ -46,7 +46,7 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
 
     Raises:
         HpoError: the study cannot begin or continue.
-        Stopped: a signal stopped the study; everything is saved and closed, and `says` has the command to continue.
+        Stopped: a signal stopped the study. Everything is saved and closed. `says` has the command to continue.
     """
     run_preflight_checks(study.config)
     try:
@@ -128,7 +128,7 @@ def _start_dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
 
 
 def _host(dispatcher: Dispatcher) -> Host | None:
-    """Return this machine and process if all tasks are trained here; None if workers report theirs."""
+    """Return this machine and process if all tasks are trained here; None = each worker reports where it trains."""
     return Host.here() if dispatcher.runs_here else None
 
 
@@ -206,7 +206,7 @@ def run_study(
 
 
 def _trials_to_continue(study: PreparedStudy, history: History) -> list[Trial]:
-    """Return the trials that a larger budget may train further; their states are not removed."""
+    """Return the trials that a larger budget may train further. The states of these trials are kept."""
     stopped = [trial for trial in history if trial.state == "stopped"]
     by_amount = [trial for trial in history if trial.amount is not None]
     if study.strategy.learns == "by_trial":
@@ -218,7 +218,7 @@ def _trials_to_continue(study: PreparedStudy, history: History) -> list[Trial]:
 def _finish(
     study: PreparedStudy, record: Record, dispatcher: Dispatcher, all_observers: Sequence[Observer]
 ) -> StudyRun:
-    """Run the trainings after the search; if one fails or is interrupted, write the report before raising the error."""
+    """Run the trainings after the search. If a training fails or is interrupted, write the report before raising."""
 
     def notify(kind: str, num_ended: int, num_all: int) -> None:
         for observer in all_observers:

@@ -32,13 +32,14 @@ _MOST_POINTS = 200
 class StatusWriter(Progress):
     """Writes status.json and running.json after changes, at most every 2 seconds, in a thread.
 
-    On entry the status is `running`. On exit it is `interrupted`, or `failed` with the error; in an ask-and-tell
-    session it is `open` instead of `interrupted`. After the exit, `conclude` writes the final status.
+    On entry the status is `running`. On exit the status is `failed` if there was an error. Otherwise the status is
+    `open` in an ask-and-tell session, and `interrupted` in a search. After the exit, `conclude` writes the final
+    status.
 
     Args:
         study: the study.
-        record: its record.
-        host: the machine and process that trains all tasks; None if workers report theirs.
+        record: the study's record.
+        host: the machine and process that trains all tasks; None = each worker reports where it trains.
     """
 
     seconds_between = 2.0
@@ -77,7 +78,7 @@ class StatusWriter(Progress):
         self._write("failed" if error else self._state_on_exit, error)
 
     def conclude(self, run: StudyRun, report: "WrittenReport | None") -> Status:
-        """Write the final status, and return it; call this last, after the exit."""
+        """Write the final status and return it. Call this last, after the exit from the `with` block."""
         self._expected = None if report is None else ExpectedScore.of(report.summary)
         study, winner = self._prepared, run.winner
         # A study that another program trains has no trainings after its search.
@@ -104,7 +105,7 @@ class StatusWriter(Progress):
             )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Add the point or host of a report to its task; remove the task if it has ended."""
+        """Store the point or host of a report with the running task. Remove the task after its outcome."""
         place = (trial.number, report.task.index)
         with self._change():
             if report.outcome is not None:
@@ -122,7 +123,7 @@ class StatusWriter(Progress):
             self._ended[trial.state] += 1
 
     def user_acted(self, action: UserAction) -> None:
-        """Apply the budget that a user raised."""
+        """Store the new budget if a user raised the budget."""
         with self._change():
             super().user_acted(action)
             config = self._prepared.config.model_copy(update={"study": self._study})
@@ -134,7 +135,7 @@ class StatusWriter(Progress):
             self._phase = "after the search"
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Set the text on the trainings after the search."""
+        """Store the text about the progress of the trainings after the search."""
         with self._change():
             self._following = follow_up_in_words(what, num_ended, num_all)
 

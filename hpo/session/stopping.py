@@ -1,4 +1,4 @@
-"""Handles signals: the first one stops a search in an orderly way, and the second one ends it at once."""
+"""Handles signals. The first signal stops a search in an orderly way; the second signal ends the process at once."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ _SILENT_SECONDS = 1.0
 
 
 class Stopped(Interruption):
-    """A signal stopped the search; `says` is the text on what is saved and how to continue."""
+    """The exception after a signal. `says` is the text about what is saved and how to continue."""
 
     says = ""
 
@@ -43,14 +43,15 @@ class Stopping:
 
     The first signal raises Stopped only where nothing can be lost: at the next `check`, and while an objective runs in
     this process (`raising`). In other places an exception could leave an import or a transaction half done. The process
-    ends at once after a second signal, and some seconds after the first one, even while Python is busy in C code.
+    ends at once after a second signal. It also ends some seconds after the first signal, even while Python is busy in C
+    code.
 
     In the process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends
     the process. If an objective handles or ignores signals itself, the first signal does not raise Stopped while the
     objective runs.
 
     Attributes:
-        number: the first signal; None before any.
+        number: the first signal; None = no signal yet.
         last_words: returns the text to print at the end.
         tidy_up: called before the process is ended at once.
     """
@@ -98,7 +99,7 @@ class Stopping:
         os.close(self._write_end)
 
     def take_signals(self) -> None:
-        """Install the handlers; call this again after Ray's start, which installs its own SIGTERM handler in C code."""
+        """Install the handlers. Call this again after Ray's start, because Ray installs a SIGTERM handler in C code."""
         for number in self._before:
             signal.signal(number, self._on_signal)
 
@@ -113,7 +114,7 @@ class Stopping:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Let a signal raise at once inside the block."""
+        """Within the block, raise Stopped as soon as a signal arrives."""
         self._may_raise = True
         try:
             self.check()
@@ -141,7 +142,7 @@ class Stopping:
         return [number for number in self._before if signal.getsignal(number) is signal.SIG_IGN]
 
     def _watch(self) -> None:
-        """Read arriving signals; end the process after the second one, or when the time for saving is over."""
+        """Read signals. End the process after the second signal, or when the time for saving is over."""
         since, has_announced = 0.0, False
         while not self._is_over.wait(0.05):
             if self._ignored():
@@ -176,10 +177,10 @@ def _print_error(text: str) -> None:
 
 
 class SessionDispatcher:
-    """Passes tasks to a dispatcher and its reports back; after a signal, raises Stopped once all states are saved.
+    """Passes tasks to a dispatcher, and returns its reports. After a signal, raises Stopped once all states are saved.
 
     Args:
-        dispatcher: the dispatcher.
+        dispatcher: runs the tasks.
         stopping: receives the signals.
         study: the study whose folder gets the output of tasks; None = do not save the output.
     """
@@ -191,13 +192,14 @@ class SessionDispatcher:
 
     @property
     def now(self) -> float:
-        """The dispatcher's time."""
+        """The current time on the workers' clock, in seconds from an arbitrary moment."""
         return self._dispatcher.now
 
     def submit(self, task: Task) -> None:
         """Pass the task to the dispatcher.
 
-        After a signal, raise Stopped if tasks run in this process; else do nothing, because `wait` ends running tasks.
+        After a signal, raise Stopped if tasks run in this process. Otherwise do nothing, because `wait` ends running
+        tasks.
         """
         if self.runs_here:
             self._stopping.check()
@@ -207,7 +209,7 @@ class SessionDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return the dispatcher's reports; after a signal, return outcomes that still arrive, then raise Stopped."""
+        """Return reports. After a signal, first return the last outcomes; if there are no outcomes, raise Stopped."""
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.
             with self._stopping.raising():

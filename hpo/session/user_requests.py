@@ -18,7 +18,7 @@ class UserRequests:
     """Yields the user actions that were requested, and answers each request once its actions have taken effect.
 
     Attributes:
-        study: the study, with the budget as users have raised it.
+        study: the study with its current budget, which users may have raised.
     """
 
     seconds_between = 1.0
@@ -29,7 +29,7 @@ class UserRequests:
         self._record = record
 
     def __call__(self, can_stop_trials: bool) -> Iterator[UserAction]:
-        """Yield the actions requested since the last call; requests to stop a trial wait until `can_stop_trials`."""
+        """Yield the actions requested since the last call. Leave requests to stop a trial unless `can_stop_trials`."""
         for add in queued_points(self.study, self._record):
             yield UserAction(add)
         for pending in pending_requests(self.study.folder):
@@ -48,7 +48,7 @@ class UserRequests:
             pending.answer(answer)
 
     def _read(self, verb: str, given: Mapping[str, Any]) -> tuple[Sequence[Add | Stop | Raise], str]:
-        """Return the actions of a request, and the answer to it; HpoError if it is refused."""
+        """Return the actions of a request, and the answer to its sender. Raise HpoError if the request is refused."""
         if verb == "add":
             add = new_point(self.study, self._record, given)
             return [add], added_text(add)
@@ -68,12 +68,12 @@ class UserRequests:
         if states.get(number) != "running":
             running = ", ".join(str(each) for each, state in states.items() if state == "running") or "none"
             why = f"has already ended ({states[number]})" if number in states else "does not exist"
-            raise StudyError(f"--trial: trial {number} {why}; give a running trial ({running})")
+            raise StudyError(f"--trial: trial {number} {why}; the running trials are: {running}")
         return [Stop(number)], f"trial {number} stops now"
 
 
 def _raise_budget(config: StudyConfig, budget: Raise) -> StudyConfig:
-    """Return the configuration with a larger budget; StudyError if it is smaller than the current one."""
+    """Return the configuration with a larger budget. Raise StudyError if the budget is below the current budget."""
     given = {name: value for name, value in vars(budget).items() if value is not None}
     for name, value in given.items():
         before = getattr(config.study, name)

@@ -112,7 +112,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
             self._study = self._study.model_copy(update=given)
 
     def _count(self, trial: Trial) -> bool:
-        """Count a trial; return whether it is the best so far of its scale, or with several metrics on its front."""
+        """Count a trial; return whether this trial is the best of its scale, or on the Pareto front of its scale."""
         self.num_done += is_counted(trial, self._counts)
         self._keep(trial)
         if trial.keeps_limits:
@@ -122,7 +122,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     @property
     def _front(self) -> list[Trial]:
-        """The front of the largest scale so far."""
+        """The Pareto front of the largest scale so far."""
         return self._fronts[max(self._fronts)] if self._fronts else []
 
     @property
@@ -146,16 +146,16 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
             values.append(shown_value(trial, name, self._goal))
 
     def _score_text(self, score: float, name: str | None = None) -> str:
-        """Return a value of the metric `name` as text; default is the leading metric."""
+        """Return a value of the metric `name` as text (None = the leading metric)."""
         return score_format([*self._values[name or self._goal.metric], score])(score)
 
     def _values_text(self, trial: Trial) -> str:
-        """Return a complete trial's metrics and numbers with limits as text."""
+        """Return as text a complete trial's metrics, and its other numbers that have limits."""
         return "  ".join(f"{name} {self._score_text(trial.mean(name), name)}" for name in self._goal.names)
 
     @property
     def _best_text(self) -> str:
-        """The best score so far as text, or with several metrics the number of trials on the front."""
+        """The best score so far as text; with several metrics, the number of trials on the Pareto front."""
         if len(self._goal.metrics) > 1:
             return f"front of {len(self._front)}"
         best = "none yet"
@@ -164,14 +164,14 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return f"best {self._study.metric} {best}"
 
     def _time_left(self) -> str:
-        """Return the time left as text; empty if it is unknown or zero."""
+        """Return the time left as text; empty if the time is unknown or no trial remains."""
         seconds = self._seconds_left()
-        return "" if seconds is None else format_duration(seconds)
+        return format_duration(seconds) if seconds else ""
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds for the remaining trials at this session's pace, at most what `minutes` leaves.
+        """Return the seconds that the remaining trials take at this session's pace, limited by the budget `minutes`.
 
-        Return None if they are unknown.
+        Return None if no trial has ended in this session, or none remains.
         """
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:

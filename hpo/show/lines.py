@@ -65,7 +65,7 @@ def question_text(view: StudyView) -> str:
 
 
 def best_text(view: StudyView, values: str | None = None) -> str:
-    """Return the winner, or the best trial so far, with its values; without one, the reason if it is known, or ""."""
+    """Return the winner or the best trial so far, with its values; without a best trial, the reason."""
     best = view.best
     if best is None:
         return view.why_none or ""
@@ -74,7 +74,7 @@ def best_text(view: StudyView, values: str | None = None) -> str:
 
 
 def front_text(view: StudyView) -> str:
-    """Return the number of trials on the front; empty with one metric."""
+    """Return the number of trials on the Pareto front as text; empty for a study with one metric."""
     return f"{format_count(view.on_front, 'trial*')} on the front" if view.on_front else ""
 
 
@@ -116,7 +116,7 @@ def format_values(values: Mapping[str, float]) -> str:
 
 
 def list_texts(view: StudyView) -> dict[str, str]:
-    """Return a study's row in a list of studies, by column."""
+    """Return the cells of a study's row in a list of studies, by column."""
     process, best, metric = view.process, view.best, view.metric or ""
     since = f" ({process.process}, since {format_time(process.since)[11:16]})" if process else ""
     return {

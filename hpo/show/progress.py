@@ -138,7 +138,8 @@ class TerminalProgress(Progress):
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
         """Show the progress of trainings after the search.
 
-        The panel always shows it. Lines show the start, and without a panel also the progress after a silence.
+        The panel always shows the progress. Printed lines show the start; without a panel, they also show the progress
+        after a silence.
         """
         self._following = follow_up_in_words(what, num_ended, num_all)
         if not num_ended:
@@ -162,7 +163,7 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """Print `text` about the first trial if there is no panel, and if it is due or follows a silence."""
+        """Print `text` about the first trial if there is no panel, and the text is due or follows a silence."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):

@@ -11,8 +11,8 @@ _GAP = 2
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> str:
     """Return a table for standard output; its cells are made printable, because they may come from a stranger.
 
-    On a terminal, leave out empty columns. If the terminal is too narrow, also leave out columns of `least`, in that
-    order, until the table fits. In a pipe, keep all columns, with - for an empty cell.
+    On a terminal, leave out empty columns. If the terminal is too narrow, also leave out the columns in `least`, one
+    after another, until the table fits. In a pipe, keep all columns, with - for an empty cell.
     """
     lines = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():

@@ -31,7 +31,7 @@ class WatchedProgress(TerminalProgress):
         self._started -= 60 * (status.minutes or 0.0)
 
     def show(self, snapshot: Snapshot, study: StudyRun | None) -> None:
-        """Show a snapshot; `study` is None if its trials were not read again."""
+        """Show a snapshot; `study` is None if the study's trials were not read again."""
         # The budget may have been raised; an unreadable status has none.
         self._study = self._study.model_copy(update={"trials": snapshot.status.budget or self._study.trials})
         if snapshot.status.following and snapshot.status.following != self._following:
@@ -52,7 +52,7 @@ class WatchedProgress(TerminalProgress):
 
 
 def watch_at_terminal(view: StudyReader) -> Status:
-    """Show a study until it ends, and its result; return its last status.
+    """Show a study until its search ends, then show its result; return the last status.
 
     Raises:
         HpoError: the study is unreadable.

@@ -1,1 +1,1 @@
-"""The life of a study: it is checked, opened, resumed and reproduced, and its winner is trained and tested."""
+"""Everything that happens to a study: preparing, running, resuming, reproducing and viewing it; testing its winner."""

@@ -42,9 +42,9 @@ def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
 
 
 def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -> Add:
-    """Return a point as an `Add`; missing keys get their defaults. HpoError if the point is invalid or already known.
+    """Return these values as an `Add`; missing keys get their defaults. HpoError if the point is invalid or known.
 
-    Adding the point of a failed trial is a retry of that trial.
+    If the point's last trial failed, the `Add` is a retry of that trial.
     """
     point = read_point("the point", values, study.space, flatten(study.config.objective_config))
     add = _add_of(point, record)
@@ -54,7 +54,7 @@ def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -
 
 
 def added_text(add: Add) -> str:
-    """Return the text with which a search answers an added point."""
+    """Return the text that tells a user what happens to an added point."""
     if add.retry_of is None:
         return f"{short_text(add.point)} will be tried next if the budget allows"
     return f"{short_text(add.point)} will be tried next, as {retried_text([add])}"
@@ -67,11 +67,11 @@ def failed_trials(record: Record) -> list[Trial]:
 
 
 def retries(record: Record, number: int | None) -> list[Add]:
-    """Return the retry of a failed trial, or of all if `number` is None; StudyError if there is nothing to retry."""
+    """Return a retry of this failed trial, or of every one for None; StudyError if there is nothing to retry."""
     failed = {trial.number: trial for trial in failed_trials(record)}
     if number is None:
         if not failed:
-            raise StudyError("every failed trial was already retried, or none failed; there is nothing to retry")
+            raise StudyError("there is nothing to retry: no trial failed, or every failed trial was already retried")
     elif number not in failed:
         states = {trial.number: trial.state for trial in record.trials()}
         why = "does not exist" if number not in states else f"is {states[number]}"
@@ -84,7 +84,7 @@ def retries(record: Record, number: int | None) -> list[Add]:
 
 
 def retried_text(adds: Sequence[Add]) -> str:
-    """Return the text with which a search answers retries: `a retry of trial 3, which uses no budget`."""
+    """Return the text that tells a user about retries, such as `a retry of trial 3, which uses no budget`."""
     numbers = ", ".join(str(add.retry_of) for add in adds)
     if len(adds) == 1:
         return f"a retry of trial {numbers}, which uses no budget"
@@ -103,11 +103,11 @@ def untried_points(record: Record) -> list[AddedPoint]:
 
 
 def resume_command(name: str, untried: int, done: int, budget: StudySection, ended_by: str | None) -> str:
-    """Return the command that continues an ended or interrupted search, with a budget that covers its untried points.
+    """Return the command that continues a search, with a budget that is large enough for the untried points.
 
     Args:
         name: the study's name.
-        untried: the number of untried points, without retries, which use no budget.
+        untried: the number of added points without a trial; retries do not count, because they use no budget.
         done: how much of the budget is used.
         budget: the section with the search's budgets.
         ended_by: the budget or rule that ended the search; None if it was interrupted.
@@ -126,7 +126,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return a point as an `Add` (a retry if its last trial failed), or a text on where the point is known from."""
+    """Return a new point as an `Add`, a failed one as a retry; for any other point, return a text such as `trial 3`."""
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

@@ -1,4 +1,4 @@
-"""The coordinate check: whether the size of each layer's output, after a few steps, depends on the model's size."""
+"""The coordinate check: tests whether the sizes of layers' outputs, after a few steps, depend on the model's size."""
 
 import math
 import tempfile
@@ -28,14 +28,14 @@ BOUND = 0.2
 
 @dataclass(frozen=True)
 class CoordinateCheck:
-    """The size of each layer's output at several sizes of a model; it should not depend on the model's size.
+    """The size of each layer's output at several sizes of a model; a good parametrization keeps the output's size.
 
     Attributes:
         key: the configuration key whose value grows from scale to scale.
         values: the key's value at each scale.
-        scales: the changed keys of each scale, with their values.
+        scales: for each scale, the keys that it changes, with their values.
         sizes: the mean absolute output over all seeds, by training step and then by layer; one number for each scale.
-        known: by layer, the scales at which its output is known to change, such as "below model.d_model=128".
+        known: the scales at which a layer's output is known to change, by layer, such as "below model.d_model=128".
     """
 
     key: str
@@ -48,8 +48,8 @@ class CoordinateCheck:
     def slopes(self) -> Mapping[int, Mapping[str, float]]:
         """The slope of log(output size) against log(`values`), by step and layer; 0 = the size does not change.
 
-        A layer whose size is 0 at every scale has the slope 0. If its size is 0 or not finite at only some scales, the
-        slope is infinite.
+        The slope is 0 for a layer with output size 0 at every scale. The slope is infinite if the output size is 0 or
+        not finite at only some scales.
         """
         return {
             step: {layer: _slope(self.values, sizes) for layer, sizes in of.items()} for step, of in self.sizes.items()
@@ -57,7 +57,7 @@ class CoordinateCheck:
 
     @cached_property
     def steepest(self) -> Mapping[str, tuple[int, float]]:
-        """For each layer, the step whose slope is furthest from 0, and that slope; the steepest layer first."""
+        """The step with the steepest slope of each layer, and this slope; the layer with the steepest one is first."""
         layers = next(iter(self.slopes.values()))
         steepest = {
             layer: max(((step, of[layer]) for step, of in self.slopes.items()), key=lambda at: abs(at[1]))
@@ -67,12 +67,12 @@ class CoordinateCheck:
 
     @property
     def outside(self) -> list[str]:
-        """The layers with an absolute slope above `BOUND` at some step that are not in `known`, the steepest first."""
+        """The layers outside `known` with an absolute slope above `BOUND` at some step, the steepest first."""
         return [layer for layer in self._changing if layer not in self.known]
 
     @property
     def expected(self) -> list[str]:
-        """The layers with an absolute slope above `BOUND` that are in `known`, the steepest first."""
+        """The layers in `known` with an absolute slope above `BOUND` at some step, the steepest first."""
         return [layer for layer in self._changing if layer in self.known]
 
     @property
@@ -81,12 +81,12 @@ class CoordinateCheck:
 
     @property
     def is_within(self) -> bool:
-        """Whether every layer that is not in `known` is within the bound."""
+        """Whether the check passes: no layer is in `outside`."""
         return not self.outside
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether the outputs keep their size, and the steepest layers."""
+        """A sentence that says whether the outputs keep their size, and names the layers with the steepest slopes."""
         known = "".join(f"; {self._describe(layer)} is known to change {self.known[layer]}" for layer in self.expected)
         if not self.outside:
             steepest = next((layer for layer in self.steepest if layer not in self.expected), None)
@@ -133,12 +133,12 @@ def _slope(values: Sequence[float], sizes: Sequence[float]) -> float:
 
 
 def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], None]) -> CoordinateCheck:
-    """Train a few steps at each scale of a configuration, and return the sizes of the layers' outputs; save no model.
+    """Train a few steps at each scale of a configuration, and return the sizes of the layers' outputs.
 
     Args:
-        tree: a whole configuration, as `compose_search` returns it; if it has no scales, the objective's are used.
+        tree: a whole configuration from `compose_search`; without scales, the objective describes the scales.
         over: what grows from scale to scale: "width" or "depth".
-        show: called with a line about each scale.
+        show: a function that is called with a line about each scale.
 
     Raises:
         HpoError: the objective has no `output_sizes`, a scale is invalid, or the data cannot be read.
@@ -184,8 +184,8 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
     common = {layer for layer in sizes[STEPS[0]] if all(len(of.get(layer, ())) == len(scales) for of in sizes.values())}
     if not common:
         raise ConfigError(
-            f"objective: {objective.owner}.output_sizes must use the same layer names at every scale; no name occurs "
-            f"at all of them"
+            f"objective: {objective.owner}.output_sizes must use the same layer names at every scale; no layer name "
+            f"occurs at every scale"
         )
     compared = {step: {layer: of[layer] for layer in of if layer in common} for step, of in sizes.items()}
     below = _known_changes(known.holds_from if known else {}, scales, compared[STEPS[0]])
@@ -195,9 +195,9 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the outputs that are known to change at some scales, each with the value below which it changes.
+    """Return the outputs that change below the values in `holds_from`, each with a text such as "below width=128".
 
-    A name in `holds_from` covers the layer of that name and its outputs, which are named "layer, output".
+    A name in `holds_from` stands for the layer of that name and for its outputs, named "layer, output".
     """
     return {
         name: f"below {key}={least:g}"
@@ -215,18 +215,18 @@ def _growing_key(scales: Sequence[Mapping[str, Any]]) -> str:
         if len(numbers) == len(scales) and numbers == sorted(set(numbers)):
             return key
     raise ConfigError(
-        "study.scales: must change a number that grows from scale to scale, such as model.d_model; set it at every "
-        "scale, the smallest first"
+        "study.scales: must change a number that grows from scale to scale, such as model.d_model; set this key at "
+        "every scale, the smallest value first"
     )
 
 
 def _check_sizes(objective: Objective, returned: Any) -> Mapping[int, Mapping[str, float]]:
-    """Return the sizes from the result of `output_sizes`; ConfigError unless they are numbers by step and layer."""
+    """Return the result of `output_sizes` as sizes by step and layer; ConfigError if it has another form."""
     try:
         return {step: {str(layer): float(size) for layer, size in returned[step].items()} for step in STEPS}
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         steps = ", ".join(map(str, STEPS))
         raise ConfigError(
-            f"objective: {objective.owner}.output_sizes must return a dict by step ({steps}) of dicts by layer, with "
-            f"numbers as values; it returned {returned!r:.100}"
+            f"objective: {objective.owner}.output_sizes must return {{step: {{layer: number}}}} with steps {steps}; it "
+            f"returned {returned!r:.100}"
         ) from error

@@ -1,4 +1,4 @@
-"""Makes a new study that trains the best trials of a study further, or longer from the start."""
+"""Makes a new study that trains the best trials of a study further, or again with other settings."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ _NO_SEARCH = {
 
 
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
-    """Return the configuration of a new study that trains these trials with other settings, or completes stopped ones.
+    """Return the configuration of a new study that trains these trials with other settings, or to the end.
 
-    The new study has the trials' points, folds and seeds. It continues from their states if the objective
-    supports this (`CONTINUES_WITH`).
+    The new study has the trials' points, folds and seeds. It continues from the trials' states if the objective's
+    `CONTINUES_WITH` allows this.
 
     Args:
         given: the study's configuration with the changes.
@@ -82,9 +82,9 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
 
 
 def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
-    """Return the trials with these numbers, or the best ones if there are no numbers; each point once.
+    """Return the trials with these numbers; without numbers, return as many of the best trials as `best` says.
 
-    With several metrics the best are the chosen trial of the Pareto front, and then the other leaders.
+    Each point occurs once. With several metrics, the best trial is the one that `study.choose` picks from the front.
 
     Raises:
         StudyError: a numbered trial has no score, or no trial is complete.
@@ -107,7 +107,7 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
 
 
 def copy_states(study: PreparedStudy, extends: Extension) -> None:
-    """Copy the training states from which the new study's trials continue; a training without a state starts anew."""
+    """Copy the states of the old study's trainings into the new study, so that its trainings continue from them."""
     if not any(trial.continues for trial in extends.trials):
         return
     try:
@@ -147,7 +147,7 @@ def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
 
 
 def is_own(key: str) -> bool:
-    """Return whether a key of a study's configuration belongs to the objective."""
+    """Return whether a key is part of the objective's configuration, and not of the search's."""
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
@@ -157,7 +157,7 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], inc
             name = key.removeprefix("study.references.")
             raise ConfigError(f"{name}: refers to a searched key, so every trial has its own value; remove it")
         if key.partition(".")[2] in (*_NO_SEARCH, "trials") and key.startswith("study."):
-            raise ConfigError(f"{key}: has no effect, because the trials are fixed; remove it")
+            raise ConfigError(f"{key}: has no effect, because an extension proposes no new trials; remove it")
         if is_own(key) and own_key(key) in searched:
             raise ConfigError(f"{key}: is searched, so every trial keeps its own value; remove it")
         if key in incomparable or not (is_own(key) or is_free(key) or key in _ALLOWED):

@@ -1,4 +1,4 @@
-"""Extends a study to a larger scale: a new study with a ladder that imports the study's trials."""
+"""Extends a study to a larger scale, as a new study with the strategy `ladder` that imports the study's trials."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -26,15 +26,15 @@ _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "
 
 
 def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given: Collection[str]) -> StudyConfig:
-    """Return the configuration of a study that searches at one more scale, in windows around a study's best trials.
+    """Return the configuration of a new study that searches at a larger scale, near the best trials of `study`.
 
     The new study has the strategy `ladder` and imports the trials of `study`. Its smaller scales are the scales of
-    `study`; if `study` has no scales, its configuration is the smallest scale.
+    `study`. If `study` has no scales, the configuration of `study` becomes the smallest scale.
 
     Args:
         study: the study to extend.
-        given: the study's configuration with the changes.
-        keys_given: the keys of the changes.
+        given: the configuration of `study` with the user's changes.
+        keys_given: the keys that the user changes.
 
     Raises:
         ConfigError: no key of the objective changes, or a change makes scores incomparable.
@@ -48,9 +48,10 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     before = section.scales or [{key: flat.get(key, at(flat, key)) for key in keys}]
     largest = {key: now.get(key, at(now, key)) for key in keys}
     if largest in before:
-        same = f"; this is scale {before.index(largest) + 1} of {study.reference}" if changed else ""
+        same = f", given scale {before.index(largest) + 1} of {study.reference}" if changed else ""
         raise ConfigError(
-            f"extend: --climb needs a new scale{same}; give the keys that it changes, such as model.d_model=512"
+            f"extend: --climb needs a new scale{same}; give the keys that the new scale changes, such as "
+            f"model.d_model=512"
         )
     scales = [*before, largest]
     ended = _num_ended(study)
@@ -86,7 +87,7 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
 
 
 def _num_ended(study: PreparedStudy) -> int:
-    """Return how many trials have ended at a study's largest scale; StudyError if none of them is complete."""
+    """Return the number of ended trials at a study's largest scale; StudyError if no such trial is complete."""
     largest = len(study.config.study.scales or ()) or None
     ended = read_imports([study.reference], study.space, study.goal).trials
     states = [trial.state for trial in ended if trial.point.get(SCALE) == largest]
@@ -100,7 +101,7 @@ def _num_ended(study: PreparedStudy) -> int:
 
 
 def _planned_trials(settings: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return how many trials a ladder plans at each scale; ConfigError for invalid settings."""
+    """Return the number of trials that a ladder plans at each scale; ConfigError if its settings are invalid."""
     return ladder_settings({**settings, "first": {}}).planned
 
 

@@ -1,4 +1,4 @@
-"""Limits set after a search: they choose among its trials, and affect neither proposals nor trainings."""
+"""Limits that a user sets after a search; they affect the choice of the winner, but no proposals and no trainings."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _BUDGET = ("trials", "minutes", "stop_without_gain", "target")
 
 
 def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
-    """Return a continued study's configuration with the search's own limits; others given become `limits_after`."""
+    """Return the configuration with the frozen limits; if the given limits differ, they become `limits_after`."""
     own, given = frozen.study.limits, config.study.limits
     update = {"limits": own, "limits_after": None if given == own else given or {}}
     return config.model_copy(update={"study": config.study.model_copy(update=update)})
@@ -40,8 +40,8 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
         own = json.dumps(before.limits).replace('"', "")
         raise StudyError(
             f"study.limits: cannot change before the search of '{name}' is over "
-            f"({study.done(record.history())}); finish it with its own limits (`hpo resume {name} "
-            f"'study.limits={own}'`), or start a new search with the new ones (study.name=NEW study.imports={name})"
+            f"({study.done(record.history())}); finish the search with its own limits (`hpo resume {name} "
+            f"'study.limits={own}'`), or start a search with the new limits (study.name=NEW study.imports={name})"
         )
     for limited in section.limits_after if is_new else ():
         for number, outcome in _deciding_outcomes(study, record):
@@ -54,7 +54,7 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 
 def _deciding_outcomes(study: PreparedStudy, record: Record) -> Iterator[tuple[int, Outcome]]:
-    """Yield each outcome from which the winner is chosen, after the number of its trial."""
+    """Yield the trial's number and the outcome for each outcome that affects the choice of the winner."""
     notes, section = Notes(record), study.config.study
     full, fresh = notes.full_outcomes, fresh_indices(section, record.layout) if section.finalists else ()
     for trial in (trial for trial in record.history() if trial.state == "complete"):

@@ -1,4 +1,4 @@
-"""The notes in a study's record: typed values, each under a key."""
+"""The notes in a study's record: typed values that are stored by key, such as the study's id and its final model."""
 
 import math
 from collections import defaultdict
@@ -22,8 +22,8 @@ class FinalModel:
     Attributes:
         trial: the winner's number.
         checkpoint_dir: the model's folder, relative to the study's folder.
-        epochs: how many epochs it was trained; None for the model of the winner's best epoch on a hold-out split.
-        seconds: how long its training took.
+        epochs: how many epochs the model was trained; None with a hold-out split, where the best epoch counts.
+        seconds: how long the training took.
     """
 
     trial: int
@@ -34,14 +34,14 @@ class FinalModel:
 
 @dataclass(frozen=True)
 class ChangedChoice:
-    """A change, after the search began, of a key that decides the choice of the winner.
+    """A change of a key that affects the choice of the winner, made after the search began.
 
     Attributes:
         key: `study.choose` or `study.limits`.
         time: when the key was changed, in ISO 8601.
         before, after: the key's values.
-        trials: how many trials had ended.
-        is_test_open: whether the study had been evaluated on the test split.
+        trials: how many trials had ended at that time.
+        is_test_open: whether the study had been evaluated on the test split at that time.
     """
 
     key: str
@@ -54,9 +54,9 @@ class ChangedChoice:
 
 @dataclass(frozen=True)
 class FullOutcome:
-    """The outcome of a training that completed a trial after the search.
+    """The outcome of a training that trained a trial fully after the search.
 
-    The training continued from the amount `trained`; 0 = it started anew.
+    The training continued from the amount `trained`; 0 = the training started anew.
     """
 
     trained: int
@@ -64,7 +64,7 @@ class FullOutcome:
 
 
 def imports_of(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
-    """Return the imported trials from their notes; their numbers are negative."""
+    """Return the imported trials from their notes; the trials have negative numbers."""
     trials = [_import_of(note) for note in notes or ()]
     return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
 
@@ -79,7 +79,7 @@ def _import_of(note: Mapping[str, Any]) -> Trial:
 
 
 def _notes_of_imports(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return the notes of imported trials."""
+    """Return a JSON value for each imported trial, from which `imports_of` makes the trial again."""
     return [_note_of_import(trial) for trial in trials]
 
 
@@ -93,17 +93,17 @@ def _note_of_import(trial: Trial) -> dict[str, Any]:
 
 
 class Notes:
-    """The notes of one study; the notes of its search are in `Record`.
+    """The notes of one study; `Record` has the notes of the search itself.
 
     Attributes:
         format: the record's format number; see `hpo.study.upgrade`.
-        study_id: the study's unique id; a copy gets its own.
+        study_id: the study's unique id; a copy of the study gets a new id.
         user: the user who started the study, or made the copy; None if the machine has no name for its user.
-        imported: how many trials were imported from each table; see `Imports.counts`. None without imports.
-        allowed_changes: the changes with which the study was continued, the earliest first.
-        changed_choices: the changes in how the winner is chosen, the earliest first.
+        imported: the numbers of trials from each imported table; see `Imports.counts`. None without imports.
+        allowed_changes: the changes of the basis that a user allowed, the earliest first.
+        changed_choices: the changes of `study.choose` and `study.limits`, the earliest first.
         gpu_share: the number of GPUs per worker when the search last began or continued; None before workers started.
-        data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
+        data_hashes: the hash of each file in the workers' copy of the data; None before the copy is written.
     """
 
     format = Note[int](FORM)
@@ -142,26 +142,26 @@ class Notes:
 
     @property
     def basis(self) -> Basis:
-        """The study's basis from when it was started or last continued."""
+        """The study's basis at the time when the study was started or last continued."""
         return Basis(self.config, self.data, self.code)
 
     def write_basis(self, basis: Basis) -> None:
-        """Write the basis; its code must not be None."""
+        """Write the basis; `basis.code` must not be None."""
         assert basis.code is not None
         self.config, self.data, self.code = basis.config, basis.data, basis.code
 
     def finalist_outcome(self, trial: int, index: int) -> Outcome | None:
-        """Return the outcome of a finalist's training on a fresh seed, by its task's index; None if it is missing."""
+        """Return the outcome of a finalist's task on a fresh seed; None if the task has no outcome yet."""
         noted = self._record.read_note(_finalist(trial, index))
         return None if noted is None else Outcome.from_dict(noted)
 
     def write_finalist_outcome(self, trial: int, index: int, outcome: Outcome) -> None:
-        """Write the outcome of a finalist's training on a fresh seed."""
+        """Write the outcome of a finalist's task on a fresh seed."""
         self._record.note(_finalist(trial, index), outcome.to_dict())
 
     @property
     def full_outcomes(self) -> Mapping[int, dict[int, FullOutcome]]:
-        """The outcomes of trainings that completed trials after the search, by trial number and task index."""
+        """The outcomes of trainings that trained trials fully after the search, by trial number and task index."""
         outcomes = defaultdict[int, dict[int, FullOutcome]](dict)
         for each in self._full:
             full = FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
@@ -169,7 +169,7 @@ class Notes:
         return outcomes
 
     def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
-        """Add the outcome of a task that completed a trial after the search."""
+        """Add the outcome of a task that trained a trial fully after the search."""
         place = {"trial": task.trial, "index": task.index, "trained": task.payload.trained}
         self._full = [*self._full, place | {"outcome": outcome.to_dict()}]
 

@@ -1,4 +1,4 @@
-"""Creates, continues or reads a study's record, after the checks that each of these steps needs."""
+"""Creates, continues or reads a study's record, after the necessary checks."""
 
 import datetime
 import logging
@@ -57,7 +57,7 @@ def open_study(study: PreparedStudy) -> Record:
 
 
 def freeze(study: PreparedStudy) -> None:
-    """Write the study's configuration and its objective's description; readers need both in addition to the record."""
+    """Write the study's configuration and the objective's description, which readers need together with the record."""
     study.described.write(study.folder.described_path)
     study.folder.freeze(study.config)
 
@@ -66,7 +66,7 @@ def read_study(study: PreparedStudy) -> Record:
     """Return the record of an existing study.
 
     Raises:
-        StudyError: the record is damaged, or the data or the configuration differ from those noted in the record.
+        StudyError: the record is damaged, or the data or configuration differ from the notes in the record.
     """
     from hpo.trials.record.storage import read_record
 
@@ -81,7 +81,7 @@ def read_study(study: PreparedStudy) -> Record:
     changed = before.changed_config(now)
     if changed:
         raise StudyError(
-            f"{short_path(study.folder.config_path)}: differs from the configuration that the study was started with "
+            f"{short_path(study.folder.config_path)}: differs from the study's configuration at its start "
             f"({'; '.join(changed.values())}); restore the file"
         )
     return record
@@ -89,7 +89,7 @@ def read_study(study: PreparedStudy) -> Record:
 
 @contextmanager
 def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
-    """Yield an existing study with its record, and close the record at the end; raise the errors of `read_study`."""
+    """Yield the run of an existing study, and close the record at the end; raise the errors of `read_study`."""
     record = read_study(study)
     try:
         yield StudyRun.of(study, record)
@@ -98,7 +98,7 @@ def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
 
 
 def change_choice(study: PreparedStudy) -> None:
-    """Change how an existing study chooses its winner: write and note the given `study.choose` and limits."""
+    """Change how an existing study chooses its winner: write the new `study.choose` and limits, and note the change."""
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
@@ -111,10 +111,10 @@ def change_choice(study: PreparedStudy) -> None:
 
 
 def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
-    """Raise the errors of `open_study` without creating anything.
+    """Raise the same errors as `open_study`, but create nothing.
 
     Returns:
-        The study's number of trials and its id; 0 and None for a new study.
+        The number of trials and the id of an existing study; 0 and None for a new study.
     """
     frozen = _refuse_unready(study)
     if frozen is None:
@@ -131,7 +131,7 @@ def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
 
 
 def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
-    """Return the study's frozen configuration, None for a new study; HpoError if a secret or a file is missing."""
+    """Return the frozen configuration, or None for a new study; HpoError if a secret or a file is missing."""
     # Look up the secrets now; else a missing one would fail the first task.
     values_of(study.config.objective_config, study.config.secrets)
     if not study.folder.exists:
@@ -175,7 +175,7 @@ def _create(study: PreparedStudy) -> Record:
 
 
 def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
-    """Return the record of an existing study; HpoError if its basis has changed and changes are not allowed."""
+    """Return the record of an existing study; HpoError if the basis has changes that are not allowed."""
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.trials.record.storage import continue_record
@@ -191,7 +191,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
         effect = "scores may differ in their last digits, and "
         if remark.startswith("toolkit"):
             effect = "the revisions are the same, so trials do not change, and " if has_revisions else ""
-        _log.warning("%s; %sthe report says so", remark, effect)
+        _log.warning("%s; %sthe report will mention this", remark, effect)
     if changes:
         # The copy of the data and the training states are not valid for the new basis.
         study.remove_states(())
@@ -216,7 +216,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
 
 
 def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Note a change of the limits and, with several metrics, of `study.choose`."""
+    """Add a note to the record if the limits or, with several metrics, `study.choose` have changed."""
     before, after, notes = frozen.study, study.config.study, Notes(record)
     changes: dict[str, tuple[Any, Any]] = {"study.limits": (last_limits(before), last_limits(after))}
     if len(study.goal.metrics) > 1:
@@ -235,11 +235,11 @@ def add_while_idle(
     """Queue points in a study that no process runs.
 
     Args:
-        added: takes the record and returns the points to add, or raises an error.
-        by: the user who adds them.
+        added: a function that takes the record, and returns the points to add or raises an error.
+        by: the user who adds the points.
 
     Returns:
-        The new points, and all added points that have no trial yet.
+        The points from `added`, and all added points that have no trial yet.
     """
     from hpo.trials.record.storage import continue_record
 
@@ -254,7 +254,7 @@ def add_while_idle(
 
 
 def _copy_data(study: PreparedStudy, notes: Notes) -> None:
-    """Write the workers' copy of the development examples if it is missing or was changed."""
+    """Write the workers' copy of the development examples if the copy is missing or was changed."""
     data_dir, noted = study.folder.data_dir, notes.data_hashes
     if study.plan is None:
         return
@@ -300,10 +300,10 @@ def _data(study: PreparedStudy) -> dict[str, Any] | None:
 
 
 def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
-    """Return the basis noted in the study's record, and the current basis.
+    """Return the basis from the study's record, and the current basis.
 
     Raises:
-        StudyError: the two differ in a way that is not allowed, or the budget is smaller than the part already used.
+        StudyError: the current basis has changes that are not allowed, or the budget is smaller than its used share.
     """
     trials = record.trials()
     num_used, given = study.num_counted(trials), study.config.study.trials
@@ -311,14 +311,14 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
         ended = study.num_counted(trial for trial in trials if trial.state != "running")
         running = "" if ended == num_used else f" ({ended} ended, {num_used - ended} unfinished)"
         raise StudyError(
-            f"study.trials: must be at least {num_used}, because the study already has {num_used} "
-            f"{study.counts}{running}; given {given}"
+            f"study.trials: must be at least {num_used}, given {given}; the study already has {num_used} "
+            f"{study.counts}{running}"
         )
     spent, minutes = seconds_spent(record) / 60, study.config.study.minutes
     if minutes is not None and minutes != frozen.study.minutes and minutes < spent:
         raise StudyError(
-            f"study.minutes: must be more than {spent:.3g}, because the study has already taken {spent:.3g} minutes; "
-            f"given {minutes:g}"
+            f"study.minutes: must be more than {spent:.3g}, given {minutes:g}; the study has already taken {spent:.3g} "
+            f"minutes"
         )
     before, now = Notes(record).basis, _basis(study)
     refuse_changes(before, now, study.reference, study.allow_changes)
@@ -326,7 +326,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 
 def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
-    """Return the address of a study's record and the settings for reading it."""
+    """Return the address of a study's record, with what is necessary to read the record."""
     from hpo.trials.record.storage import Stored
 
     section, url = config.study, folder.storage_url(config)

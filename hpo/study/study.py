@@ -36,21 +36,20 @@ from hpo.workers.training.tasks import TaskBuilder, Training
 
 @dataclass(frozen=True)
 class PreparedStudy:
-    """A checked study, with everything that a search needs.
+    """A checked study with everything that a search needs.
 
     Attributes:
         config: the frozen configuration, including a space that the objective describes.
-        examples, plan: the data and its split; None if the objective reads its own data, or if no data were read.
-        imports: finished trials of other studies, for a new study.
+        examples, plan: the data and the split; None if the objective reads its own data, or if no data were read.
+        imports: for a new study, the finished trials of other studies.
         allow_changes: whether an existing study continues although its basis has changed.
-        script: for the replay of a search in free order: for each trial, the numbers of the trials whose outcomes
-            became known since the proposal before.
-        added, actions: for the replay of a search: the points that users added, and the other user actions.
-        replays: the folder of the study whose search this study replays.
-        callbacks: functions to call when a trial ends, with the search's controls and the trial.
-        code: the code on which results depend, as it was when the search began or was last continued; None if no search
-            runs.
-        own_lines: the MLflow run to which trainings log by themselves; None if they do not, or if no search runs.
+        script: for the replay of a search with `study.order=free`, a sequence for each trial: the numbers of the trials
+            whose outcomes became known between the previous proposal and this one.
+        added, actions: for the replay of a search, the points that users added, and the other user actions.
+        replays: for the replay of a search, the original study's folder; otherwise None.
+        callbacks: functions to call when a trial ends; arguments are the search's controls and the trial.
+        code: the code when the running search began or was last continued; None if no search runs.
+        own_lines: the MLflow run to which trainings log directly; None if they do not log, or if no search runs.
     """
 
     config: StudyConfig
@@ -79,17 +78,17 @@ class PreparedStudy:
 
     @property
     def layout(self) -> TaskLayout:
-        """The tasks of a trial."""
+        """The layout of a trial's tasks: the folds and the repeats."""
         return TaskLayout(self.num_folds, self.config.study.repeats)
 
     @property
     def goal(self) -> Goal:
-        """The metrics, directions and limits that choose the winner; `searched_goal` has those that the search uses."""
+        """The metrics, directions and limits for choosing the winner; the search itself uses `searched_goal`."""
         return goal_of(self.config.study)
 
     @property
     def is_outside(self) -> bool:
-        """Whether another program trains the trials, by ask-and-tell."""
+        """Whether another program trains the study's trials, by ask-and-tell."""
         return is_outside(self.config)
 
     @property
@@ -108,21 +107,21 @@ class PreparedStudy:
         return full_amount_of(self.config)
 
     def amount_text(self, trial: Trial) -> str:
-        """Return the text that follows a complete trial's score; see `hpo.trials.places.amount_text`."""
+        """Return how far a complete trial was trained, as text after its score: ` trained to 3 of 9`."""
         return amount_text(trial.amount, trial.reached, self.full_amount)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
-        """Return how much of the budget these trials use; a retry uses none."""
+        """Return how much of `study.trials` these trials use; retries use no budget."""
         # Under a strategy with amounts, several trials may be trainings of one configuration.
         counted = (trial for trial in trials if trial.retry_of is None)
         return len({trial.key if self.counts == "configurations" else trial.number for trial in counted})
 
     def done(self, trials: Sequence[Trial]) -> str:
-        """Return the share of the budget that these finished trials use: `14 of 16 trials`."""
+        """Return how much of the budget these finished trials use, as text: `14 of 16 trials`."""
         return f"{self.num_counted(trials)} of {self.config.study.trials} {self.counts}"
 
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
-        """Return the rules of the search: everything that determines it except the budget."""
+        """Return the rules of the search: everything except the budget that determines its trials."""
         study, split = self.config.study, self.config.split
         after, goal = split.race_after, searched_goal(study)
         return Rules(
@@ -144,27 +143,27 @@ class PreparedStudy:
         )
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of one unit of a trial's training, on the study's clock."""
+        """Return how much one unit of a trial's training costs on the study's clock."""
         return self.objective.cost(self.config.trial_config(trial.point), trial.number)
 
     def is_over(self, record: Record) -> bool:
-        """Return whether the search is over: every trial is finished, and the budget or the space is exhausted."""
+        """Return whether the search is over: all trials are finished, and the budget or the space is exhausted."""
         section = self.config.study
         return is_over(self.rules(Notes(record).imports), record, section.trials, section.minutes)
 
     @property
     def keeps_models(self) -> bool:
-        """Whether trainings save models, which is so if the objective can score a saved model on the test split."""
+        """Whether trainings save models; they do if the objective can score a saved model on the test split."""
         return self.objective.run_test is not None
 
     @property
     def artifacts(self) -> UrlStore | None:
-        """The store for the workers' states and models; None = the study's folder."""
+        """The store at a URL for the workers' states and models; None if these are stored in the study's folder."""
         url = self.config.artifacts
         return None if url is None else UrlStore(url, "study.artifacts")
 
     def remove_states(self, keep: Collection[str]) -> None:
-        """Delete the training states except those with these names."""
+        """Delete all training states except those named in `keep`."""
         for path in self.folder.states_dir.glob("*"):
             if path.name not in keep:
                 shutil.rmtree(path, ignore_errors=True)
@@ -173,7 +172,7 @@ class PreparedStudy:
                 artifacts.remove_folder(f"states/{name}")
 
     def has_model(self, name: str) -> bool:
-        """Return whether the study's folder has a model, after fetching a missing one from the artifact store."""
+        """Return whether the study's folder has this model; fetch a missing model from the artifact store first."""
         path = self.folder.path / name
         return path.exists() or (self.artifacts is not None and self.artifacts.get_folder(name, path))
 
@@ -199,17 +198,17 @@ class PreparedStudy:
         return read_environment(short_path(self.folder.environment_path))
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
-        """Return the study with the configuration under which this trial was trained, without later allowed changes."""
+        """Return the study with the configuration at the time of this trial, without changes from later on."""
         return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
 
     @property
     def reference(self) -> str:
-        """The name that commands accept; see `StudyFolder.reference`."""
+        """The name or path that names the study in commands; see `StudyFolder.reference`."""
         return self.folder.reference
 
 
 def counts_of(config: StudyConfig) -> Counts:
-    """Return what `study.trials` counts: trials, or the strategy's setting `counts` under a strategy with amounts."""
+    """Return what `study.trials` counts: a strategy with amounts has the setting `counts`, others count trials."""
     counts: Counts = "trials" if full_amount_of(config) is None else config.strategy.get("counts", "configurations")
     return counts
 
@@ -225,7 +224,7 @@ def is_outside(config: StudyConfig) -> bool:
 
 
 def training_command(objective: str, best: str) -> str:
-    """Return the command that trains the winner again from best.yaml; for a pickled function, a line of Python."""
+    """Return the command that trains the winner again from best.yaml, or a line of Python for a pickled function."""
     if not ObjectivePath.of(objective).is_pickled:
         return f"hpo train --config {best}"
     folder = Path(best).parent

@@ -1,4 +1,4 @@
-"""The test log: every evaluation on a test split. Each study has its own, and all studies of a folder share another."""
+"""The test log: all evaluations on test splits. Each study has a log; the studies of a folder share another log."""
 
 import json
 from collections import Counter
@@ -20,7 +20,7 @@ _NAMES = ("time", "study", "study_id", "trial", "scored", "fingerprint")
 
 
 def evaluations(log_path: Path) -> list[TestEvaluation]:
-    """Return the evaluations of a test log, [] without one; StudyError if a line is not an evaluation."""
+    """Return the evaluations in a test log; [] if the file is missing, StudyError if a line is not an evaluation."""
     if not log_path.is_file():
         return []
     texts = enumerate(log_path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
@@ -36,10 +36,10 @@ def evaluations(log_path: Path) -> list[TestEvaluation]:
 
 
 def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluation]:
-    """Return all evaluations on the test split with this fingerprint, by any study, the earliest first.
+    """Return the evaluations of all studies on the test split with this fingerprint, the earliest first.
 
-    Read the shared log and the logs of all studies in the same folder: the shared log lacks the evaluations of a study
-    that was moved or copied into this folder.
+    Read the shared log and the log of each study in the same folder. The shared log lacks evaluations of studies that
+    were moved or copied into this folder.
     """
     neighbours = {path.parent for name in (TEST_LOG, "test.json") for path in folder.path.parent.glob(f"*/{name}")}
     studies = [folder, *(StudyFolder(path) for path in sorted(neighbours - {folder.path}))]
@@ -48,9 +48,9 @@ def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluatio
 
 
 def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the command that evaluates a study on its test split, with a description; None without a test split.
+    """Return the command that evaluates a study on its test split, and its effect; None if there is no test split.
 
-    `parts` are the parts of the study's split, by name.
+    `parts` has the figures of the train, validation and test splits, by name.
     """
     if "test" not in parts:
         return None
@@ -62,12 +62,12 @@ def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, st
 
 
 def num_scored(evaluations: Iterable[TestEvaluation]) -> int:
-    """Return how many configurations these evaluations scored in total."""
+    """Return the total number of configurations that these evaluations scored."""
     return sum(len(scored) if isinstance(scored := line.get("scored"), list) else 1 for line in evaluations)
 
 
 def write_evaluation(folder: StudyFolder, evaluation: TestEvaluation) -> None:
-    """Add an evaluation by a study to its own log and to the shared one."""
+    """Add an evaluation to the log of a study and to the shared log."""
     # A copy of the study's folder takes its own log along, but not the shared one.
     for path in (folder.test_log_path, _shared_log(folder)):
         with path.open("a", encoding="utf-8") as log:
@@ -75,7 +75,7 @@ def write_evaluation(folder: StudyFolder, evaluation: TestEvaluation) -> None:
 
 
 def share_evaluations(folder: StudyFolder) -> None:
-    """Copy to the shared log the evaluations that only this study's own log has."""
+    """Copy the evaluations that the shared log lacks from this study's log to the shared log."""
     shared, own = evaluations(_shared_log(folder)), _merge(*_own_logs(folder))
     missing = Counter(map(_key, _merge(shared, own))) - Counter(map(_key, shared))
     lines = {_key(line): line for line in own}
@@ -85,12 +85,12 @@ def share_evaluations(folder: StudyFolder) -> None:
 
 
 def evaluations_of_sources(study: PreparedStudy) -> list[TestEvaluation]:
-    """Return the evaluations of the studies that a new study replays, extends or imports: the data may be the same."""
+    """Return the evaluations of the studies that a new study replays, extends or imports (its source studies)."""
     return _merge(*(log for folder in _source_folders(study) for log in _own_logs(folder)))
 
 
 def begin_log(folder: StudyFolder, inherited: Iterable[TestEvaluation]) -> None:
-    """Begin a new study's log with the evaluations of its sources; if there are none, write no file."""
+    """Begin a new study's log with the evaluations of its source studies; write no file if there are no evaluations."""
     if lines := "".join(json.dumps(evaluation) + "\n" for evaluation in inherited):
         write_atomically(folder.test_log_path, lines)
 
@@ -108,7 +108,7 @@ def _source_folders(study: PreparedStudy) -> Iterator[StudyFolder]:
 
 
 def _shared_log(folder: StudyFolder) -> Path:
-    """Return the log that all studies of a folder share, because studies of the same data share a test split."""
+    """Return the path of the shared log; studies in a folder share a log, because they may have the same test split."""
     return folder.path.parent / TEST_LOG
 
 

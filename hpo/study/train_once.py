@@ -54,7 +54,7 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """The sections that `hpo train` needs in addition to the objective's configuration, with the rules of a study."""
+    """The sections that `hpo train` needs in addition to the objective's configuration; a study has the same rules."""
 
     objective: ObjectiveText
     study: _Study
@@ -65,15 +65,15 @@ class _Training(Section):
 def train_once(
     tree: Mapping[str, Any], show: Callable[[Message], None], pickled: Path | None = None
 ) -> tuple[Path, Outcome]:
-    """Train a configuration.
+    """Train one configuration in this process, without a study.
 
     Args:
         tree: the whole configuration.
-        show: called with every message of the training except the last: points of the learning curve, and warnings.
-        pickled: the file of a pickled objective; None for an objective that is imported.
+        show: a function that is called with each point of the learning curve and each warning, as a message.
+        pickled: the file of a pickled objective; None for an imported objective.
 
     Returns:
-        The folder of the training's files, and its outcome.
+        The folder with the training's files, and the training's outcome.
 
     Raises:
         HpoError: the configuration is invalid, or the data cannot be read.
@@ -113,7 +113,8 @@ def check_tree(
     """Check a configuration without reading the data.
 
     Returns:
-        The tree with names in place of secrets, the settings of the training, the objective, and the section `split`.
+        The configuration with names in place of secrets, the training's settings, the objective, and the section
+        `split`.
     """
     refuse_unwritable(tree)
     tree, secrets = redact(tree)
@@ -157,7 +158,7 @@ def check_tree(
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the tree without `training.seed`, and that seed (0 if missing); only single trainings have this key."""
+    """Return the configuration without `training.seed`, and the seed (default 0); only `hpo train` knows this key."""
     training = tree.get("training", {})
     if not isinstance(training, Mapping):
         return dict(tree), 0

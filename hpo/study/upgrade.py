@@ -1,7 +1,7 @@
-"""The format number of all files that the toolkit writes: its check, and the steps from older formats.
+"""Checks the format number of the toolkit's files, and converts files of older formats.
 
-Only this file knows older formats. A release that changes a file's format raises FORMAT and adds a step to STEPS.
-No other file compares format numbers or handles keys that older files lack.
+Only this module knows older formats. A release that changes a file's format increases FORMAT and adds a step to STEPS.
+No other module compares format numbers or handles keys that older files lack.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +27,10 @@ def upgraded(
     steps: Mapping[tuple[Kind, int], Step] = STEPS,
     to: int = FORMAT,
 ) -> dict[str, Any]:
-    """Return a document rewritten step by step into format `to`; `where` names the document in messages.
+    """Convert a document to format `to`, step by step, and return it; messages call the document `where`.
 
     Raises:
-        StudyError: its format number is missing, invalid, or above `to`; the message has both numbers.
+        StudyError: the document's format number is missing, invalid, or above `to`.
     """
     number = document.get("format")
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= to:

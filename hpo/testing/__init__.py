@@ -1,4 +1,4 @@
-"""Checks that a user's strategy has the same properties as the toolkit's strategies."""
+"""Tests for strategies: a user's strategy must have the same properties as the toolkit's strategies."""
 
 from hpo.testing.strategies import SPACES, check_strategy
 

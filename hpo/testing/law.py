@@ -1,4 +1,4 @@
-"""Checks the main property of searches: their trials do not depend on workers, the order of ends, or crashes."""
+"""Checks the main property of searches: the trials do not depend on workers, the order of reports, or crashes."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ class Disturbance:
     Attributes:
         slots: the number of workers.
         orders: two seeds for the order in which trainings report; the second is used after the budget is raised.
-        dies_after: the number of messages after which the driver is killed; the search may end earlier.
+        dies_after: the number of messages after which the driver is killed, unless the search ends earlier.
         budget: the budget of trials before it is raised.
     """
 
@@ -47,12 +47,12 @@ def check_law(
     Args:
         make: returns a new strategy at each call.
         world: the results of the trainings.
-        disturbed: the number of workers, the crash and the budgets.
+        disturbed: the circumstances: number of workers, crash, and budgets.
         lanes: the number of lanes of the clock.
         stop_rule: the median rule of the search; None = no rule.
 
     Raises:
-        AssertionError: one of these changes the trials.
+        AssertionError: one of these circumstances changes the trials.
     """
     rules = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
     expected = facts(run(world, rules, _TRIALS))
@@ -69,7 +69,7 @@ def check_law(
 def check_free_order(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that a search in free order can be replayed from its record; the arguments are as for `check_law`."""
+    """Check that a search in free order can be replayed from its record; for the arguments, see `check_law`."""
     rules, slots = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule), disturbed.slots
     free = rules()
     states: States = {}
@@ -85,8 +85,8 @@ def check_user_actions(
 ) -> None:
     """Check that each user action takes effect exactly once, and that the search can be repeated from its record.
 
-    At random times, before or after the crash, a user adds two points, stops two running trials, retries two failed
-    trials, and raises the budget given by `disturbed`. The arguments are as for `check_law`.
+    At random times, before or after the crash, a user adds two points, stops two running trials and retries two failed
+    trials. The user also raises the budget of `disturbed`. The arguments are as for `check_law`.
     """
     rules, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}
@@ -108,7 +108,7 @@ def check_user_actions(
 class _RandomUser:
     """A user who performs the actions of `check_user_actions` at random times.
 
-    If no trial is running any more, the user raises the budget, unless this has happened before.
+    When no trial is running, the user raises the budget, unless the budget was raised before.
     """
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:
@@ -144,9 +144,9 @@ def check_asking(
 ) -> None:
     """Check that the trials of ask-and-tell depend only on the calls.
 
-    The trials of one session must be the same as those of sessions that open the record again before each call. `seed`
-    is the random seed for the order of the calls; between the calls, a user adds two points. The other arguments are as
-    for `check_law`.
+    A single session must have the same trials as a series of sessions, each of which opens the record for one call.
+    `seed` is the random seed for the order of the calls; between the calls, a user adds two points. For the other
+    arguments, see `check_law`.
     """
     rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_ask_and_tell=True)
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
@@ -166,7 +166,7 @@ class _Ticking(AnyOrder):
 
 
 def draw_cases(number: int) -> list[tuple[World, Disturbance, int]]:
-    """Return `number` test cases, each a world, a disturbance and a number of lanes; they are the same at each call."""
+    """Return `number` test cases, the same at each call; a case is a world, a disturbance and a number of lanes."""
     rng = random.Random(0)
     cases = []
     for seed in range(number):

@@ -1,7 +1,7 @@
 """Simulated tasks with random costs, lengths and failures, and a dispatcher that delivers their reports in any order.
 
-Some reports are delivered twice. Tasks have checkpoints: after a worker or the driver dies, a task continues, and
-reports only points that it has not reported yet.
+Some reports are delivered twice. Tasks have checkpoints: after a worker or the driver dies, a task continues, and does
+not repeat the points already reported.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]]
 
 @dataclass(frozen=True)
 class World:
-    """Determines the result of every training from the seed, the trial's point and the task's index.
+    """Determines the result of every simulated training from the seed, the trial's point and the task's index.
 
     Attributes:
         seed: the random seed.
@@ -44,8 +44,8 @@ class World:
         says_goes_on: whether reports say that the training continues.
         names_places: whether reports contain their epoch.
         even: whether all trials have the same cost.
-        goal: the goal, whose leading metric must be `score`. The values of other metrics do not depend on the fold,
-            and are from 0 to 0.9.
+        goal: the goal, whose leading metric must be `score`. Other metrics have values from 0 to 0.9 that do not depend
+            on the fold.
     """
 
     seed: int
@@ -61,11 +61,11 @@ class World:
         return random.Random(f"{self.seed} {key}")
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of a unit of a trial; there are few different costs, so that many events coincide."""
+        """Return the cost of one unit of a trial; only few different costs exist, so that many events coincide."""
         return 1.0 if self.even else self._random("cost", trial.key).choice([0.5, 1.0, 1.5, 2.0, 3.25])
 
     def units(self, trial: Trial, index: int) -> tuple[list[float], float]:
-        """Return the number of units done at each report, and the number at the end of the task."""
+        """Return the number of completed units at each report, and at the end of the task."""
         rng = self._random("units", trial.key, trial.amount, index)
         done, reports = 0.0, []
         longest = self.longest if trial.amount is None else min(self.longest, trial.amount - trial.trained)
@@ -91,7 +91,7 @@ class World:
         return Outcome(metrics, curve, units=total)
 
     def messages(self, trial: Trial, task: Task, training: "SimulatedTraining") -> Iterator[TaskReport]:
-        """Yield a worker's messages about a task in their order, starting from the task's checkpoint."""
+        """Yield a worker's messages about a task in order, starting from the checkpoint of the task."""
         whole = self.outcome(trial, task.index)
         limits, curve = Limits(task.payload), list[Any]()
         for point, units in self._points(whole, task, training):
@@ -106,7 +106,7 @@ class World:
         yield TaskReport(task, outcome=replace(whole, curve=curve))
 
     def _points(self, whole: Outcome, task: Task, training: "SimulatedTraining") -> Iterator[tuple[Any, float]]:
-        """Yield the points of a task, each with the number of units done until then.
+        """Yield the points of a task, each with the number of units completed so far.
 
         The first points may have been reported by an earlier attempt.
         """
@@ -144,7 +144,7 @@ class World:
 
 
 class SimulatedTraining(Journal):
-    """The checkpoint and the journal of a simulated training, in memory; the checkpoint is its number of reports."""
+    """The checkpoint and the journal of a simulated training, in memory; the checkpoint is just a number of reports."""
 
     def __init__(self) -> None:
         self.num_saved = 0
@@ -176,7 +176,7 @@ class SimulatedTraining(Journal):
         self.is_whole = True
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, because everything is in memory."""
 
 
 States = dict[tuple[int, int], SimulatedTraining]
@@ -186,7 +186,7 @@ States = dict[tuple[int, int], SimulatedTraining]
 class AnyOrder:
     """A dispatcher whose workers report in random order and repeat some of their messages.
 
-    After `dies_after` calls of `wait`, the driver is killed; None = never. Sometimes a worker dies; then its task
+    After `dies_after` calls of `wait`, the driver is killed; None = never. Sometimes a worker dies, and its task
     continues from the checkpoint in `states`.
     """
 
@@ -245,7 +245,7 @@ class AnyOrder:
         return []
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, because there are no workers to end."""
 
 
 class Killed(Exception):  # noqa: N818 -- not an error
@@ -274,17 +274,17 @@ def run(
 
     Args:
         world: the results of the trainings.
-        rules_of: returns the rules of the search. Its two arguments are functions that take a trial: one returns the
-            trial's tasks, the other its cost.
+        rules_of: a function that returns the rules of the search. Its arguments are two functions of a trial, which
+            return the tasks and the cost of the trial.
         num_trials: the budget of trials.
         slots: the number of workers.
         seed: the random seed for the order of reports.
         record: the record of the search to continue; None = start a new search.
         dies_after: the number of messages after which the driver is killed; None = never.
         dispatched_by: the class of the dispatcher.
-        user_actions: as for `search`.
+        user_actions: see `search`.
         states: the checkpoints and journals of the search to continue.
-        callback: as for `search`.
+        callback: see `search`.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after, states)
@@ -313,11 +313,11 @@ def ask_and_tell(
 
     Args:
         world: the results of the trainings.
-        rules_of: as for `run`; must return a new strategy at each call.
+        rules_of: see `run`; the rules must have a new strategy at each call.
         num_trials: the budget of trials.
         seed: the random seed for the order of calls.
         opens: whether to open the record again before each call.
-        points: the points that a user adds between the calls. When all are added, the user retries failed trials.
+        points: the points that a user adds between the calls. After the last point, the user retries failed trials.
     """
     record, rng, answers, to_add = empty_record(world), random.Random(seed), list[str](), [*points]
 
@@ -352,7 +352,7 @@ def ask_and_tell(
 
 
 def facts(record: Record) -> list[tuple[Any, ...]]:
-    """Return for each trial the attributes that must not depend on the workers."""
+    """Return, for each trial, the attributes that must not depend on the workers."""
     return [
         (
             *(t.number, t.round, t.learned, t.key, t.amount, t.continues, t.retry_of),

@@ -1,4 +1,4 @@
-"""`check_strategy`, which checks the properties that every strategy must have, the toolkit's or a user's."""
+"""Checks the properties that every strategy must have, whether it belongs to the toolkit or to a user."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -48,13 +48,13 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
 
     The checks:
 
-    - For the same known and pending trials, the strategy makes the same proposal, whatever it proposed before.
-    - All points are in the space, and no point is proposed twice, also while other points are pending.
+    - For the same known and pending trials, the strategy makes the same proposal, whatever its earlier proposals.
+    - All points are in the space, and no point is proposed twice, not even while other points are pending.
     - The strategy continues if some or all trials fail.
     - The search ends when a finite space is exhausted.
     - Different seeds give different points.
-    - Whole searches have the same trials for any number of workers and any order in which trials end, also after a
-      crash, with a raised budget, and with points added by a user.
+    - Whole searches have the same trials for any number of workers, and any order in which trials end. This also holds
+      after a crash, with a raised budget, and with points added by a user.
 
     Args:
         strategy: the strategy class; or its name, such as `"my_module:MyStrategy"`; or a mapping with `name` and
@@ -89,7 +89,7 @@ def play(
     loss_of: Callable[[Point], float | Mapping[str, float] | None] = lambda point: float(len(point_key(point)) % 7),
     goal: Goal = _ONE_LOSS,
 ) -> History:
-    """Return the history after at most `most` proposals; the trials of a proposal end before the next proposal.
+    """Run at most `most` proposals, and return the history; the trials of a proposal end before the next proposal.
 
     `loss_of` returns the value of the metric at a point, or several values by name; None = the trial fails.
     """
@@ -118,7 +118,7 @@ def play(
 
 
 def distinct(history: History) -> set[tuple[str, int | None]]:
-    """Return all pairs of a point's key and an amount; in a valid history, no two trials have the same pair."""
+    """Return all pairs (key of the point, amount) in a history; a valid history has no pair twice."""
     return {(trial.key, trial.amount) for trial in history}
 
 
@@ -138,20 +138,22 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         makers = ((make(), History(known)), (used, History(known)), (used, History(known)), (grown, known))
         first, *others = (propose(one, trials, list(pending)) for one, trials in makers)
         for other in others:
-            assert first == other, f"{name}: after {count} trials it proposes {first} and then {other} from the same"
+            assert first == other, (
+                f"{name}: after {count} trials it proposes {first} and then {other} for the same trials"
+            )
         again = propose(grown, *earlier)
-        assert again == before, f"{name}: from an earlier history it proposes {before} and then, again, {again}"
+        assert again == before, f"{name}: for the same earlier history it proposes first {before} and then {again}"
         taken = {(trial.key, trial.amount) for trial in history}
         twice = [each.point for each in first if (point_key(each.point), each.amount) in taken]
         assert not twice, f"{name}: it proposes {twice[0]} again, while {len(pending)} trials are pending"
     for which, loss_of in _FAILING.items():
         failing = play(make(), 6, loss_of)
-        assert failing, f"{name}: it proposes nothing where {which} fail"
-        assert len(distinct(failing)) == len(failing), f"{name}: it proposes a point twice where {which} fail"
+        assert failing, f"{name}: it proposes nothing if {which} trials fail"
+        assert len(distinct(failing)) == len(failing), f"{name}: it proposes a point twice if {which} trials fail"
     if space.size is not None:
         whole = play(make(), _MOST_PROPOSALS)
         left = make().propose(whole, [])
-        assert not left, f"{name}: the space is exhausted, and it proposes {left}"
+        assert not left, f"{name}: it proposes {left}, although the space is exhausted"
         # In a space with scales, only the points at the last scale must be exhausted.
         target = max((trial.scale for trial in whole), default=0)
         size = sum(point.get(SCALE, 0) == target for point in space.points())

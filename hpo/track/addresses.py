@@ -50,7 +50,7 @@ class TrackedStudy:
 def pages_of_all(uri: str) -> list[Page]:
     """Return the pages of the experiment with the latest study: the view of its studies, and their charts.
 
-    For a store without studies, or an unreadable one, return the table of experiments.
+    If the store has no studies or is unreadable, return the table of experiments.
     """
     try:
         with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
@@ -78,7 +78,7 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
     """Write the views of several studies, and return their pages: trials, studies, and charts.
 
-    A view has room for about 700 trials. If there are more, it has only the best trials of each study.
+    A view has room for about 700 trials. If there are more trials, the view has only the best ones of each study.
 
     Raises:
         TrackError: a study is not in MLflow, the studies are in different experiments, or the store is not writable.
@@ -91,7 +91,7 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
         for study in studies:
             if runs[study.id].info.experiment_id != experiment:
                 pair = f"'{studies[0].name}' and '{study.name}'"
-                raise TrackError(f"study: {pair} are in different experiments; choose studies of one experiment")
+                raise TrackError(f"study: {pair} are in different experiments of MLflow; give studies of one")
         when = max(run.info.start_time for run in runs.values()) / 1000
         trials = {study.id: _best_first(client, experiment, runs[study.id], study) for study in studies}
         view, num_shown = _fitting(names, studies, trials, when)

@@ -17,7 +17,7 @@ CHECKPOINT, DESCRIPTION = "checkpoint", "model.json"
 
 
 class ServedModel:
-    """Predicts as `hpo predict` does."""
+    """A registered model, which predicts as `hpo predict` does."""
 
     def __init__(self, objective: Objective, checkpoint_dir: str, options: Mapping[str, Any]) -> None:
         self._objective = objective

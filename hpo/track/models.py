@@ -64,9 +64,9 @@ def _digest(winner: Winner) -> str:
 
 
 def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
-    """Return the study's oldest version of the model with this digest, and delete all others; None without any.
+    """Return the study's oldest version of the model with this digest, or None; delete newer ones.
 
-    Requests without an answer may have created duplicates.
+    Newer versions with this digest are duplicates from requests without an answer.
     """
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
     same = sorted((v for v in versions if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
@@ -76,7 +76,7 @@ def _known_version(client: MlflowClient, name: str, digest: str, parent: str) ->
 
 
 def _logged_model(client: MlflowClient, experiment_id: str, parent: str, winner: Winner, digest: str) -> str:
-    """Return the id of the model in MLflow; upload the model if it is incomplete there."""
+    """Return the id of the model in MLflow; upload the model if MLflow does not have all of its files."""
     for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
         if known.tags.get(_DIGEST) == digest:
             if known.status == LoggedModelStatus.READY:

@@ -118,7 +118,7 @@ def _leaders_table(view: StudyView) -> Iterator[str]:
 
 
 def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
-    """Return a row with the trial's scores from the search, because only those are comparable."""
+    """Return a row with the trial's scores from the search, because only scores from the search are comparable."""
     values = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
     score, *others = _first_metrics(trial.search_texts or trial.texts).values()
     cells = [score + to_amount(trial.amount, trial.reached), *others, *map(_cell, values)]

@@ -38,8 +38,8 @@ _Arrived = queue.SimpleQueue["Call | None"]
 def main() -> int:
     """Send all calls; return 0 if all were sent, 1 if MLflow was not reachable.
 
-    The first call has the fields of `_Sender`. They are no command-line arguments, because the store's address may
-    contain a password.
+    The first call has the fields of `_Sender`. These fields are not command-line arguments, because the store's address
+    may contain a password.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -79,7 +79,7 @@ class _Sender:
     _last_call: float = _LAST_CALL_SECONDS
 
     def send_all(self, arrived: _Arrived) -> int:
-        """Send until the input has ended and all calls are sent, or until the deadline; return the exit code."""
+        """Send calls until the input has ended and all are sent, or until the deadline; return the exit code."""
         is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
         while is_open or self._unsent:
             if is_open:
@@ -153,7 +153,7 @@ class _Sender:
         return 0.0
 
     def _has_lock(self) -> bool:
-        """Take the study's lock; return False while an earlier process has it.
+        """Take the study's lock; return False while an earlier process has the lock.
 
         Two processes that write the same study could create a run twice.
         """

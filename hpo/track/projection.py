@@ -36,7 +36,7 @@ _REQUIRED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
 
 
 def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
-    """Open the parent run, which is found by the study's id, and send every recorded trial."""
+    """Find the parent run by the study's id, or create it; send every recorded trial."""
     history, view = run.record.history(), view_of(run, "running")
     tracker.mlflow.open_study(
         study_id=run.notes.study_id or "",
@@ -97,7 +97,7 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
 
 
 def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience: float | None = None) -> bool:
-    """Send what MLflow lacks of a study that no process is running; return whether MLflow then has everything.
+    """Send a study that no process is running to MLflow; return whether MLflow received everything.
 
     Give up after `patience` seconds without progress (default: `track.patience`). Raise HpoError if the store accepts
     nothing.
@@ -120,7 +120,7 @@ def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTra
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of the complete trials that were not continued, while other trials of their round were."""
+    """Return the numbers of complete trials that were not continued although others of their round were continued."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]

@@ -1,4 +1,4 @@
-"""Finds or creates an MLflow experiment and a study's runs in it; runs are found by tags, so a trial never has two."""
+"""Finds or creates an MLflow experiment and a study's runs in it; runs are found by tags, so no trial has two."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -84,7 +84,7 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Use a worker's run as the run of a trial; if the trial has another run, put it below that run as a task."""
+        """Use a worker's run as the trial's run; if the trial has another run, put the worker's run below as a task."""
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})
             self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in written.items()])
@@ -146,9 +146,9 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Choose one of the runs of a trial or study, delete the others, and return it; None without runs.
+        """Return one of these runs of a trial or study, and delete the others; return None if `runs` is empty.
 
-        Prefer the run `ours` (None = the parent run), then a run that is complete, then the oldest run.
+        Prefer the run with the id `ours` (None = the parent run), then a complete run, then the oldest run.
         """
 
         def rank(run: Run) -> tuple[bool, bool, int]:

@@ -129,7 +129,9 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
 def refuse_bad_password() -> None:
     """Raise TrackError if Flask-WTF is not installed, or if the user's password is too short for MLflow."""
     if importlib.util.find_spec("flask_wtf") is None:
-        raise TrackError("--password: needs Flask-WTF: python -m pip install 'hpo-transformer[password]'")
+        raise TrackError(
+            "--password: needs Flask-WTF, which is not installed; run python -m pip install 'hpo-transformer[password]'"
+        )
     if len(os.environ.get(_PASSWORD) or " " * _SHORTEST) < _SHORTEST:
         raise TrackError(
             f"--password: {_PASSWORD} must have {_SHORTEST} characters or more; unset it to get a new password"
@@ -167,7 +169,7 @@ def load_dashboard() -> Callable[[str], Application]:
         import optuna_dashboard
     except ImportError as error:
         raise TrackError(
-            "--optuna: optuna-dashboard is not installed; python -m pip install 'hpo-transformer[dashboard]'"
+            "--optuna: optuna-dashboard is not installed; run python -m pip install 'hpo-transformer[dashboard]'"
         ) from error
     make: Callable[[str], Application] = optuna_dashboard.wsgi
     return make
@@ -179,7 +181,7 @@ def application_server(application: Application, host: str, port: int) -> WSGISe
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """Return the host names that requests to the server may use; a foreign page in a browser uses another one."""
+    """Return the host names that requests to the server may use; a foreign page in a browser uses another name."""
     if host in LOOPBACK:
         return ["127.0.0.1", "localhost", "[::1]"]
     if host not in ("0.0.0.0", "::"):

@@ -34,7 +34,7 @@ class Point(TypedDict):
 
 
 class MlflowSink:
-    """Executes calls in order. A call names a public method other than `apply`, and has its keyword arguments.
+    """Executes calls in order. A call is the name of a public method other than `apply`, and keyword arguments.
 
     Times are in seconds since the epoch. The sink finds runs by their tags. So a second sink, after a crash or in `hpo
     sync`, continues the runs of the first.
@@ -175,7 +175,7 @@ class MlflowSink:
     def train_further(
         self, number: int, points: Sequence[Point], metrics: Numbers, of_study: Numbers, tags: Texts, time: float
     ) -> None:
-        """Add the results of a training that continued a trial after the search to the trial's closed run."""
+        """Add to a trial's closed run the results of a training that continued the trial after the search."""
         run_id = self._runs.trials[number]
         for point in points:
             self._add(run_id, point["metrics"], point["time"], point["step"])
@@ -184,7 +184,7 @@ class MlflowSink:
         self._flush(run_id, tags)
 
     def show_front(self, numbers: Sequence[int]) -> None:
-        """Mark the closed trials in `numbers` as on the front, and all other closed trials as not on it."""
+        """Mark the closed trials in `numbers` as on the front, and all other closed trials as not on the front."""
         members, marked = set(numbers), self._runs.on_front
         for number in sorted(self._runs.closed):
             if marked.get(number) != (number in members):
@@ -289,7 +289,7 @@ class MlflowSink:
         self._pending.setdefault(run_id, {}).update(points)
 
     def _add_last(self, run_id: str, metrics: Numbers, seconds: float) -> None:
-        """Add each metric at the last step that the training has logged under its name, or else at step 0."""
+        """Add each metric at the last step that the training has logged for this metric, or else at step 0."""
         known = self._client.get_run(run_id).data.metrics
         for key, value in metrics.items():
             points = self._client.get_metric_history(run_id, key) if key in known else ()

@@ -51,7 +51,7 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
     if not path.name or path.is_dir():
         raise TrackError(f"track.uri: must name a file, such as sqlite:///mlflow.db, given '{uri}'")
     if not path.parent.is_dir():
-        raise TrackError(f"track.uri: there is no folder {path.parent} for '{uri}'; create it, or choose another file")
+        raise TrackError(f"track.uri: folder '{path.parent}' of '{uri}' does not exist; create it, or give another")
     if not path.exists():
         return
     try:
@@ -102,7 +102,7 @@ def refuse_unsent(uri: str, study_id: str, name: str) -> None:
 
 
 def may_have_study(uri: str, study_id: str) -> bool:
-    """Return whether a store has undeleted runs of a study; True if it cannot be checked without MLflow."""
+    """Return whether a store has undeleted runs of a study; True if only MLflow can find this out."""
     return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
 
 
@@ -149,9 +149,9 @@ def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
 def delete_study(uri: str, study_id: str) -> int:
     """Delete the runs of a study and its trials, and its saved views; return the number of deleted runs.
 
-    As after a deletion on MLflow's page, `mlflow gc` frees the space, and until then `mlflow runs restore` restores
-    runs. Registered models remain. Return 0 if the store does not exist or does not have the study. Raise TrackError if
-    the store is not writable.
+    Afterwards `mlflow gc` frees the space; before that, `mlflow runs restore` can restore the runs. Registered models
+    remain. Return 0 if the store does not exist or does not have the study. Raise TrackError if the store is not
+    writable.
     """
     if not may_have_study(uri, study_id):
         return 0
@@ -179,7 +179,7 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     """
     if is_missing(uri):
         path = uri.removeprefix("sqlite:///")
-        raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")
+        raise TrackError(f"uri: the file {path} does not exist, given {uri!r}; give the address of the run's store")
     with reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
         run = client.get_run(run_id)
         trial = run.data.tags.get("hpo.trial")
@@ -187,7 +187,9 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
         present = {artifact.path for artifact in client.list_artifacts(parent)}
         missing = [name for name in _FILES[:2] if name not in present]
         if missing:
-            raise TrackError(f"runs:/{run_id}: its study has no {missing[0]} in MLflow; send it with `hpo sync STUDY`")
+            raise TrackError(
+                f"runs:/{run_id}: the study of this run has no {missing[0]} in MLflow; send it with `hpo sync STUDY`"
+            )
         for name in _FILES:
             if name in present:
                 client.download_artifacts(parent, name, str(folder))

@@ -94,8 +94,8 @@ class _Calls:
 class MlflowTracker(Observer):
     """Shows the trials of a study in MLflow.
 
-    The attribute `mlflow` accepts the same calls as `MlflowSink`. `files_dir` is the folder of the files that trainings
-    wrote; with None, no files are logged.
+    The attribute `mlflow` accepts the same calls as `MlflowSink`. `files_dir` is the folder with the files that
+    trainings wrote; None = log no files.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class MlflowTracker(Observer):
         self.trial_known(trial)
 
     def trained_further(self, before: Trial, trial: Trial) -> None:
-        """Add the results of a training that continued a trial after the search to the trial's closed child run."""
+        """Add to a trial's closed child run the results of a training that continued the trial after the search."""
         points: list[Point] = []
         for index, outcome in sorted(trial.outcomes.items()):
             points += self._points(replace(trial, outcomes={index: outcome}))[len(before.outcomes[index].curve) :]
@@ -246,12 +246,12 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of files that a trial's trainings wrote; None without files, or if none are logged."""
+        """Return the folder of files that a trial's trainings wrote; None if no files exist, or none are logged."""
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics of a trial that also belong to the study's run, for charts over the trial's number."""
+        """Return the trial's metrics for the study's run, where charts show them over the trial's number."""
         names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
         return {f"trial_{name}": metrics[name] for name in names if name in metrics}
 
@@ -267,8 +267,8 @@ class MlflowTracker(Observer):
 class Curve:
     """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
 
-    The step is the point's epoch if the first point has a whole epoch, else its `step` if the first point has one, else
-    its position from 1.
+    The first point of the curve decides what the step is: the `epoch` if the first epoch is whole, else the `step` if
+    there is one, else the position from 1.
     """
 
     def __init__(self, task: str) -> None:

@@ -53,7 +53,7 @@ def experiment_page(experiment_id: str) -> str:
 
 
 def view_page(experiment_id: str, key: str) -> str:
-    """Return the address of the table of the saved view with this key; a study's trials have the study's id as key."""
+    """Return the address of the table of the view with this key; the key of a study's trials is the study's id."""
     return f"{experiment_page(experiment_id)}&viewStateShareKey={quote(key)}"
 
 
@@ -219,8 +219,9 @@ def _state(
 def _cards(table: TrialsTable) -> list[dict[str, Any]]:
     """Return the charts of a table of trials.
 
-    They are the first two metrics against each other, with scales the first metric over the cost of a training, each
-    metric over the trial's number, all columns as parallel coordinates, and the learning curves.
+    With several metrics, one chart shows the first two against each other. With scales, one shows the first metric over
+    the cost of a training. The others show each metric over the trial's number, all columns as parallel coordinates,
+    and the learning curves.
     """
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []

@@ -21,7 +21,7 @@ class Estimate:
         low: the lower end of the interval; None = there is no interval.
         high: the upper end of the interval.
         n: the number of independent values from which the estimate was made, such as test examples; None = unknown.
-        note: the method of the interval; if there is no interval, what the user can do to get one.
+        note: the method of the interval; if there is no interval, what the user can do to get an interval.
     """
 
     value: float
@@ -33,7 +33,7 @@ class Estimate:
     def text(self, write: Callable[[float], str], note: bool = True) -> str:
         """Return text such as `0.9889 (95 % 0.9605 to 0.9970, n = 180)`.
 
-        If there is no interval, return the value, and with `note` the note. `write` formats a number.
+        If there is no interval, return only the value; if `note` is true, append the note. `write` formats a number.
         """
         if self.low is None or self.high is None:
             return f"{write(self.value)}{f' (no interval: {self.note})' if note and self.note else ''}"
@@ -74,7 +74,7 @@ class ExpectedScore:
     """The score that the winner can be expected to get if it is trained and scored again.
 
     Attributes:
-        value: the winner's score by the (leading) metric, corrected for the bias of choosing the best.
+        value: the winner's score in the (leading) metric, corrected for the bias of choosing the best.
         low: the lower end of the 95 % interval.
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.

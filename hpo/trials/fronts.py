@@ -25,9 +25,9 @@ _MANY, _PART = 4, 160
 
 
 def front_numbers(losses: Array) -> NDArray[np.int64]:
-    """Return the number of each trial's front: 0 = no trial dominates it, 1 = only trials of front 0 do, and so on.
+    """Return the number of each trial's front: 0 = dominated by no trial, 1 = only by trials of front 0, and so on.
 
-    Trials with equal losses are on the same front. With two metrics, this takes n log n time.
+    Trials with equal losses are on the same front. With two metrics, the function takes O(n log n) time.
 
     Source: nondominated sorting of Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II".
     """
@@ -38,7 +38,7 @@ def front_numbers(losses: Array) -> NDArray[np.int64]:
 
 
 def is_on_front(losses: Array) -> NDArray[np.bool]:
-    """Return a mask of the trials that no other trial dominates; it is True for all of several equal trials."""
+    """Return a mask, True for each trial that no other trial dominates; equal trials do not dominate each other."""
     import moocore
 
     return np.asarray(moocore.is_nondominated(losses, keep_weakly=True), dtype=bool)
@@ -52,7 +52,7 @@ def scale_of(losses: Array) -> Array:
 def scaled(losses: Array, scale: Array) -> Array:
     """Return the losses scaled so that the best loss of `scale` becomes 0 and the worst becomes 1.
 
-    If the two are equal, the losses are only shifted.
+    If the best and the worst loss of a metric are equal, the losses are only shifted.
     """
     low, high = scale
     units: Array = (losses - low) / np.where(high > low, high - low, 1.0)
@@ -99,7 +99,7 @@ def contributions(front: Array, scale: Array) -> Array:
 def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
     """Return `contributions`, but with exact values only for the `count` largest ones.
 
-    The other values are upper bounds that are smaller than these. Exact values for all would take long: with four
+    The other values are upper bounds, smaller than the exact values. Exact values for all would take long: with four
     metrics, moocore takes 1.4 s for 1,000 members. A member adds at least as much to a part of the front as to the
     whole front, so splitting the front gives upper bounds. The exact value of a member is the volume that it dominates,
     minus the share of this volume that other members dominate, too.
@@ -137,7 +137,7 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
 def as_one_loss(losses: Array) -> Array:
     """Return one loss per trial: its position in the order of `best_first`; equal trials have the same loss.
 
-    In the worse half, all trials of a front have the same loss, because computing what each adds would take too long.
+    In the worse half, all trials of a front have the same loss. Ranking them by hypervolume would take too long.
     """
     different, place = np.unique(losses, axis=0, return_inverse=True)
     numbers, added = _keys(different, scale_of(losses), (len(different) + 1) // 2).T
@@ -152,8 +152,8 @@ def as_one_loss(losses: Array) -> Array:
 def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
     """Return each trial's front number and the hypervolume that it adds, shape (trials, 2); no two trials may be equal.
 
-    The second column is 0 for fronts that begin after the first `count` trials (None = compute it for all fronts). It
-    is exact at least for the best `exact` trials (None = all); for others it may be an upper bound.
+    The hypervolume is computed only for fronts that begin within the first `count` trials (None = all); for other
+    fronts, it is 0. At least the best `exact` trials (None = all) get exact values; others may get upper bounds.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)
@@ -187,7 +187,7 @@ def weighted(losses: Array, weights: Array) -> Array:
 def draw_weights(rng: np.random.Generator, num_metrics: int) -> Array:
     """Return random weights, one per metric, that add up to 1.
 
-    They are uniformly distributed, unlike in ParEGO, which draws them from a grid.
+    The weights are uniformly distributed; ParEGO draws its weights from a grid.
     """
     weights: Array = rng.dirichlet(np.ones(num_metrics))
     return weights

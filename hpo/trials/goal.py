@@ -14,18 +14,18 @@ from hpo.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound that the winner must keep: the largest allowed value of a metric, or with `is_least` the smallest."""
+    """A limit for the winner: the largest allowed value of a metric, or the smallest one if `is_least`."""
 
     metric: str
     bound: float
     is_least: bool = False
 
     def beyond(self, value: float) -> float:
-        """Return how far a value is beyond the bound; a negative result means that the value is within."""
+        """Return how far a value is beyond the bound; a negative result means that the value is within the bound."""
         return self.bound - value if self.is_least else value - self.bound
 
     def excess(self, value: float) -> float:
-        """Return how far a value is beyond the bound, divided by the bound (by 1 if the bound is 0); 0 = within."""
+        """Return how far a value is beyond the bound, as a share of the bound (of 1 if the bound is 0); 0 if within."""
         return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Goal:
     Attributes:
         metrics: the metrics with their directions; the first one leads.
         limits: the limits.
-        target: the number of the target scale, at which the winner must be; 0 = the study has no scales.
+        target: the number of the target scale; the winner must be a trial at this scale; 0 = there are no scales.
         curve_score: which report gives the score of a training that returns nothing: the best or the last one.
         measured: other metrics that every task must return; they influence neither the search nor the winner.
     """
@@ -83,11 +83,11 @@ class Goal:
         return tuple(dict.fromkeys([*self.decisive, *self.measured]))
 
     def losses(self, values: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the loss of each metric, in their order: its value, negated if higher is better."""
+        """Return one loss per metric, in the order of the metrics: the value, negated if higher is better."""
         return tuple(loss_of(values[name], direction) for name, direction in self.metrics.items())
 
     def scores(self, losses: Sequence[float]) -> dict[str, float]:
-        """Return the values of the metrics by name, given their losses; the inverse of `losses`."""
+        """Return the metric values by name, computed from the losses; the inverse of `losses`."""
         return {name: loss_sign(way) * loss for (name, way), loss in zip(self.metrics.items(), losses, strict=True)}
 
     def excess(self, values: Mapping[str, float]) -> float:
@@ -95,11 +95,11 @@ class Goal:
         return math.fsum(limit.excess(values[limit.metric]) for limit in self.limits)
 
     def trial(self, number: int, round_number: int, point: space.Point, **others: Any) -> Trial:
-        """Return a new trial of a study with this goal; `others` are more attributes of the trial."""
+        """Return a new trial of a study with this goal; `others` holds further attributes of the trial."""
         return Trial(number, round_number, point, is_scaled=self.target > 0 or SCALE not in point, **others)
 
     def beyond(self, trial: Trial) -> dict[str, float]:
-        """Return how far a complete trial is beyond each limit, by the limit as text; empty for any other trial."""
+        """Map each limit (as text) to how far a complete trial is beyond the limit; return {} for any other trial."""
         limits = self.limits if trial.state == "complete" else ()
         return {str(limit): limit.beyond(trial.mean(limit.metric)) for limit in limits}
 
@@ -126,7 +126,7 @@ class StudySection(Protocol):
 
 
 def goal_of(study: StudySection) -> Goal:
-    """Return the goal by which the winner is chosen; limits set after the search replace those of the search."""
+    """Return the goal by which the winner is chosen; limits set after the search replace the limits of the search."""
     # Count the values that the search limited as measured, because all trials have returned them.
     measured = [*(study.limits or ()), *(study.measured or ())]
     return _goal(study, study.limits if study.limits_after is None else study.limits_after, measured)
@@ -157,7 +157,7 @@ def finished(
     """Return an ended trial with its outcomes and its state.
 
     The state is `failed` if a task failed, else `stopped` if a rule or user stopped the trial or a task, else
-    `complete`. `earlier` returns, for the index of a task, the points of the trainings that the task continues.
+    `complete`. `earlier` takes the index of a task, and returns the points of the trainings that the task continues.
     """
     done = replace(trial, outcomes=dict(sorted(outcomes.items())))
     if any(outcome.error for outcome in outcomes.values()):
@@ -189,7 +189,7 @@ def judged_by(goal: Goal, trial: Trial) -> Trial:
 def losses_by_place(points: Iterable[Point], goal: Goal) -> dict[float, float]:
     """Return, for each place on a learning curve, the loss that the training would have if it ended there.
 
-    It is the best loss so far, or with `curve_score` = `last` the last reported loss.
+    This loss is the best one so far, or the last reported one if `curve_score` is `last`.
     """
     losses, best = dict[float, float](), math.inf
     for point in points:

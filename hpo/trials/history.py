@@ -91,7 +91,7 @@ class History(Sequence[Trial]):
         return draw_weights(rng.spawn(1)[0], self.num_metrics) if self.num_metrics > 1 else None
 
     def losses(self, weights: Weights) -> list[float]:
-        """Return one loss per trial, which with several metrics is weighted.
+        """Return one loss per trial; with several metrics, the losses are weighted.
 
         The loss is infinite if the trial failed, was stopped or exceeds a limit.
         """
@@ -113,9 +113,9 @@ class History(Sequence[Trial]):
         return front(self)
 
     def best(self) -> Trial | None:
-        """Return the first of the leaders; None if no trial is complete.
+        """Return the best complete trial, the first of the leaders; None if no trial is complete.
 
-        With several metrics, this need not be the winner, which is chosen from the front elsewhere.
+        With several metrics, this trial need not be the winner: `choose_best` chooses the winner from the front.
         """
         return next(iter(self.leaders(1)), None)
 

@@ -1,4 +1,4 @@
-"""The place of a report, which is its position on the learning curve: its epoch, or its step, or its number."""
+"""The place of a report is its position on the learning curve: the epoch, else the step, else the number."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,13 +11,13 @@ Kind = Literal["epoch", "step", "number"]
 
 
 def place_of(point: Point) -> float:
-    """Return the place of a point that `Places.take` has returned."""
+    """Return the place (epoch or step) of a learning-curve point that `Places.take` has returned."""
     place: float = point["epoch"] if "epoch" in point else point["step"]
     return place
 
 
 def starts_at_zero(points: Iterable[Point]) -> bool:
-    """Return whether the first of these points is at place 0.
+    """Return whether the first of these learning-curve points is at place 0.
 
     If so, places count from 0, and the amount of training reached at a place is the place + 1.
     """
@@ -60,14 +60,14 @@ def to_amount(amount: int | None, reached: float | None) -> str:
 
 
 class Places:
-    """Assigns places to the reports of one training; they must be of one kind and in ascending order.
+    """Assigns places to the reports of one training; the places must ascend, and be all epochs, steps or numbers.
 
     A report without `epoch` and `step` gets its number as its place.
 
     Args:
-        counted: where the numbers start: the amount of the continued trial, or 0.
+        counted: the number before the first report: the amount of the continued trial, or 0.
         again: the places of earlier reports that the training repeats first.
-        last: the place of the report before the first one taken here; None = there is no such report.
+        last: the place of the report before the first call of `take`; None = there was no report.
     """
 
     def __init__(self, counted: float = 0, again: Iterable[float] = (), last: float | None = None) -> None:
@@ -81,7 +81,7 @@ class Places:
         return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return the next point; if it has neither `epoch` nor `step`, its place is added as `epoch`.
+        """Return a reported point; if the point has neither `epoch` nor `step`, add its place as `epoch`.
 
         Raises:
             ValueError: the place is negative, of another kind than before, or not later than the last place.
@@ -90,17 +90,17 @@ class Places:
         if self._kind is not None and kind != self._kind:
             names = {"number": "no epoch", "epoch": "epochs", "step": "steps"}
             raise ValueError(
-                f"report: must have epoch in all reports, step in all, or neither, given {names[kind]} after "
-                f"{names[self._kind]}: trainings are compared by it"
+                f"report: must have epoch in all reports, or step in all, or neither in any, given {names[kind]} after "
+                f"{names[self._kind]}; trainings are compared by epoch or step"
             )
         self._kind = kind
         placed = {"epoch": next(self._numbers), **point} if kind == "number" else dict(point)
         place = place_of(placed)
         if place < 0:
-            raise ValueError(f"report: its {kind} must be 0 or more, given {place:g}")
+            raise ValueError(f"report: {kind} must be 0 or more, given {place:g}")
         if self._last is not None and place <= self._last:
             raise ValueError(
-                f"report: its {kind} must be later than that of the report before, {self._last:g}, given {place:g}; "
+                f"report: {kind} must be above {self._last:g}, that of the previous report, given {place:g}; "
                 f"for several reports per epoch, give fractions such as 1.5"
             )
         self._last = place

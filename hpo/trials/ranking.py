@@ -32,7 +32,7 @@ class Ranking:
         self._num_added = 0
 
     def add(self, trial: Trial) -> None:
-        """Add a trial, which gets the next place."""
+        """Add a trial; its place is the number of trials added before."""
         place, self._num_added = self._num_added, self._num_added + 1
         if trial.other_losses and self._fronts is None:
             self._fronts = Fronts(len(trial.losses))
@@ -42,9 +42,10 @@ class Ranking:
             bisect.insort(self._sorted, (*sort_key(trial), place))
 
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
-        """Return the places of the `count` best (None = all) of the first `length` trials, the best first.
+        """Return the places (numbers in the order of `add`) of the `count` best trials (None = all), the best first.
 
-        With several metrics, trials are ordered by weighted loss if `weights` are given, else by fronts.
+        Only the first `length` trials count. With several metrics, trials are ordered by weighted loss if `weights` are
+        given, else by fronts.
         """
         of_fronts = () if self._fronts is None else self._fronts.first(count, length, weights)
         others = (place for _, _, _, place in self._sorted if place < length)
@@ -54,7 +55,7 @@ class Ranking:
 def sort_key(trial: Trial) -> tuple[float, float, int]:
     """Return the sort key by which trials with the same amount of training are ranked, the best first.
 
-    With several metrics, use it only for trials that are not within the limits.
+    With several metrics, use this key only for trials that are not within the limits.
     """
     return math.inf if math.isinf(trial.loss) else trial.excess, trial.loss, trial.number
 
@@ -63,8 +64,8 @@ class Fronts:
     """A ranking of the trials within the limits, for several metrics; ties go to the earlier trial.
 
     The candidates are the trials of the first few fronts. New trials are compared only with the candidates. This is
-    sufficient, because a new trial never moves another trial to an earlier front, and because the front of a trial
-    depends only on the trials of earlier fronts. So the candidates are always the best of all trials. If there are
+    sufficient, because a new trial never moves another trial to an earlier front. Besides, the front of a trial depends
+    only on the trials of earlier fronts. So the candidates are always the best of all trials. If there are
     fewer candidates than requested, all trials are compared again.
     """
 
@@ -86,7 +87,7 @@ class Fronts:
         return len(self._places)
 
     def add(self, place: int, trial: Trial) -> None:
-        """Add a trial with its place; each place must be larger than the places before."""
+        """Add a trial and the place that identifies it; places must ascend from call to call."""
         row = len(self._places)
         if row == len(self._losses):
             self._losses = np.concatenate((self._losses, np.empty_like(self._losses)))
@@ -95,7 +96,7 @@ class Fronts:
         self._places.append(place)
 
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
-        """Yield the places of the `count` best (None = all) of the trials with places below `length`, the best first.
+        """Yield the places of the `count` best trials (None = all) among those with a place below `length`, best first.
 
         Trials are ordered by weighted loss if `weights` are given, else by fronts.
         """
@@ -134,7 +135,7 @@ class Fronts:
         return self._places[order[place]] if num_before + place < count else None
 
     def _in_order(self, rows: NDArray[np.int64], losses: Array, count: int | None = None) -> NDArray[np.int64]:
-        """Return the `count` best of these rows (None = all), the best first; the rows must be whole fronts."""
+        """Return the `count` best of these rows (None = all), the best first; the rows must make up whole fronts."""
         rows = rows[self._numbers[rows].argsort()]
         return rows[best_first(losses[rows], count, scale_of(losses))]
 
@@ -193,8 +194,8 @@ def at_largest_scale(trials: Sequence[Trial]) -> list[Trial]:
 def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
     """Return the `count` best complete trials, or all if there are fewer, the best first.
 
-    The order is by scale (the largest first), then by amount of training (the largest first), then by excess over the
-    limits, then by loss (with several metrics, by `best_first`). Ties go to the earlier trial.
+    The first criterion is the scale (the largest first), then the amount of training (the largest first), then the
+    excess over the limits. Then the loss decides, or `best_first` with several metrics. Ties go to the earlier trial.
     """
     complete = [trial for trial in trials if trial.state == "complete"]
     if not any(trial.other_losses for trial in complete):
@@ -249,9 +250,9 @@ def one_loss(trials: Sequence[Trial]) -> Array:
 class Gains:
     """Decides, trial by trial, whether a trial is better than all trials before it.
 
-    These criteria decide, in this order: whether it keeps the limits; its scale (larger is better); its amount of
-    training (larger is better); its excess over the limits (less is better). Among trials that are equal so far, a
-    trial is better if no earlier one is at least as good in all metrics.
+    These criteria decide, in this order: whether the trial keeps the limits; its scale (larger is better); its amount
+    of training (larger is better); its excess over the limits (less is better). Among trials equal in all of these, a
+    trial is better if no earlier trial is at least as good in all metrics.
     """
 
     def __init__(self) -> None:

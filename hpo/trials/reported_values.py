@@ -18,9 +18,9 @@ _NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
 
 
 class NotReportedError(HpoError, ValueError):
-    """A training has reported values under other names than its metric.
+    """A training has reported values, but none under the name of its metric.
 
-    So no training of this objective can be expected to report the metric.
+    All other trainings of the objective would probably fail in the same way.
     """
 
 
@@ -99,8 +99,8 @@ def of_curve(
         names = [*dict.fromkeys(name for point in points for name in point if name not in _NOT_OF_RESULTS)]
         is_named = metric in named
         raise (ValueError if is_named or not names else NotReportedError)(
-            f"the objective returned nothing and reported no number as '{metric}', but "
-            f"{', '.join(names) or 'nothing else'}: report '{metric}', or set `metric` to a reported name"
+            f"the objective returned nothing and reported no number as '{metric}'; it reported: "
+            f"{', '.join(names) or 'nothing'}; report '{metric}', or set `metric` to a reported name"
         )
     best = max if is_max else min
     point = scored[-1] if curve_score == "last" else best(scored, key=lambda point: point[metric])
@@ -153,7 +153,7 @@ def _by_metric(returned: Sequence[Any], metrics: Sequence[str]) -> dict[str, Any
     """Return the values of several metrics by name; raise ValueError unless there is one value per metric."""
     if len(returned) != len(metrics):
         raise ValueError(
-            f"the objective must return one number for each of {', '.join(metrics)}, given {len(returned)}"
+            f"the objective must return one number for each of {', '.join(metrics)}, given {len(returned)} values"
         )
     return dict(zip(metrics, returned, strict=True))
 

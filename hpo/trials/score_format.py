@@ -61,7 +61,7 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
     Args:
         trial: the trial.
         goal: the goal of the study.
-        compared: the number of digits is chosen so that it distinguishes these trials.
+        compared: the trials that the digits must distinguish.
         fresh: the same trial trained on fresh seeds, if such trainings chose the winner; its values come first.
     """
     own = (trial,) if fresh is None else (fresh, trial)
@@ -74,9 +74,9 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
 
 
 def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
-    """Return the value of a trial to display under a name: its score, or the mean of another metric.
+    """Return a trial's value of a metric for display: the score for the leading metric, else the mean over the tasks.
 
-    Return None if the trial has no score, or for another metric if the trial is not complete.
+    Return None if the trial has no score, or if it is not complete and `name` is not the leading metric.
     """
     if name == goal.metric:
         return trial.score

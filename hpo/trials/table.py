@@ -37,7 +37,7 @@ _OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV text that `read_rows` can read, whatever texts they contain; None becomes an empty field."""
+    """Return rows as CSV text that `read_rows` can read, even with line breaks in texts; None gives an empty field."""
     lines = _Lines()
     # With "\r\n" as line terminator, the writer quotes texts that contain either character. The reader would take
     # either for the end of a line.
@@ -68,10 +68,10 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
         raise StudyError(f"{path}: two columns are called '{again}'; give each its own name")
     for column in needed:
         if column not in columns:
-            raise StudyError(f"{path}: has no column '{column}'; it has {', '.join(columns) or 'none'}")
+            raise StudyError(f"{path}: has no column '{column}'; its columns: {', '.join(columns) or 'none'}")
     for line, row in enumerate(rows, start=2):
         if None in row or None in row.values():
-            raise StudyError(f"{path}:{line}: must have {len(columns)} fields, as the header has")
+            raise StudyError(f"{path}:{line}: must have {len(columns)} fields, as many as the header")
     return rows
 
 
@@ -84,7 +84,7 @@ def twice(names: Sequence[str]) -> str | None:
 
 
 def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyType({})) -> Point | None:
-    """Return the point of a row, with values of the types in the space; None if the point is outside of the space.
+    """Return the point of a row, with values converted to the types of the space; None if it is not in the space.
 
     `fill` holds values, by key, for dimensions about which the row says nothing; see `says_nothing`.
     """
@@ -102,7 +102,7 @@ def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyTyp
 def says_nothing(row: Row, dimension: Dimension) -> bool:
     """Return whether a row says nothing about a dimension.
 
-    This is so if the row lacks the dimension's column, or if its field is empty and that is no value of the dimension.
+    A row also says nothing if the field of the dimension is empty, unless an empty field stands for a value.
     """
     text = _text(row, dimension)
     return text is None or (text == "" and not _allowed(text, dimension))
@@ -118,7 +118,7 @@ def _allowed(text: str, dimension: Dimension) -> list[Value]:
 
 
 def _readings(text: str, dimension: Dimension) -> list[Value]:
-    """Return the values that a cell's text can stand for; if the dimension is a range, they may be outside of it."""
+    """Return the values that a cell's text can stand for; for a range, the values may be outside of the range."""
     number = _number(text)
     if isinstance(dimension, Range):
         if number is None:
@@ -145,7 +145,7 @@ def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
 
 
 def own_columns(keys: Iterable[str]) -> list[str]:
-    """Return the keys of the hyperparameters whose column never gets a prefix, whatever other columns there are."""
+    """Return the keys of the hyperparameters whose columns never get a prefix, whatever other columns there are."""
     return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
 
 
@@ -161,7 +161,7 @@ def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> 
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return the column names of a row, without those of values and notes that neither space nor goal names."""
+    """Return the column names of a row, without columns of notes and of values outside of the space and the goal."""
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
     return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
@@ -191,8 +191,8 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     - `cost`: the cost of all training of the trial, on the study's clock.
     - `fold_0` and so on, or with repeats `fold_0_repeat_0` and so on: the (leading) metric of each task.
     - `seconds`: the sum of the wall times of all tasks.
-    - `started` and `ended`: the start of the trial's first task and the end of its last task, in seconds since the
-      start of the first training of the study.
+    - `started` and `ended`: the start of the trial's first task and the end of its last task. Both count the seconds
+      since the study's first training started.
     - The last columns hold the other numbers that the objective returned (their mean over the tasks), and its notes. A
       column gets the prefix `metric.` or `note.` if another column has the same name.
     """
@@ -239,7 +239,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
 def _belonging(
     trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns of the objective's notes, or of the numbers that it returned in addition to the goal's."""
+    """Return the columns of the objective's notes, or of the returned numbers that the goal does not name."""
     rows = [trial.belonging(kind) for trial in trials]
     known = {*goal.names, PARAMETERS} if kind == "metrics" else set()
     names = dict.fromkeys(name for row in rows for name in row if name not in known)

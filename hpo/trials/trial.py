@@ -27,12 +27,12 @@ class Outcome:
         worker: the number of the worker's process; 0 if the task never ran.
         error: why the task failed, as one line; None = the task did not fail.
         details: the traceback of a failure.
-        stopped: where and why a rule or a user stopped the task; then the metrics hold the best score reported before.
-            None = it was not stopped.
+        stopped: where and why a rule or a user stopped the task; `metrics` then holds the best score before the stop.
+            None = the task was not stopped.
         reached: the amount of training at the last report, counted from the start; None = there are no reports.
         differs: where the reports differ from those before an interruption; None = they do not differ.
         units: how many units of training the task took; each unit costs the same, see `Objective.describe_cost`.
-        attempt: the number of the attempt that gave this outcome, from 1; it is higher if workers died.
+        attempt: the number of the attempt that gave this outcome, from 1; the number is above 1 if workers died.
         notes: the numbers and texts that the objective noted, by name, and the texts that it returned.
     """
 
@@ -56,13 +56,13 @@ class Outcome:
         return self.metrics.get(PARAMETERS)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict that `from_dict` reads."""
+        """Return the outcome as a JSON-able dict, which `from_dict` can read."""
         # `dataclasses.asdict` copies deeply, which would take a third of a study's time.
         return dict(vars(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read the dict of `to_dict`."""
+        """Build an outcome from a dict that `to_dict` returned."""
         return cls(**values)
 
 
@@ -86,7 +86,7 @@ class TaskLayout:
         return index % self.folds
 
     def repeat(self, index: int) -> int:
-        """Return the repeat of a task; all folds of repeat 0 come first."""
+        """Return the repeat of a task; the tasks of repeat 0, one per fold, come first."""
         return index // self.folds
 
     def name(self, index: int) -> str:
@@ -105,7 +105,7 @@ class Proposal:
             places on its learning curves); None = a full training.
         continues: the number of the earlier trial of the same point to continue; None = train from the start.
         trained: the amount of training of the continued trial; 0 = train from the start.
-        retry_of: the number of the failed trial that this proposal retries; None = it is no retry.
+        retry_of: the number of the failed trial that this proposal retries; None = the proposal is no retry.
     """
 
     point: Point
@@ -120,9 +120,9 @@ class Trial:
     """The evaluation of a point.
 
     Attributes:
-        number: the number of the trial, from 0, in the order of proposal. It does not depend on the order in which
-            trials end. Imported trials have numbers below 0.
-        round: the number of the proposal, from 0; points that are proposed together share it.
+        number: the number of the trial, from 0, in the order of proposal. The number does not depend on
+            the order in which trials end. Imported trials have numbers below 0.
+        round: the number of the proposal, from 0; points that are proposed together share this number.
         point: the point.
         outcomes: the outcomes by task index; a complete trial has an outcome for every task.
         state: `failed` if a task failed; `stopped` if a rule or a user stopped the trial or one of its tasks.
@@ -137,9 +137,9 @@ class Trial:
             there was none.
         other_losses: a complete trial's losses by the metrics other than the leading one, in their order.
         excess: how far a complete trial is beyond the limits; 0 = within; see `Goal`.
-        is_scaled: whether `study.scale` in the point is the number of a scale; False if it is a key of the user.
+        is_scaled: whether `study.scale` in the point is the number of a scale; False if it is the user's own key.
         losses_at: for a complete trial with an amount, its loss by place: the loss that the trial would have if its
-            training had ended there. It holds the places that all of its tasks have reported; see `hpo.trials.places`.
+            training had ended there. Only places that all tasks have reported count; see `hpo.trials.places`.
     """
 
     number: int
@@ -181,7 +181,7 @@ class Trial:
 
     @property
     def losses(self) -> tuple[float, ...]:
-        """The losses of a complete trial, one per metric, that of the leading metric first."""
+        """The losses of a complete trial, one per metric, the leading metric's loss first."""
         return (self.loss, *self.other_losses)
 
     @property
@@ -197,7 +197,7 @@ class Trial:
 
     @property
     def within_scale(self) -> Self:
-        """The trial as a trial of the space without scales: its point lacks the key of the scale."""
+        """A copy of the trial whose point lacks the key of the scale, as if the space had no scales."""
         return replace(self, point={key: value for key, value in self.point.items() if key != SCALE}, key="")
 
     @property
@@ -216,7 +216,7 @@ class Trial:
 
     @property
     def stopped(self) -> str | None:
-        """Where and why the trial was stopped, according to its first stopped task; None = it was not stopped."""
+        """Where and why the trial was stopped, by its first stopped task; None = the trial was not stopped."""
         if self.state != "stopped":
             return None
         reasons = (outcome.stopped for _, outcome in sorted(self.outcomes.items()) if outcome.stopped)
@@ -315,7 +315,7 @@ def rank(
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:
     """Return the seed of a training, from 0 to 2**31 - 1.
 
-    It is a stable hash of the arguments, so that a point is always trained in the same way.
+    The seed is a stable hash of the arguments, so that a point is always trained in the same way.
     """
     text = f"{study_seed}|{key}|{fold}|{repeat}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2**31

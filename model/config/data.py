@@ -15,7 +15,10 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class DataConfig(Section):
-    """The settings that all kinds of data share; in a worker the paths are null, so that it cannot read the source."""
+    """The settings that all kinds of data share.
+
+    In a worker the paths are null, so that the worker cannot read the source files.
+    """
 
     lengths_differ: ClassVar[bool] = True  # whether examples are sequences of different lengths
 
@@ -28,7 +31,7 @@ class DataConfig(Section):
 
 
 class DigitsConfig(DataConfig):
-    """scikit-learn's handwritten digits; reads no user file."""
+    """The settings for scikit-learn's handwritten digits, which need no file of the user."""
 
     lengths_differ: ClassVar[bool] = False
 
@@ -40,7 +43,7 @@ class DigitsConfig(DataConfig):
 
 
 class FilesConfig(DataConfig):
-    """The user's data, in files or on the Hugging Face hub: one file, or one per split."""
+    """The settings for the user's data: one file, or one file per split; or a data set on the Hugging Face hub."""
 
     format: str
     subset: Path | None
@@ -52,7 +55,7 @@ class FilesConfig(DataConfig):
         for name in self.for_the_hub:
             if getattr(self, name) is not None and self.format != "hub":
                 raise refuse(
-                    f"has no effect with data.format={self.format}: must be null, or choose hub",
+                    f"has no effect with data.format={self.format}: must be null, or choose data.format=hub",
                     f"data.{name}",
                     "data.format",
                 )
@@ -64,24 +67,27 @@ class FilesConfig(DataConfig):
             return self
         parts = [self.train, self.validation, self.test]
         if self.path is None and not any(parts):
-            raise refuse("must be given, or data.train with data.validation or data.test", "data.path")
+            raise refuse(
+                "must be given; for separate files, give data.train with data.validation or data.test instead",
+                "data.path",
+            )
         if self.path is not None and any(parts):
             raise refuse(
-                "cannot be combined with separate files: leave out data.path, or data.train, data.validation and "
-                "data.test",
+                "cannot be combined with separate files; leave out either data.path, or data.train, data.validation "
+                "and data.test",
                 "data.path",
             )
         if self.path is None and self.train is None:
-            raise refuse("must be given with data.validation or data.test", "data.train")
+            raise refuse("must be given, because data.validation or data.test is given", "data.train")
         if self.path is None and not (self.validation or self.test):
             raise refuse(
-                "must come with data.validation or data.test; for one file alone, set data.path instead", "data.train"
+                "needs data.validation or data.test as well; for a single file, set data.path instead", "data.train"
             )
         return self
 
 
 class TextClassificationConfig(FilesConfig):
-    """One text and one label per example, from CSV, TSV or JSON lines."""
+    """The settings for texts with one label each, from CSV, TSV or JSON lines."""
 
     name: Literal["text_classification"]
     format: Literal["auto", "csv", "tsv", "jsonl", "hub"]
@@ -97,7 +103,7 @@ class TextClassificationConfig(FilesConfig):
 
 
 class LanguageModellingConfig(FilesConfig):
-    """Running text, from plain text files."""
+    """The settings for running text, from plain text files."""
 
     lengths_differ: ClassVar[bool] = False
 
@@ -128,7 +134,7 @@ class LanguageModellingConfig(FilesConfig):
     def _has_bytes(self) -> Self:
         if self.tokens == "subwords" and (self.max_size is None or self.max_size < 256):
             raise refuse(
-                f"must be at least 256 with subwords, which include each byte, given {self.max_size}",
+                f"must be at least 256 with data.tokens=subwords, because each byte is a token, given {self.max_size}",
                 "data.max_size",
                 "data.tokens",
             )
@@ -136,7 +142,7 @@ class LanguageModellingConfig(FilesConfig):
 
 
 class TaggingConfig(FilesConfig):
-    """One tag per word, from column files."""
+    """The settings for sentences with one tag per word, from column files."""
 
     name: Literal["tagging"]
     format: Literal["columns", "hub"]

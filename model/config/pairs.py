@@ -14,14 +14,14 @@ ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
 
 
 class SearchedTargets(Section):
-    """The settings of the beam search for a target."""
+    """The settings of the beam search that decodes targets."""
 
     beam_size: Annotated[int, Field(ge=1, le=1000)]
     length_penalty: Annotated[float, Field(ge=0, le=10)]
 
 
 class TranslationConfig(FilesConfig, SearchedTargets):
-    """Pairs of sequences from tables or aligned files."""
+    """The settings for pairs of sequences from tables or aligned files."""
 
     name: Literal["translation"]
     format: Literal["auto", "csv", "tsv", "jsonl", "aligned", "hub"]
@@ -50,17 +50,17 @@ class TranslationConfig(FilesConfig, SearchedTargets):
         endings = (self.source_ending, self.target_ending)
         if self.is_aligned != all(endings) or (self.format not in ("auto", "aligned") and any(endings)):
             raise refuse(
-                f"must both be given for two aligned files, such as {ALIGNED} for train.de and train.en, and null "
-                f"otherwise, given format {self.format}",
+                f"both endings must be given for aligned files (as in {ALIGNED}), and both must be null for other "
+                f"formats, given data.format={self.format}",
                 "data.source_ending",
                 "data.target_ending",
                 "data.format",
             )
         if self.max_size is None and "subwords" in (self.tokens, self.target_tokens):
-            raise refuse("must be given with subwords", "data.max_size", "data.tokens")
+            raise refuse("must be given for subwords, such as data.max_size=8000", "data.max_size", "data.tokens")
         if self.shared_vocabulary and self.target_tokens not in (None, self.tokens):
             raise refuse(
-                "must be false unless both sides have the same tokens; or leave target_tokens null",
+                "must be false if data.target_tokens differs from data.tokens; or set data.target_tokens=null",
                 "data.shared_vocabulary",
                 "data.target_tokens",
             )
@@ -68,7 +68,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
 
 
 class GeneratedConfig(DataConfig, SearchedTargets):
-    """Pairs of sequences of numbers, drawn from a seed."""
+    """The settings for generated pairs of number sequences, which a seed determines."""
 
     name: Literal["generated"]
     path: None = None
@@ -86,7 +86,7 @@ class GeneratedConfig(DataConfig, SearchedTargets):
     def _lengths_rise(self) -> Self:
         if self.min_length > self.max_length:
             raise refuse(
-                f"must not be above max_length, given {self.min_length} and {self.max_length}",
+                f"min_length must not be above max_length, given {self.min_length} and {self.max_length}",
                 "data.min_length",
                 "data.max_length",
             )
@@ -96,8 +96,8 @@ class GeneratedConfig(DataConfig, SearchedTargets):
     def _fits_into_memory(self) -> Self:
         if self.num_examples * self.max_length > MOST_NUMBERS:
             raise refuse(
-                f"must have a product of at most {MOST_NUMBERS:,}, given {self.num_examples} and {self.max_length}: "
-                f"lower one of them",
+                f"must have a product of at most {MOST_NUMBERS:,}, given {self.num_examples} and {self.max_length}; "
+                "lower one of them",
                 "data.num_examples",
                 "data.max_length",
             )

@@ -1,4 +1,4 @@
-"""The sizes at which `hpo scale` compares a network; from size to size, the width or the depth doubles."""
+"""The network sizes that `hpo scale` compares; each has twice the width or depth of the previous size."""
 
 from typing import Literal
 
@@ -14,11 +14,11 @@ _LEAST_WIDTH = 32
 
 
 def scales_of(model: ModelConfig, over: Growing) -> list[dict[str, int]]:
-    """Return four scales; each is a dict from dotted keys of the configuration to new values.
+    """Return four scales, each as a dict of new values by dotted key of the configuration.
 
-    With `over="width"`, all widths in the family's `BaseShape` are doubled from scale to scale. The first scale has
-    half of the network's widths. If half of d_model is below 32, or half of the widths is not a valid network, the
-    first scale has the network's widths.
+    With `over="width"`, each scale doubles all widths in the family's `BaseShape`. The first scale has half of the
+    configured widths. If half of d_model is below 32, or the halved widths are not valid, the first scale has the
+    configured widths.
 
     With `over="depth"`, the scales have 2, 4, 8 and 16 layers.
     """

@@ -9,7 +9,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 def refuse(message: str, *keys: str) -> PydanticCustomError:
-    """Return an error for a violated rule about several keys; `keys` are the full dotted names of these keys."""
+    """Return the error for values that break a rule about several keys; `keys` are the full dotted keys."""
     return PydanticCustomError("cross_field", "{message}", {"message": message, "keys": list(keys)})
 
 

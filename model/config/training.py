@@ -71,8 +71,8 @@ class TrainingConfig(Section):
     def _settings_have_an_effect(self) -> Self:
         if self.momentum is not None and self.optimizer not in MOMENTUM_OPTIMIZERS:
             raise refuse(
-                f"has no effect with training.optimizer={self.optimizer}: must be null, or choose one of "
-                f"{', '.join(MOMENTUM_OPTIMIZERS)}",
+                f"has no effect with training.optimizer={self.optimizer}: must be null, or choose one of the "
+                f"optimizers {', '.join(MOMENTUM_OPTIMIZERS)}",
                 "training.momentum",
                 "training.optimizer",
             )
@@ -84,19 +84,20 @@ class TrainingConfig(Section):
             )
         if self.decay_fraction is not None and self.schedule != "wsd":
             raise refuse(
-                f"has no effect with training.schedule={self.schedule}: must be null, or choose wsd",
+                f"has no effect with training.schedule={self.schedule}: must be null, or choose training.schedule=wsd",
                 "training.decay_fraction",
                 "training.schedule",
             )
         if self.schedule == "wsd" and self.warmup_fraction + self.decay > 1:
             raise refuse(
-                f"must sum with training.decay_fraction ({self.decay}) to at most 1, given {self.warmup_fraction}",
+                f"must sum to at most 1, given {self.warmup_fraction} and {self.decay}",
                 "training.warmup_fraction",
                 "training.decay_fraction",
             )
         if self.batch_tokens is not None and self.batching != "by_length":
             raise refuse(
-                f"has no effect with training.batching={self.batching}: must be null, or choose by_length",
+                f"has no effect with training.batching={self.batching}: must be null, or choose "
+                "training.batching=by_length",
                 "training.batch_tokens",
                 "training.batching",
             )

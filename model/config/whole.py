@@ -60,7 +60,7 @@ SHAPE_OF_DATA = {
 
 
 class UnknownNetwork(ModelConfig):
-    """A placeholder for an unknown model.family or shape, so that the error names that key and the choices."""
+    """A placeholder for a model of unknown family or shape; its error names the wrong key and the allowed values."""
 
     model_config = ConfigDict(extra="allow")
     family: Literal["transformer", "recurrent", "convolutional"]
@@ -69,7 +69,7 @@ class UnknownNetwork(ModelConfig):
 
 
 class UnknownData(DataConfig):
-    """A placeholder for an unknown data.name, so that the error names that key and the choices."""
+    """A placeholder for data with an unknown name; its error names the key and the allowed values."""
 
     model_config = ConfigDict(extra="allow")
     name: Literal["digits", "text_classification", "tagging", "language_modelling", "translation", "generated"]
@@ -135,7 +135,7 @@ class Config(Section, Generic[Model, Data]):
             )
         if isinstance(self.model, Encoder) and self.model.pooling != "mean" and self.data.name == "tagging":
             raise refuse(
-                "has no effect with data=tagging, which labels every word: must be mean", "model.pooling", "data.name"
+                "must be mean with data=tagging, because a tagger labels every word", "model.pooling", "data.name"
             )
         return self
 
@@ -152,10 +152,10 @@ class Config(Section, Generic[Model, Data]):
 
 
 def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
-    """Return the checked configuration of a dict's `model`, `data`, `training` and optional `metrics`.
+    """Check the keys `model`, `data`, `training` and optionally `metrics` of a dict, and return the configuration.
 
-    Other keys are ignored. `source_required` says whether the configuration must name the files of the data; a worker
-    does not need them.
+    Other keys are ignored. `source_required`: whether the configuration must name the files of the data; a worker does
+    not need these files.
 
     Raises:
         pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. If a rule for

@@ -1,1 +1,1 @@
-"""Data: readers, the store with the examples that a worker may read, tokens, and batches."""
+"""Data: readers of files, the store of examples for workers, tokens, and batches."""

@@ -17,7 +17,7 @@ _POOL = 8
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences stored one after the other, so that a batch is gathered by indexing, without a loop.
+    """Sequences in one tensor, one after the other; indexing gathers a batch without a loop.
 
     Attributes:
         flat: (all tokens,) or (all tokens, features), on any device.
@@ -31,14 +31,14 @@ class Ragged:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> "Ragged":
-        """Return lists of token numbers as sequences; no list may be empty."""
+        """Build sequences from lists of token numbers; no list may be empty."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         flat = torch.tensor([token for sequence in sequences for token in sequence])
         return cls(flat, lengths.cumsum(0) - lengths, lengths)
 
     @classmethod
     def of_rows(cls, rows: Tensor) -> "Ragged":
-        """Return a tensor (sequences, time, features) as sequences of equal length."""
+        """Build sequences of equal length from a tensor (sequences, time, features)."""
         count, time, _ = rows.shape
         return cls(rows.flatten(0, 1), torch.arange(count) * time, torch.full((count,), time))
 
@@ -46,7 +46,7 @@ class Ragged:
         return len(self.lengths)
 
     def gather(self, indices: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the sequences at `indices`, padded at their end with 0 to the length of the longest, and their mask.
+        """Return the sequences at `indices`, padded with zeros at the end to the length of the longest, and their mask.
 
         Returns:
             The sequences, (batch, time) or (batch, time, features); and the mask, (batch, time) boolean, True = a
@@ -72,7 +72,7 @@ class Ragged:
 
         Returns:
             The tokens, (1, tokens) or (1, tokens, features), and their packing. Sequences of equal length need no
-            packing: they are returned as by `gather`, as (batch, time) or (batch, time, features), and None.
+            packing; the result is then the unpacked tensor that `gather` returns, and None.
         """
         starts = self.starts[indices] + int(without_first)
         lengths = self.lengths[indices] - int(without_first) - int(without_last)
@@ -95,7 +95,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def resident(encoded: Any, device: torch.device) -> Any:
-    """Return encoded examples with their tokens on the GPU if they fit there, so that no step needs to copy them.
+    """Move the tokens of encoded examples to the GPU if they fit, so that no step copies them; return the examples.
 
     Tokens fit if they take at most a tenth of the GPU's free memory.
     """
@@ -109,27 +109,28 @@ def resident(encoded: Any, device: torch.device) -> Any:
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Return batches of the positions 0 to count - 1 in a fresh random order; the last batch may be smaller."""
+    """Return the positions 0 to count - 1 in a new random order, cut into batches; the last batch may be smaller."""
     return list(torch.split(torch.randperm(count, generator=generator), batch_size))
 
 
 def batches_by_length(
     lengths: Tensor, batch_size: int, batch_tokens: int | None = None, generator: torch.Generator | None = None
 ) -> list[Tensor]:
-    """Return batches that hold every position once, with sequences of similar length together, for little padding.
+    """Return batches of sequences with similar lengths, which need little padding; each position is in one batch.
 
     Without a generator, all examples are sorted by length, the shortest first.
 
-    For training, this would cost accuracy, because only the same few lengths would meet in a batch. So with a
-    generator, the examples are divided into random pools of several batches, and only each pool is sorted. This fixes
-    the number of batches and the lengths in each batch for all epochs. For each epoch, the generator draws which
-    example of a length is in which batch, and the order of the batches.
+    In training, fully sorted batches would cost accuracy, because each batch would hold only a few lengths. With a
+    generator, the examples are therefore divided into random pools of several batches, and each pool is sorted. The
+    number of batches, and the lengths in each batch, are the same for all epochs. For each epoch, the generator
+    distributes the examples of equal length among the batches, and shuffles the batches.
 
     Args:
         lengths: (examples,), the number of tokens of each example.
-        batch_size: the most examples of a batch.
-        batch_tokens: the most tokens of a batch, with padding; None = no limit. A longer example is a batch by itself.
-        generator: the random numbers; None = sorted batches.
+        batch_size: the largest number of examples in a batch.
+        batch_tokens: the largest number of tokens in a batch, including padding; None = no limit. A longer example
+            forms a batch alone.
+        generator: the random generator; None = sorted batches.
     """
     if generator is None:
         order = torch.argsort(lengths, stable=True)
@@ -156,7 +157,7 @@ def _pool_size(lengths: Tensor, batch_size: int, batch_tokens: int | None) -> in
 
 
 def _cut(order: Tensor, lengths: Tensor, batch_size: int, batch_tokens: int | None) -> list[Tensor]:
-    """Divide examples, which must be sorted by length, into batches within both limits."""
+    """Divide examples, which must be sorted by length, into batches within the limits of examples and tokens."""
     if batch_tokens is None:
         return list(torch.split(order, batch_size))
     return list(torch.split(order, _sizes(lengths[order].tolist(), batch_size, batch_tokens)))

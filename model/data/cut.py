@@ -1,4 +1,4 @@
-"""Counts the texts that training and validation must cut, because they are longer than data.max_length."""
+"""Counts the training and validation texts that are longer than data.max_length and must be cut."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,17 +10,17 @@ from model.data.tokens.vocabulary import Vocabulary
 from model.errors import DataError
 
 _LOST = {
-    "text": "what is beyond is not read",
-    "source": "what is beyond is not read",
-    "target": "what is beyond is neither learned nor predicted, and counts as missing in every score but the loss",
+    "text": "later tokens are not read",
+    "source": "later tokens are not read",
+    "target": "later tokens are neither learned nor predicted, and are missing in every score but the loss",
 }
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
-    """Return notes for the user: one line for each side (text, or source and target) with texts that must be cut.
+    """Return notes for the user: one line for the texts, or for the sources and the targets, if some must be cut.
 
-    The texts of a predefined test split are not counted. Subwords are learned from the training split, as in a
-    training; if the search splits the data, they are learned from all examples.
+    The texts of a predefined test split do not count. As in a training, subwords are learned from the training split.
+    If the search splits the data, subwords are learned from all examples.
 
     Raises:
         DataError: the share of a side's texts that would be cut is above data.max_cut_share, or is 1.
@@ -39,7 +39,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     if isinstance(config, TranslationConfig) and "subwords" in units.values():
         train = items[: parts.get("train")]
         sides = learn_pair(config, *([item[side] for item in train] for side in units))
-    by = "" if parts or "subwords" not in units.values() else ", by subwords learned from all examples"
+    by = "" if parts or "subwords" not in units.values() else ", counted in subwords learned from all examples"
     return tuple(
         f"{cut}{by}; {_LOST[side]}"
         for side, tokens in zip(units, sides, strict=True)
@@ -48,7 +48,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
 
 
 def _empty_vocabulary(unit: str, lowercase: bool) -> Vocabulary:
-    """Return an empty vocabulary, which suffices because the number of tokens of a text does not depend on it."""
+    """Return an empty vocabulary; it is enough for counting tokens, because unknown tokens count, too."""
     return Vocabulary(unit, lowercase, ())
 
 
@@ -58,15 +58,15 @@ def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -
     if texts and all(len(tokens.encode(text)) > max_length for text in texts):
         shortest = min(len(tokens.encode(text)) for text in texts)
         raise DataError(
-            f"data.max_length: must be larger, because every {side} has more than {max_length} tokens (the shortest "
-            f"{shortest}) and would be cut"
+            f"data.max_length: must be larger, because every {side} has more tokens and would be cut, given "
+            f"{max_length}; the shortest {side} has {shortest} tokens"
         )
 
 
 def _cut(
     texts: Sequence[str], tokens: Tokens, side: str, config: TextClassificationConfig | TranslationConfig
 ) -> Iterator[str]:
-    """Yield a line about the texts of a side that must be cut, if there are any; raise DataError for too many."""
+    """Yield a line about the texts that must be cut, or nothing if there are none; raise DataError for too many."""
     # Skip short texts: a token has at least one character, except the mark that subwords put before a text.
     long = (text for text in texts if len(tokens.normalize(text)) >= config.max_length)
     lengths = [length for text in long if (length := len(tokens.encode(text))) > config.max_length]
@@ -76,8 +76,8 @@ def _cut(
     which = f"{len(lengths):,} of {len(texts):,} {side}s ({share:.2%})"
     if share > config.max_cut_share:
         raise DataError(
-            f"data.max_cut_share: {which} have more than data.max_length={config.max_length} tokens (the longest "
-            f"{max(lengths):,}), but at most a share of {config.max_cut_share:g} may be cut; give a larger "
-            "data.max_length, or a larger share"
+            f"data.max_cut_share: {which} have more than data.max_length={config.max_length} tokens and would be cut; "
+            f"raise data.max_length (the longest {side} has {max(lengths):,} tokens), or raise data.max_cut_share, "
+            f"given {config.max_cut_share:g}"
         )
     yield f"{which} are cut to data.max_length={config.max_length} tokens (the longest has {max(lengths):,})"

@@ -1,4 +1,4 @@
-"""A cache of encoded examples on disk: one worker encodes them, and all workers of the machine memory-map them."""
+"""A cache of encoded examples on disk: one worker encodes, and all workers of the machine memory-map the result."""
 
 import hashlib
 import json
@@ -21,8 +21,8 @@ PLAIN = "plain.json"
 def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) -> Path:
     """Return the cache folder for prepared data that is encoded with these settings.
 
-    The folder's name is a hash of the data, the settings, and the fields of `encoded_type`, so that a change of any of
-    them leads to another folder.
+    The folder's name is a hash of the data, the settings, and the fields of `encoded_type`, so that any change leads to
+    another folder.
     """
     key = json.dumps([store_digest(data_dir), settings, _fields_of(encoded_type)], sort_keys=True)
     return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]
@@ -34,8 +34,8 @@ def encode_once(
     """Return the result of `build`: a JSON-able dict, and the encoded splits by name.
 
     If the folder exists, load the result from it; otherwise call `build` and write the folder. `types` holds the
-    dataclass of each split; its fields are tensors, JSON-able values, or dataclasses of these. Loaded tensors are
-    memory-mapped, and writing to them does not change the files.
+    dataclass of each split, whose fields are tensors, JSON-able values, or such dataclasses. Loaded tensors are
+    memory-mapped; changing such a tensor does not change the files.
     """
     if not folder.exists():
         values, parts = build()

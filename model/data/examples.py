@@ -20,7 +20,7 @@ class File:
 
     @classmethod
     def of(cls, path: str, content: bytes) -> "File":
-        """Return the path, hash and size of a file; `content` is its bytes as stored, not decompressed."""
+        """Describe a file by its path, hash and size; `content` holds the stored bytes, not decompressed."""
         return cls(path, hashlib.sha256(content).hexdigest(), len(content))
 
 
@@ -32,7 +32,7 @@ class Examples:
         source, licence, version: the source of the data, its licence, and its version.
         files: the source files.
         items: the examples, as JSON-able dicts with the keys that the task reads.
-        labels: one label per example, for stratified splits; None = no labels.
+        labels: one label per example for stratified splits; None = no labels.
         parts: the number of examples of each predefined split; None = no predefined splits.
         notes: lines that tell the user how the data was read.
     """
@@ -48,13 +48,13 @@ class Examples:
 
 
 def digest(item: dict[str, Any]) -> str:
-    """Return a hex fingerprint of an example's content, which is the same on every machine."""
+    """Return a hash of an example's content as hexadecimal text; it is the same on every machine."""
     text = json.dumps(item, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_bytes(path: str, key: str) -> bytes:
-    """Return the bytes of a user's file as stored.
+    """Return the stored bytes of a user's file.
 
     Raises:
         DataError: the file is missing, is a folder, is not readable, or is empty; the message names the key `key`.

@@ -32,20 +32,26 @@ def refuse_changed(folder: Path) -> None:
         _refuse_other_format(folder, written.get("format"))
         for name, expected in written["files"].items():
             if Path(name).name != name or _sha256(folder / name) != expected:
-                raise CheckpointError(f"{folder / name}: hash mismatch, the file was truncated or changed")
+                raise CheckpointError(
+                    f"{folder / name}: the hash does not match, because the file was truncated or changed"
+                )
     except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{folder}: its hashes cannot be checked ({error})") from error
+        raise CheckpointError(f"{folder}: the hashes of its files cannot be checked ({error})") from error
 
 
 def _refuse_other_format(folder: Path, number: Any) -> None:
     if number == FORMAT and type(number) is int:
         return
     is_later = isinstance(number, int) and number > FORMAT
-    why = "by a later version, which reads it" if is_later else "before the first release; train it again"
+    why = (
+        "a later version of the toolkit wrote it, and can read it"
+        if is_later
+        else "it was written before the first release; train again"
+    )
     named = "none" if number is None else json.dumps(number)
-    raise FormatError(f"{folder}: its format is {named}, not {FORMAT}: it was made {why}")
+    raise FormatError(f"{folder}: has format {named}, but this version reads only format {FORMAT}; {why}")
 
 
 def _sha256(path: Path) -> str:

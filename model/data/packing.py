@@ -1,4 +1,4 @@
-"""The packing of a batch: its sequences are joined end to end, so that no layer computes padding."""
+"""Packing joins the sequences of a batch end to end, so that no layer computes padding."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,10 @@ from torch import Tensor
 class Packing(NamedTuple):
     """The positions of packed tokens in the padded batch; only attention needs the padded form.
 
-    A token attends only to tokens of its own sequence. A block mask over all packed tokens would have (tokens, tokens)
-    numbers. So each attention pads its queries, keys and values, and uses the kernels and masks for padded batches;
-    causal attention needs no mask. torch 2.13 has two kernels for packed sequences, but `varlen_attn` supports neither
-    dropout nor float32, and the kernel for nested tensors supports neither a bias nor gradients in float32.
+    A token attends only to the tokens of its sequence. A block mask over all packed tokens would be as large as
+    (tokens, tokens). So each attention pads its queries, keys and values, and uses the kernels and masks for padded
+    batches. Causal attention needs no mask. torch 2.13 has two kernels for packed sequences, but `varlen_attn` supports
+    neither dropout nor float32, and the kernel for nested tensors supports neither a bias nor gradients in float32.
 
     Attributes:
         places: (tokens,), row * time + position in the padded batch for each token; tokens are ordered row by row.
@@ -40,5 +40,5 @@ class Packing(NamedTuple):
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """Return the position of a padded batch's first tokens (0), or of every token in a packed batch, (tokens,)."""
+    """Return the position of the first token, which is 0; for packed sequences, of every token, (tokens,)."""
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

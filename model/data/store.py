@@ -1,4 +1,4 @@
-"""The store of examples for workers: a folder that holds only the examples that workers need."""
+"""The store of examples: a folder that holds only the examples for workers."""
 
 import functools
 import hashlib
@@ -29,7 +29,7 @@ def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
 
 
 def put_in_place(aside: Path, target: Path) -> None:
-    """Rename the finished folder `aside` to `target`, and replace `target` if it exists."""
+    """Rename the complete folder `aside` to `target`; replace an existing `target`."""
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
         target.rename(old / target.name)
@@ -40,7 +40,7 @@ def put_in_place(aside: Path, target: Path) -> None:
 
 
 def read_store(data_dir: str) -> list[dict[str, Any]]:
-    """Return the examples in stored order, and keep them in memory for the next task of this process.
+    """Return the examples in the stored order; they stay in memory for the next task of this process.
 
     Raises:
         DataError: the folder holds no prepared data.
@@ -50,7 +50,7 @@ def read_store(data_dir: str) -> list[dict[str, Any]]:
 
 
 def store_digest(data_dir: str) -> str:
-    """Return a hex fingerprint of the prepared examples.
+    """Return a hash of the prepared examples as hexadecimal text.
 
     Raises:
         DataError: the folder holds no prepared data.
@@ -63,7 +63,7 @@ def _changed(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; prepare_data must have written the folder") from None
+        raise DataError(f"{path}: there is no such file; write the folder with prepare_data first") from None
 
 
 @functools.lru_cache(maxsize=2)

@@ -37,7 +37,7 @@ def length_penalty(length: int | Tensor, strength: float) -> float | Tensor:
 def greedy(
     network: EncoderDecoder, source: Tensor, source_mask: Tensor | None, max_length: int, penalty: float = 0.0
 ) -> Decoded:
-    """Return the targets whose every token is the most likely next token, up to END or `max_length` tokens.
+    """Return targets made of the most likely next token at each step, up to END or `max_length` tokens.
 
     For the arguments, see `beam_search`; the length penalty changes only the scores.
     """
@@ -73,18 +73,18 @@ def beam_search(
     beam_size: int,
     penalty: float,
 ) -> Decoded:
-    """Return the best target that a search with `beam_size` prefixes finds for each source.
+    """Search with `beam_size` prefixes per source, and return the best target found for each source.
 
     A prefix is finished when it ends with END. The search of a source ends when `beam_size` of its prefixes are
     finished. Pruning can lose the greedy target even if it is the best, so the greedy target is always a candidate. A
-    target with END always beats a target without END, because otherwise an endless loop could win by its length. If no
-    target has END, the greedy target is returned, cut off at `max_length`.
+    target with END always beats a target without END; otherwise, a target with an endless loop could win by its length.
+    If no target has END, the greedy target is returned, cut off at `max_length`.
 
     Args:
         network: the network, in evaluation mode.
         source: (batch, source time), token numbers.
         source_mask: (batch, source time), True = a token, False = padding; None = no padding.
-        max_length: the most tokens of a target, including END.
+        max_length: the largest number of tokens in a target, including END.
         beam_size: the number of prefixes per source; 1 = greedy search.
         penalty: the strength of the length penalty. 0 ranks targets by their total log-probability, which prefers short
             targets; 1 is close to ranking them by the mean per token.

@@ -17,15 +17,15 @@ def sample(
 ) -> list[list[int]]:
     """Return the continuation of each prompt.
 
-    All prompts are read in parallel from their first token. At a given position, a longer prompt may still have its own
-    token, while a shorter prompt already has a drawn token. So no padding on the left is needed, and a continuation
-    does not depend on the other prompts in its batch.
+    All prompts are read in parallel from their first token. At the same position, a longer prompt still reads its text,
+    while a shorter prompt already draws tokens. So prompts need no padding on the left, and a continuation does not
+    depend on the other prompts of the batch.
 
     Args:
         network: the network, in evaluation mode.
         prompts: the token numbers of each prompt, at least one number per prompt.
-        draws: (prompts, max_tokens), the random numbers for drawing tokens, uniform between 0 and 1. They are on the
-            network's device, so that the CPU waits only for the last token.
+        draws: (prompts, max_tokens), the random numbers for drawing tokens, uniform between 0 and 1. `draws` must be on
+            the network's device, so that the CPU waits only for the last token.
         context: the context of the training; the network reads at most this many of the last tokens.
         settings: the settings of sampling.
 
@@ -78,6 +78,6 @@ def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
 def uniform_draws(seed: int, number: int, max_tokens: int) -> Tensor:
     """Return (max_tokens,) random numbers between 0 and 1 for input `number`.
 
-    They do not depend on other inputs, and a larger `max_tokens` only appends numbers.
+    The numbers do not depend on other inputs, and a larger `max_tokens` only appends numbers.
     """
     return torch.from_numpy(np.random.default_rng((seed, number)).random(max_tokens))

@@ -10,9 +10,9 @@ class Sampling:
     Attributes:
         temperature: the divisor of the logits. Below 1, probabilities become sharper; above 1, they become more even;
             0 = always take the most likely token.
-        top_k: draw only from this many of the most likely tokens; None = from all.
-        top_p: draw only from the most likely tokens: from as few as reach this probability together, 0 < top_p <= 1;
-            None = from all.
+        top_k: draw only from the top_k most likely tokens; None = from all tokens.
+        top_p: draw only from the smallest set of most likely tokens whose probabilities sum to at least top_p, 0 <
+            top_p <= 1; None = from all tokens.
         max_tokens: the number of tokens to draw.
         seed: the seed of the random draws, 0 or more.
 
@@ -29,14 +29,17 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a value out of bounds."""
+        """Raise ValueError if an option is out of bounds."""
         _check("temperature", self.temperature, "0 or more", 0 <= self.temperature < float("inf"))
         _check("top_k", self.top_k, "1 or more", self.top_k is None or self.top_k >= 1)
         _check("top_p", self.top_p, "above 0 and at most 1", self.top_p is None or 0 < self.top_p <= 1)
         _check("max_tokens", self.max_tokens, "1 or more", self.max_tokens >= 1)
         _check("seed", self.seed, "0 or more", self.seed >= 0)
         if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
-            raise ValueError("temperature: 0 always takes the likeliest token, so that top_k and top_p have no effect")
+            raise ValueError(
+                "temperature: must be above 0 with top_k or top_p, because 0 always takes the most likely token, "
+                "given 0"
+            )
 
 
 def _check(name: str, value: object, allowed: str, holds: bool) -> None:

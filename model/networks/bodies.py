@@ -1,4 +1,4 @@
-"""The interfaces of encoders and decoders, which form the body of a network, between embedding and head."""
+"""The interfaces of encoders and decoders, which are the body of a network between embedding and head."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
@@ -9,13 +9,13 @@ from model.data.packing import Packing
 
 
 class Source(NamedTuple):
-    """An encoded sequence for a decoder.
+    """An encoded source sequence, which a decoder reads.
 
     Attributes:
         outputs: (batch, source time, width), the representation of each token.
         attention_mask: (batch, source time), True = a token, False = padding; None = no padding.
-        more: more tensors, which depend on the family. Recurrent: the states after the last token, (layers, batch,
-            width) each. Convolutional: the embeddings, (batch, source time, d_model).
+        more: further tensors of the family. For a recurrent network: the states after the last token, (layers, batch,
+            width) each. For a convolutional network: the embeddings, (batch, source time, d_model).
         packing: the packing if the outputs are packed; None = they are not packed. Packed outputs are (1, tokens,
             width), and `attention_mask` is the mask in the packing.
     """
@@ -27,7 +27,7 @@ class Source(NamedTuple):
 
 
 class State(Protocol):
-    """The state of a decoder between tokens.
+    """The state of a decoder between two tokens.
 
     In a beam search, the number of rows is a multiple of the number of sources, and consecutive rows share a source.
     """
@@ -37,10 +37,10 @@ class State(Protocol):
         """The number of decoded tokens."""
 
     def initial(self) -> Self:
-        """Return the state before the first token, with the same sources."""
+        """Return a state for the same sources in which no token is decoded yet."""
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Select rows and sources (None = all), in the given order; a row may occur twice."""
+        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
 
 
 class StoresWeights(Protocol):
@@ -60,12 +60,13 @@ class EncoderBody(Protocol):
     def __call__(self, x: Tensor, attention_mask: Tensor | Packing | None) -> Tensor:
         """Return every token's representation: (batch, time, d_model) -> (batch, time, width).
 
-        In `attention_mask` (batch, time), True is a token, and False is padding, for which the result is undefined;
-        None = no padding. A Transformer also takes packed sequences, (1, tokens, d_model); their packing is the mask.
+        In `attention_mask` (batch, time), True is a token, and False is padding; None = no padding. The result at
+        padding is undefined. A Transformer also takes packed sequences, (1, tokens, d_model), with their packing as the
+        mask.
         """
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the encoded sequence for a decoder of the same family; the arguments are those of `__call__`."""
+        """Return the encoded sequence for a decoder of the same family; for the arguments, see `__call__`."""
 
     def attentions(self) -> Sequence[StoresWeights]:
         """Return the self-attentions, layer by layer."""
@@ -86,8 +87,8 @@ class DecoderBody(Protocol):
     ) -> Tensor:
         """Return every token's representation, which depends on no later token: (batch, time, d_model) -> (..., width).
 
-        With a state, `x` follows the tokens in the state and is appended to them; the source of the state replaces
-        `source`. Only a Transformer takes packed sequences; their packing is the mask.
+        With a state, `x` follows the tokens in the state and is appended to the state; `source` is then ignored. Only a
+        Transformer takes packed sequences, with their packing as the mask.
         """
 
     def begin(self, source: Source | None = None) -> State:

@@ -27,8 +27,8 @@ class InputEmbedding(nn.Module):
     """Maps tokens or rows of numbers to vectors, and adds positions and dropout.
 
     A Transformer multiplies token vectors by sqrt(d_model): Vaswani et al. 2017, section 3.4. Token vectors that are
-    tied to the head start as small as the weights of a head, and grow during training. So they are first divided by
-    their root mean square (Zhang, Sennrich 2019), which keeps the size of the input constant.
+    tied to the head are initially as small as the weights of a head, and grow in training. So such vectors are first
+    divided by their root mean square (Zhang, Sennrich 2019); the size of the input stays constant.
 
     Attributes:
         initial_std: the initial standard deviation of token vectors.
@@ -46,7 +46,7 @@ class InputEmbedding(nn.Module):
         max_length: int,
         is_tied: bool = False,
     ) -> None:
-        """Build the embedding of token numbers (`vocabulary_size`) or of rows of numbers (`features`)."""
+        """Build the embedding: with `vocabulary_size`, of token numbers; with `features`, of rows of numbers."""
         super().__init__()
         assert (vocabulary_size is None) != (features is None)
         self.scale, self.initial_std, self.position_std = 1.0, _PLAIN_STD, _PLAIN_STD
@@ -70,7 +70,7 @@ class InputEmbedding(nn.Module):
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
             start: the position of the first token; for packed sequences, the position of each token, (time,).
-            also: (batch, time, d_model), more embeddings of the same tokens, which are added; or None.
+            also: (batch, time, d_model), more embeddings of the same tokens to add; None = no more.
 
         Returns:
             (batch, time, d_model).
@@ -87,7 +87,7 @@ class InputEmbedding(nn.Module):
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
     def inputs(self) -> list[nn.Module]:
-        """Return the module of positions, and if inputs are rows of numbers, the layer that maps them to vectors."""
+        """Return the module of positions, and the layer that maps rows of numbers to vectors if there is one."""
         return [self.positions] if self.rows is None else [self.positions, self.rows]
 
 
@@ -96,8 +96,8 @@ class TokenHead(Head):
 
     A tied head uses the weights of the embedding.
 
-    Logits are multiplied by `head_scale`, and the initial weights are divided by it. So the initial logits stay the
-    same, but with the same learning rate the head learns faster than the layers below.
+    Logits are multiplied by `head_scale`, and the initial weights are divided by `head_scale`. So the initial logits
+    stay the same, but with a scale above 1 the head learns faster than the layers below.
 
     Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models"; scale: Yang et al. 2021,
     "Tensor programs V", where the scale is one of the multipliers to be tuned.

@@ -56,9 +56,9 @@ class EncoderDecoder(nn.Module):
             source_mask: (batch, source time), True = a token, False = padding; None = no padding. If the source is
                 packed, (1, tokens), the mask is its packing.
             target: (batch, target time) token numbers, with a start token first and padding at the end.
-            target_packing: the packing if the target is packed, (1, tokens); the result is then packed, too. None = not
+            target_packing: the packing of a packed target, (1, tokens); then the result is packed, too. None = not
                 packed.
-            read: a function of the head's input and the head; if given, its result is returned instead of the logits.
+            read: a function of the head's input and the head. If it is given, return its result instead of the logits.
 
         Returns:
             (batch, target time, target vocabulary): at position t the logits of token t + 1.
@@ -76,9 +76,9 @@ class EncoderDecoder(nn.Module):
         return self.head(decoded) if read is None else read(decoded, self.head)
 
     def begin(self, source: Tensor, source_mask: Tensor | None) -> State:
-        """Encode a source, given as in `forward`, and return the state of decoding before the first target token."""
+        """Encode a source as in `forward`, and return the decoding state before the first target token."""
         return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_mask))
 
     def advance(self, target: Tensor, state: State) -> Tensor:
-        """Return the logits as `forward` does, for target tokens that follow those in `state`; update the state."""
+        """Read the target tokens that follow the tokens in `state`; update `state`, and return their logits."""
         return self.head(self.decoder(self.target_embedding(target, state.length), state=state))

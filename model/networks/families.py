@@ -1,4 +1,4 @@
-"""Builds the encoder and the decoder of a configuration's family of networks."""
+"""Builds the encoder and the decoder of the configured family of networks."""
 
 from model.config.networks.convolutional import ConvolutionalConfig
 from model.config.networks.network import EncoderDecoder, ModelConfig
@@ -25,7 +25,7 @@ def build_encoder(config: ModelConfig) -> EncoderBody:
 
 
 def build_decoder(config: ModelConfig) -> DecoderBody:
-    """Return the decoder for a configuration whose shape has a decoder; if there is an encoder, it reads its output."""
+    """Return the decoder for a configuration whose shape has a decoder; in an encoder-decoder, it reads a source."""
     match config:
         case RecurrentConfig():
             return RecurrentDecoder(config)

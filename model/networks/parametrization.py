@@ -1,4 +1,4 @@
-"""Scales initial weights, multipliers and learning rates with a network's size, so that hyperparameters stay good."""
+"""Scales initial weights, multipliers and learning rates with a network's size, so that good settings stay good."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 
 @dataclass(frozen=True)
 class Factors:
-    """The factors of an optimizer's settings for one parameter; the factor of weight decay is 1 / rate.
+    """The factors by which one parameter's optimizer settings are multiplied; the factor of weight decay is 1 / rate.
 
     Attributes:
         rate: the factor of the learning rate of adamw.
-        muon: the factor of the learning rate of muon, for a matrix.
+        muon: the factor of the learning rate of muon; only matrices use it.
         epsilon: the factor of the optimizer's epsilon.
     """
 
@@ -53,9 +53,9 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     | residual branch |                                         | 1 / L              |        |           |
 
     The factor of decoupled weight decay is the inverse of the learning rate's factor, so that the product of both
-    settings stays the same. The factor of Muon's learning rate is i^-1/2 for a matrix, because Muon's step has a fixed
-    spread, so that its largest singular value grows with the root of the width. Attention scores are divided by the
-    root of the key width, as in the original Transformer, and not by the key width.
+    settings stays the same. For a matrix, the factor of Muon's learning rate is i^-1/2. The reason is that Muon's step
+    has a fixed spread, so its largest singular value grows with the root of the width. Attention scores are divided by
+    the root of the key width, as in the original Transformer, and not by the key width.
 
     Source: Yang et al. 2021, "Tensor programs V: tuning large neural networks via zero-shot hyperparameter transfer",
     table 8; for depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with
@@ -86,7 +86,7 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
 
 
 def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
-    """Return the number of layers of each parameter's stack, relative to the base."""
+    """Return, for each parameter, the number of layers in its stack, divided by the number in the base network."""
     return {
         f"{place}.layers.{name}": len(stack.layers) / base_layers
         for place, stack in network.named_modules()
@@ -109,7 +109,7 @@ def factors_of(role: Role, parameter: Tensor, base: Tensor, size: float, read: f
 
 
 def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -> float:
-    """Return the factor of a parameter's initial spread.
+    """Return the factor by which a parameter's initial spread is multiplied.
 
     `glorot` is X(base) / X(own) for a parameter that `initialise` draws from the distribution of Glorot, Bengio 2010;
     None = the parameter has another initial distribution.

@@ -11,7 +11,7 @@ Role = Literal["embedding", "input", "tied", "matrix", "head", "vector"]
 
 @dataclass(frozen=True)
 class Matrix:
-    """A parameter that maps vectors to vectors inside a layer; embeddings, heads and biases are none.
+    """A parameter that maps vectors to vectors inside a layer; embeddings, heads and biases are not matrices.
 
     A parameter may stack several maps of the same input, such as the maps to queries, keys and values.
 
@@ -38,7 +38,7 @@ class HasMatrices(Protocol):
     """A module that declares its matrices."""
 
     def matrices(self) -> Iterable[Matrix]:
-        """Return the matrices of this module; a submodule that also declares matrices returns its own."""
+        """Return the matrices of this module, without the matrices of submodules that also declare matrices."""
         ...
 
 
@@ -74,7 +74,7 @@ class LinearHead(nn.Linear, Head):
 
 
 def matrices_of(network: nn.Module) -> Iterator[Matrix]:
-    """Yield every matrix that the modules of a network declare, in the order of the modules."""
+    """Yield every declared matrix of a network, in the order of the modules."""
     for module in network.modules():
         if isinstance(module, HasMatrices):
             yield from module.matrices()

@@ -1,1 +1,1 @@
-"""Tasks: the network's input and output, its loss and its metrics, one file per task."""
+"""Tasks: a task defines the input and output of a network, the loss and the metrics; one file per task."""

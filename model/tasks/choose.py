@@ -1,4 +1,4 @@
-"""The task for each kind of data, by the name of the data."""
+"""The table of tasks, by data.name."""
 
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling

@@ -21,7 +21,7 @@ LARGEST_PIXEL = 16  # the largest number in scikit-learn's digits; rows are divi
 
 @dataclass(frozen=True)
 class LabelledSequences:
-    """Sequences and their class numbers (examples,)."""
+    """Sequences, and their class numbers, (examples,)."""
 
     inputs: Ragged
     targets: Tensor
@@ -37,7 +37,7 @@ class LabelledSequences:
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """Inputs (batch, time[, features]); attention_mask (batch, time), True = a token, or None; targets (batch,).
+    """A batch of inputs (batch, time[, features]); mask (batch, time), True = a token, or None; and targets (batch,).
 
     In a packed batch, inputs are (1, tokens[, features]), and the mask is the packing.
     """
@@ -65,9 +65,9 @@ class Classification:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
-        """Return the task: classes from all `items`, the vocabulary from the training split only.
+        """Return the task, with the classes of all `items`, and the vocabulary of the training split only.
 
-        Taking the names of classes from all items is no leak, because they reveal no example.
+        The names of the classes are no leak, because they reveal no example.
         """
         data, classes = config.data, tuple(sorted({item["label"] for item in items}))
         if "rows" in items[0]:
@@ -83,7 +83,7 @@ class Classification:
         return cls(classes, vocabulary, None, data.max_length)
 
     def build(self, config: Config[Any, Any]) -> Classifier:
-        """Return a classifier with fresh weights."""
+        """Return a classifier with initial weights."""
         return Classifier(
             config.model,
             num_classes=len(self.classes),
@@ -93,7 +93,7 @@ class Classification:
         )
 
     def encode(self, items: Sequence[dict[str, Any]]) -> LabelledSequences:
-        """Return sequences as numbers; the number of a label that is not in `classes` is len(classes)."""
+        """Return sequences and labels as numbers; a label outside of `classes` has the number len(classes)."""
         numbers = {label: number for number, label in enumerate(self.classes)}
         targets = torch.tensor([numbers.get(item["label"], len(numbers)) for item in items])
         if self.vocabulary is None:
@@ -118,7 +118,7 @@ class Classification:
         return len(indices)
 
     def loss(self, network: Forward, batch: LabelledBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the loss, summed over the batch's predictions."""
+        """Return the summed loss of all predictions of a batch."""
         logits = network(batch.inputs, batch.attention_mask).float()
         return summed_cross_entropy(logits, batch.targets, label_smoothing, z_loss)
 
@@ -138,7 +138,7 @@ class Classification:
         return label_metrics(measured, len(self.classes))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
         vocabulary = None if self.vocabulary is None else self.vocabulary.to_dict()
         return {
             "classes": list(self.classes),
@@ -149,6 +149,6 @@ class Classification:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Classification":
-        """Rebuild the object from the result of `to_dict`."""
+        """Build a task from a dict that `to_dict` returned."""
         vocabulary = None if values["vocabulary"] is None else Vocabulary.from_dict(values["vocabulary"])
         return cls(tuple(values["classes"]), vocabulary, values["features"], values["max_length"])

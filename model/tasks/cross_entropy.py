@@ -20,11 +20,11 @@ _LARGEST_SUM = 2**12
 
 
 class Loss(NamedTuple):
-    """The loss of a batch: two sums over its predictions, scalars in nats; lower is better.
+    """The loss of a batch: two sums over the predictions, each a scalar in nats; lower is better.
 
     Attributes:
-        objective: the sum that training minimises, with label smoothing and z-loss; it has a gradient.
-        cross_entropy: the sum that is reported, without label smoothing and z-loss; it has no gradient.
+        objective: the sum that training minimises, with label smoothing, z-loss and a gradient.
+        cross_entropy: the reported sum, without label smoothing, z-loss and gradient.
     """
 
     objective: Tensor
@@ -38,8 +38,8 @@ def summed_cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float
         logits: (predictions, classes).
         targets: (predictions,), the class of each prediction, or NO_TARGET.
         label_smoothing: the share of each target that is spread evenly over all classes.
-        z_loss: z_loss * log(Z)^2 is added to the loss of each prediction, where Z is the denominator of the softmax.
-            This keeps logits from drifting (Chowdhery et al. 2022, "PaLM", section 5).
+        z_loss: the loss of each prediction includes z_loss * log(Z)^2, where Z is the denominator of the softmax. This
+            term keeps logits from drifting (Chowdhery et al. 2022, "PaLM", section 5).
     """
     loss = functional.cross_entropy(
         logits, targets, reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
@@ -66,8 +66,8 @@ def token_loss(
     At most LARGEST_LOGITS logits exist at once.
 
     Args:
-        network: a function of `inputs` that returns logits (..., classes); if called with an argument `read`, it
-            returns the result of `read` instead.
+        network: a function of `inputs` that returns logits (..., classes). If the argument `read` is given, the
+            function returns the result of `read` instead.
         inputs: the arguments of the network.
         targets: (batch, time), the class of each prediction, or NO_TARGET.
         classes: the number of classes.
@@ -82,8 +82,8 @@ def token_loss(
 class ChunkedCrossEntropy(NamedTuple):
     """Computes the summed loss chunk by chunk; the network calls it with its head and the input of the head.
 
-    The gradients of a chunk are computed together with its loss; their sum is the gradient of the whole loss. So logits
-    are neither stored nor computed twice.
+    Loss and gradients of a chunk are computed together, and summed over the chunks. So logits are neither stored nor
+    computed twice.
 
     Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2. Wijmans et al.
     2024, "Cut your losses in large-vocabulary language models", do the same inside a kernel.
@@ -137,7 +137,7 @@ class _ChunkedSums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, of_objective: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients for `x` and `weights`, and None for each other argument of `forward`."""
+        """Return the gradients of `x` and `weights`, and None for all other arguments of `forward`."""
         of_x, of_weights = ctx.saved_tensors
         return of_x * of_objective, of_weights * of_objective, None, None, None, None, None
 

@@ -47,7 +47,7 @@ class TextBlocks:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Inputs and targets, both (batch, time); targets after the end of the text are NO_TARGET."""
+    """A batch of inputs and targets, (batch, time) each; targets after the end of the text are NO_TARGET."""
 
     inputs: Tensor
     targets: Tensor
@@ -60,7 +60,7 @@ class LanguageModelling:
     Attributes:
         vocabulary: the tokens.
         context: the number of predictions in a block; a token is predicted from the earlier tokens of its block.
-        unknown: the code that gives the bits of unknown tokens; None = no token can be unknown.
+        unknown: computes the bits of unknown tokens; None = no token can be unknown.
     """
 
     vocabulary: Tokens
@@ -85,11 +85,11 @@ class LanguageModelling:
         return cls(vocabulary, data.context, UnknownTokens.learn(texts, vocabulary))
 
     def build(self, config: Config[Any, Any]) -> LanguageModel:
-        """Return a language model with fresh weights."""
+        """Return a language model with initial weights."""
         return LanguageModel(config.model, vocabulary_size=len(self.vocabulary), max_length=self.context)
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TextBlocks:
-        """Return the texts of the items, joined to one text and cut into blocks.
+        """Join the texts of the items to one text, and return the text in blocks.
 
         Raises:
             DataError: there are fewer than two tokens, so that no token can be predicted.
@@ -109,7 +109,7 @@ class LanguageModelling:
         )
 
     def _unknown_bits(self, text: str, stream: Sequence[int]) -> float:
-        """Return the number of bits that identify the unknown tokens, without the first token of the text."""
+        """Return the number of bits that identify all unknown tokens except the first token of the text."""
         if self.unknown is None:
             return 0.0
         assert isinstance(self.vocabulary, Vocabulary)
@@ -129,7 +129,7 @@ class LanguageModelling:
         return sum(encoded.lengths[indices].tolist()) - len(indices)
 
     def loss(self, network: Forward, batch: TextBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the loss, summed over the batch's predictions."""
+        """Return the summed loss of all predictions of a batch."""
         return token_loss(network, (batch.inputs,), batch.targets, len(self.vocabulary), label_smoothing, z_loss)
 
     def measure(
@@ -140,14 +140,14 @@ class LanguageModelling:
         return float(loss), self.count(encoded, indices)
 
     def metrics(self, encoded: TextBlocks, measured: Sequence[tuple[float, int]]) -> dict[str, float]:
-        """Return the metrics over the whole text; for all four, lower is better.
+        """Return the four metrics of the whole text; lower is better.
 
         `loss` is the mean cross-entropy in nats per token. `perplexity` is the exponential of `loss`; if all tokens are
-        equally probable, it equals the size of the vocabulary. Both treat all unknown tokens as the same token.
+        equally probable, it equals the size of the vocabulary. Both metrics treat all unknown tokens as the same token.
 
         `bits_per_character` and `bits_per_byte` divide the bits of all predicted tokens by the characters and the UTF-8
-        bytes of their text. The bits of a token are its cross-entropy; an unknown token has in addition the bits that
-        identify it, which are estimated without context. So models with different vocabularies are comparable.
+        bytes of their text. The bits of a token are its cross-entropy. For an unknown token, the bits that identify it
+        are added; they are estimated without context. So models with different vocabularies are comparable.
         """
         count = sum(count for _, count in measured)
         loss = sum(loss for loss, _ in measured) / count
@@ -160,7 +160,7 @@ class LanguageModelling:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
         return {
             "vocabulary": self.vocabulary.to_dict(),
             "context": self.context,
@@ -169,7 +169,7 @@ class LanguageModelling:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
-        """Rebuild the object from the result of `to_dict`."""
+        """Build a task from a dict that `to_dict` returned."""
         unknown = values["unknown"]
         vocabulary = tokens_from_dict(values["vocabulary"])
         return cls(vocabulary, values["context"], UnknownTokens.from_dict(unknown) if unknown else None)

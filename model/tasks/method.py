@@ -58,14 +58,14 @@ _METRICS = {
 
 
 def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
-    """Return the description of the method, which is the same for every training of a configuration.
+    """Describe the method, which is the same for all trainings of a configuration.
 
     Returns:
-        `preprocessing`, `vocabulary`, `checkpoint` (which checkpoint is scored), `determinism`: texts;
+        `preprocessing`, `vocabulary`, `checkpoint` (the checkpoint that is scored), `determinism`: texts;
         `metrics`: the definition of each metric, with sacrebleu's signature for that library's metrics;
         `directions`: maximize or minimize, for each metric;
         `bounds`: the smallest and the largest value of each metric, None = no bound;
-        `shares`: the metrics that are shares of independent examples;
+        `shares`: the metrics that are a share of independent examples, such as accuracy;
         `measured`: the metrics that depend on the machine, and differ from run to run;
         `counted_in`: the unit of each metric whose unit depends on settings.
     """

@@ -12,9 +12,9 @@ from model.tasks.task import Task
 
 
 def build_network(task: Task, config: Config[Any, Any]) -> tuple[nn.Module, Mapping[str, Factors] | None]:
-    """Return a network with random weights from torch's generator, and each parameter's factors of optimizer settings.
+    """Return a network with initial weights, and for each parameter the factors of its optimizer settings.
 
-    With the standard parametrization there are no factors, and None is returned instead.
+    The weights come from torch's random generator. With the standard parametrization, None replaces the factors.
     """
     network = task.build(config)
     if config.model.parametrization == "standard":

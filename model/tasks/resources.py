@@ -15,11 +15,11 @@ RESOURCES = ("parameters", "cost_per_example", "model_bytes", *MEASURED)
 
 
 def count_resources(config: Config[Any, Any], network: "nn.Module") -> dict[str, float]:
-    """Return the costs that can be counted; they are the same on every machine, and lower is better.
+    """Return the costs that are the same on every machine; lower is better.
 
     `parameters` is the number of trained numbers; shared weights count once. `cost_per_example` is the result of
-    `model.cost.cost_per_example`. `model_bytes` is the size of the weights in a checkpoint, without their names. The
-    costs of two folds differ only if their vocabularies or classes differ.
+    `model.cost.cost_per_example`. `model_bytes` is the size of the weights in a checkpoint, without the names of the
+    weights. The costs of two folds differ only if the folds have different vocabularies or classes.
     """
     return {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),

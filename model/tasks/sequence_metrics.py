@@ -16,12 +16,13 @@ from model.data.tokens.tokens import join_tokens, split_reference
 class TextMetrics:
     """Compares decoded targets with the target texts in the data files.
 
-    A prediction has a perfect score if it reproduces the reference as well as the tokens allow. Both sides are
-    normalized to NFC, as subwords are, and with `lowercase` to lower case. White space only separates words, and is not
-    compared; with characters as tokens, it is predicted and compared, too.
+    A prediction has a perfect score if it reproduces the reference as well as the tokens allow. Predictions and
+    references are normalized to NFC, as subwords are, and with `lowercase` to lower case. White space is compared only
+    if the tokens are characters; otherwise, it only separates words.
 
     Attributes:
-        unit: the tokens that exact_match and token_error_rate compare; for subwords, they compare words between blanks.
+        unit: the tokens that exact_match and token_error_rate compare; if tokens are subwords, the words between
+            blanks.
         tokenize: sacrebleu's name for the tokenizer of BLEU; None = use the tokens of `unit`.
         lowercase: whether all metrics ignore letter case.
     """
@@ -32,10 +33,10 @@ class TextMetrics:
 
     @classmethod
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
-        """Return the comparison for a configuration.
+        """Return the metrics for a configuration.
 
-        The tokenizer `auto` is sacrebleu's default, 13a, except with words as tokens: decoded words have blanks around
-        every punctuation mark, so 13a would split them differently from the text of the file.
+        The tokenizer `auto` is sacrebleu's default 13a, except if the tokens are words. Decoded words have blanks
+        around every punctuation mark, so 13a would split them differently from the reference.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -46,9 +47,9 @@ class TextMetrics:
     def compare(
         self, predicted: Sequence[str], reference: Sequence[str], normalize: Callable[[str], str]
     ) -> dict[str, float]:
-        """Return exact_match, token_error_rate, bleu and chrf of decoded texts, given the texts in the files.
+        """Return exact_match, token_error_rate, bleu and chrf of decoded texts, compared with the texts in the files.
 
-        `normalize` normalizes a reference as the tokens normalize their texts.
+        `normalize` brings a reference into the form of the decoded texts.
         """
         reference = [normalize(text) for text in reference]
         # Split references as inputs are split, before `_folded`, because lower-casing can turn one character into two.
@@ -93,7 +94,7 @@ class TextMetrics:
 def exact_match(predicted: Sequence[object], reference: Sequence[object]) -> float:
     """Return the share of predictions that equal their reference, 0 .. 1; higher is better.
 
-    1 - exact_match is the word error rate of grapheme-to-phoneme conversion.
+    In grapheme-to-phoneme conversion, 1 - exact_match is called the word error rate.
     """
     return sum(a == b for a, b in zip(predicted, reference, strict=True)) / len(reference)
 
@@ -111,7 +112,7 @@ def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def token_error_rate(predicted: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> float:
-    """Return the edit distance over all pairs, per reference token, 0 and up; lower is better."""
+    """Return the sum of all edit distances, divided by the number of reference tokens; 0 or more, lower is better."""
     pairs = zip(predicted, reference, strict=True)
     return sum(edit_distance(a, b) for a, b in pairs) / max(sum(map(len, reference)), 1)
 

@@ -21,7 +21,7 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class Pairs:
-    """The source tokens, the target tokens between START and END, and the target texts as they are in the data."""
+    """Encoded pairs: the source tokens, the target tokens between START and END, and the target texts from the data."""
 
     sources: Ragged
     targets: Ragged
@@ -38,7 +38,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Source (batch, source time) and its mask; inputs and targets of the decoder, both (batch, target time).
+    """A batch: source and mask, (batch, source time) each; decoder inputs and targets, (batch, target time) each.
 
     In a packed batch, the token tensors are (1, tokens). `source_mask` is then the packing of the source, and
     `target_packing` is the packing of the inputs and targets.
@@ -67,7 +67,7 @@ class MeasuredPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class SequenceToSequence:
-    """The task with the tokens of both sides, which may share a vocabulary, and the settings of beam search.
+    """The task, with the tokens of sources and of targets (perhaps the same), and the settings of beam search.
 
     Sources and targets are cut to `max_length` tokens; END does not count.
     """
@@ -97,7 +97,7 @@ class SequenceToSequence:
         )  # fmt: skip
 
     def build(self, config: Config[Any, Any]) -> EncoderDecoder:
-        """Return a network with fresh weights."""
+        """Return a network with initial weights."""
         return EncoderDecoder(
             config.model,
             source_size=len(self.source_tokens),
@@ -131,7 +131,7 @@ class SequenceToSequence:
         return sum(encoded.targets.lengths[indices].tolist()) - len(indices)
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the loss, summed over the batch's predictions."""
+        """Return the summed loss of all predictions of a batch."""
         inputs: tuple[Any, ...] = (batch.source, batch.source_mask, batch.inputs)
         inputs = inputs if batch.target_packing is None else (*inputs, batch.target_packing)
         return token_loss(network, inputs, batch.targets, len(self.target_tokens), label_smoothing, z_loss)
@@ -171,7 +171,7 @@ class SequenceToSequence:
         return decoded.sequences()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
         return {
             "source_tokens": self.source_tokens.to_dict(),
             "target_tokens": self.target_tokens.to_dict(),
@@ -185,6 +185,6 @@ class SequenceToSequence:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
-        """Rebuild the object from the result of `to_dict`."""
+        """Build a task from a dict that `to_dict` returned."""
         sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
         return cls(**(values | sides | {"text_metrics": TextMetrics(**values["text_metrics"])}))

@@ -22,7 +22,7 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class TaggedSentences:
-    """The inputs of each sentence, (time, 2), which are the numbers of word and ending; and the tag number per word."""
+    """Encoded sentences: inputs (time, 2), the numbers of words and their endings; targets (time,), the tag numbers."""
 
     inputs: Ragged
     targets: Ragged
@@ -38,7 +38,7 @@ class TaggedSentences:
 
 @dataclass(frozen=True)
 class TaggedBatch:
-    """Inputs (batch, time, 2); attention_mask (batch, time), or None; targets (batch, time), NO_TARGET at padding.
+    """A batch: inputs (batch, time, 2); mask (batch, time) or None; targets (batch, time), NO_TARGET at padding.
 
     In a packed batch, inputs are (1, words, 2), the mask is the packing, and targets are (1, words).
     """
@@ -52,10 +52,10 @@ class TaggedBatch:
 class Tagging:
     """The task with its tags, words, and endings of words.
 
-    The ending of a word is its last `ending_length` letters, with a mark if the word begins with a capital letter; both
-    are hints to the tag of a rare word. The number of a tag, word or ending is its position in its tuple. Tags are
-    sorted. `words` and `endings` begin with the special tokens; the others follow, the most frequent first. Sentences
-    are split into pieces of at most `max_length` words.
+    The ending of a word is its last `ending_length` letters, with a mark if the word begins with a capital letter.
+    Ending and mark are hints to the tag of a rare word. The number of a tag, word or ending is its position in `tags`,
+    `words` or `endings`. Tags are sorted. `words` and `endings` begin with the special tokens; the others follow, the
+    most frequent first. Sentences are split into pieces of at most `max_length` words.
     """
 
     tags: tuple[str, ...]
@@ -70,9 +70,9 @@ class Tagging:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":
-        """Return the task: tags from all `items`, words and endings from the training split only.
+        """Return the task, with the tags of all `items`, and the words and endings of the training split only.
 
-        Taking the names of tags from all items is no leak, because they reveal no example.
+        The names of the tags are no leak, because they reveal no example.
 
         Raises:
             DataError: no word occurs `min_count` times in the training split.
@@ -87,8 +87,8 @@ class Tagging:
         known_words = _frequent(words, data.min_count)
         if not known_words:
             raise DataError(
-                f"data.min_count: must be lower, because no word occurs {data.min_count} times in the training split, "
-                f"and every word would be unknown"
+                "data.min_count: must be lower, because no word occurs so often in the training split, given "
+                f"{data.min_count}"
             )
         return cls(
             tuple(sorted({tag for item in items for tag in item["tags"]})),
@@ -100,7 +100,7 @@ class Tagging:
         )
 
     def build(self, config: Config[Any, Any]) -> Tagger:
-        """Return a tagger with fresh weights."""
+        """Return a tagger with initial weights."""
         return Tagger(
             config.model,
             vocabulary_size=len(self.words),
@@ -114,7 +114,7 @@ class Tagging:
         return numbered(self.words), numbered(self.endings), {tag: number for number, tag in enumerate(self.tags)}
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TaggedSentences:
-        """Return sentences as numbers, and split long sentences; the number of an unknown tag is len(tags)."""
+        """Return sentences as numbers, long sentences in pieces; an unknown tag has the number len(tags)."""
         words, endings, tags = self._numbers
         flat_inputs, flat_tags, lengths = [], [], []
         for item in items:
@@ -147,7 +147,7 @@ class Tagging:
         return sum(encoded.lengths[indices].tolist())
 
     def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the loss, summed over the batch's predictions."""
+        """Return the summed loss of all predictions of a batch."""
         logits = network(batch.inputs, batch.attention_mask).float().flatten(0, 1)
         return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
@@ -168,23 +168,23 @@ class Tagging:
         return label_metrics(measured, len(self.tags))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
         names = ("tags", "words", "endings", "lowercase", "ending_length", "max_length")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Tagging":
-        """Rebuild the object from the result of `to_dict`."""
+        """Build a task from a dict that `to_dict` returned."""
         names = ("tags", "words", "endings")
         return cls(**(values | {name: tuple(values[name]) for name in names}))
 
 
 def _ending(form: str, length: int) -> str:
-    """Return the ending of a word, such as `^ing` or `s`: `^` if it begins with a capital, then its last letters."""
+    """Return the last letters of a word, such as `ing`, with `^` in front if the word begins with a capital letter."""
     return ("^" if form[:1].isupper() else "") + (form[-length:].lower() if length else "")
 
 
 def _frequent(counts: Counter[str], min_count: int) -> tuple[str, ...]:
-    """Return the names that occur at least `min_count` times, the most frequent first, ties by code point."""
+    """Return the names that occur at least `min_count` times, the most frequent first, and ties in code point order."""
     frequent = [name for name, count in counts.items() if count >= min_count]
     return tuple(sorted(frequent, key=lambda name: (-counts[name], name)))

@@ -14,7 +14,7 @@ Forward = Callable[..., Any]  # the network, compiled or not
 
 
 class Encoded(Protocol):
-    """Examples as numbers, from which batches are made."""
+    """Encoded examples: the numbers from which batches are made."""
 
     @property
     def lengths(self) -> Tensor:
@@ -26,8 +26,8 @@ class Encoded(Protocol):
 class Task(Protocol):
     """The vocabulary, the classes, and everything else that is learned from the data before training.
 
-    `Any` stands for the types of encoded examples and batches, which differ between tasks; the trainer only passes them
-    on.
+    `Any` stands for encoded examples and batches. Their types differ between tasks, because the trainer only passes
+    them on.
 
     Attributes:
         metric_names: the names of the metrics that `metrics` returns, including `loss`. By default, the first metric
@@ -40,10 +40,10 @@ class Task(Protocol):
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:
-        """Return the task for `items`; its vocabulary comes only from the items at the positions `train`."""
+        """Return the task for `items`; the vocabulary comes only from the items at the positions `train`."""
 
     def build(self, config: Config[Any, Any]) -> nn.Module:
-        """Return a network with random weights from torch's generator."""
+        """Return a network with initial weights from torch's random generator."""
 
     def encode(self, items: Sequence[Item]) -> Any:
         """Return examples as numbers."""
@@ -52,13 +52,13 @@ class Task(Protocol):
         """Return the examples at `indices` (batch,) as tensors on `device`, padded or (Transformers only) packed."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
-        """Return the number of predictions for the examples at `indices`, by which the summed loss is divided."""
+        """Return the number of predictions for the examples at `indices`, the divisor of the summed loss."""
 
     def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Loss:
-        """Return the loss, summed over the batch's predictions."""
+        """Return the summed loss of all predictions of a batch."""
 
     def measure(self, network: nn.Module, encoded: Any, indices: Tensor, device: torch.device) -> Any:
-        """Return the measurements that `metrics` needs of the examples at `indices` (batch,); they can be pickled.
+        """Return what `metrics` needs to know of the examples at `indices` (batch,), as an object that can be pickled.
 
         The network must be in evaluation mode, and gradients must be off.
         """
@@ -66,13 +66,13 @@ class Task(Protocol):
     def metrics(self, encoded: Any, measured: Sequence[Any]) -> dict[str, float]:
         """Return every metric over all examples, from the measurements of each batch.
 
-        The batches must hold each position of `encoded` once. Another division into batches changes only the last
+        Together, the batches must hold each position of `encoded` once. The division into batches changes only the last
         digits of the metrics.
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Rebuild the object from the result of `to_dict`."""
+        """Build a task from a dict that `to_dict` returned."""

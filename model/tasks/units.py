@@ -1,4 +1,4 @@
-"""The units of a task's metrics, and the settings that change them; scores with different units are not comparable."""
+"""The units of metrics, and the settings that change these units; scores with different units are not comparable."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ _LANGUAGE_MODELLING = {
 
 
 def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
-    """Return the units of those metrics whose unit depends on settings, as a dict for each metric.
+    """Return, by metric, a dict about each unit that depends on settings.
 
-    In this dict, `unit` is the unit. `depends_on` holds the settings that change the unit, as dotted key and value.
-    `alike` holds, for some of these keys, the values among which the unit is the same.
+    `unit` is the unit. `depends_on` holds the settings that change the unit, by dotted key. `alike` holds, for some of
+    these keys, values that all have the same unit.
 
-    For labels, tags and generated numbers, no setting changes the units, so their metrics are missing.
+    For classes, tags and generated numbers, no setting changes a unit, so the result is empty.
     """
     units: dict[str, tuple[str, tuple[str, ...]]] = {}
     if config.data.name == "language_modelling":
@@ -44,9 +44,9 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _translation(data: Any) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the unit and the keys of each metric.
+    """Return, by metric, the unit and the keys of the settings that change it.
 
-    `data.max_length` changes only the unit of the loss, because targets are cut for the loss, and references are not.
+    `data.max_length` changes only the unit of the loss, because it cuts the targets of the loss, but not references.
     """
     target = ("data.target_tokens", *(() if data.target_tokens else ("data.tokens",)))
     vocabulary = ("data.shared_vocabulary", "data.lowercase", "data.min_count", "data.max_size", "data.max_length")

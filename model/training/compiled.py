@@ -19,11 +19,11 @@ NAME, HEADERS = "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_H
 
 
 class CompiledForward:
-    """The forward pass of a network, which torch compiles on first use, for any batch size and length.
+    """A network's forward pass, which torch compiles when it is first used, for any batch size and length.
 
-    Inside `in_use`, the compiled forward pass replaces the network's own. So tasks need not know of it, and weights
-    keep their names. The methods for decoding, `begin` and `advance`, are not compiled, because their state grows with
-    every token.
+    Inside `in_use`, the compiled forward pass replaces the forward pass of the network. So tasks need no change, and
+    weights keep their names. The methods for decoding, `begin` and `advance`, are not compiled, because their state
+    grows with every token.
     """
 
     def __init__(self, network: nn.Module, config: TrainingConfig) -> None:
@@ -42,7 +42,7 @@ class CompiledForward:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Replace the network's forward pass by the compiled one inside the context."""
+        """Inside the context, replace the network's forward pass by the compiled forward pass."""
         if self.compiled is None:
             yield
             return
@@ -58,11 +58,11 @@ def use_own_compile_cache() -> None:
     """Give torch.compile a folder that only this process uses, inside the folder of TORCHINDUCTOR_CACHE_DIR.
 
     In torch 2.13, the linker writes a library directly to its final path, and torch treats an existing library as
-    complete. If a compilation is killed, each later training with the same folder would fail ("file too short"), or die
-    of SIGBUS. The folder is removed when the process ends normally.
+    complete. After a killed compilation, later trainings with the same folder would fail ("file too short"), or die of
+    SIGBUS. The folder is removed when the process ends normally.
 
-    Precompiled headers are turned off, because torch shares them between processes in another folder, with the same
-    problem. torch reads these settings at the first compilation of a process, so call this function before it.
+    Precompiled headers are turned off, because torch shares them in another folder, with the same problem. torch reads
+    these settings at the first compilation of a process, so call this function before it.
     """
     os.environ[NAME] = _own_folder(os.getpid())
     os.environ[HEADERS] = "0"
@@ -70,7 +70,7 @@ def use_own_compile_cache() -> None:
 
 @cache
 def _own_folder(process: int) -> str:
-    """Create the folder for a process; because of the argument, a forked process gets a separate folder."""
+    """Create and return the folder of the process with this id; a forked process therefore gets a separate folder."""
     shared = os.environ.get(NAME)
     if shared is not None:
         Path(shared).mkdir(parents=True, exist_ok=True)

@@ -6,13 +6,13 @@ import torch
 
 
 def choose_device(name: str, processes: int = 1) -> torch.device:
-    """Return the device for this process, if `processes` processes train together.
+    """Return the device of this process; `processes` is the number of processes that train together.
 
     The name `auto` means cuda if there is a GPU, else cpu. A GPU is returned with its index, because torch cannot set a
     device without an index as the current device.
 
     Raises:
-        ValueError: the name is cuda, and torch finds no GPU.
+        ValueError: the name is cuda, but torch finds no GPU.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -22,7 +22,7 @@ def choose_device(name: str, processes: int = 1) -> torch.device:
 
 
 def _own_gpu(size: int) -> torch.device:
-    """Return the GPU of this process; if several processes of a machine train together, LOCAL_RANK is its index.
+    """Return the GPU of this process; LOCAL_RANK is its index if several processes on this machine train together.
 
     If CUDA_VISIBLE_DEVICES hides the GPUs of the other processes, this process takes the first visible GPU.
     """

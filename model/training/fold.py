@@ -91,7 +91,7 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:
-    """Return the goal that chooses the best evaluation: the study's metric, or if it is a cost, the task's first."""
+    """Return the goal that chooses the best evaluation: the study's metric, or for costs the task's first metric."""
     first, *_ = names = task_type.metric_names
     if metric in names:
         return Goal(metric, direction)

@@ -1,4 +1,4 @@
-"""Handles errors for lack of memory: builds the message, and frees the memory of the failed batch."""
+"""Handles out-of-memory errors: builds the message, and frees the memory of the failed batch."""
 
 import re
 import traceback
@@ -34,12 +34,12 @@ def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.dev
         error,
         device,
         f"training.batch_size {config.batch_size}{limit}",
-        f"{lower} and raise training.accumulation by as much",
+        f"{lower}, and raise training.accumulation by the same factor",
     )
 
 
 def out_of_evaluation_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
-    """Return the same kind of error as `out_of_memory`, for an evaluation instead of an update."""
+    """Return an error that explains how an evaluation ran out of memory, and free the memory of the evaluation."""
     settings = f"training.evaluation_tokens {config.evaluation_tokens} in an evaluation"
     return _error(error, device, settings, "training.evaluation_tokens")
 
@@ -55,12 +55,12 @@ def _error(error: RuntimeError, device: torch.device, settings: str, lower: str)
     where = "GPU memory" if device.type == "cuda" else "memory"
     return OutOfMemoryError(
         f"out of {where} with {settings}: {requested}{free / GIB:.1f} of {total / GIB:.1f} GiB were free, "
-        f"{held / GIB:.1f} GiB were in use by this process; lower {lower}"
+        f"{held / GIB:.1f} GiB were used by this process; lower {lower}"
     )
 
 
 def _memory(device: torch.device) -> tuple[int, int, int]:
-    """Return three numbers of bytes: the device's free memory, its total memory, and this process's memory."""
+    """Return, in bytes, the free memory and the total memory of the device, and the memory of this process."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return free, total, torch.cuda.memory_reserved(device)

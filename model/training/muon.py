@@ -1,4 +1,4 @@
-"""The optimizer Muon for matrices, several of which may be stacked in one parameter."""
+"""The optimizer Muon, for parameters that stack one or several matrices."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ class Muon(torch.optim.Muon):
     def __init__(
         self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float, rates: Sequence[float] = ()
     ) -> None:
-        """Build the optimizer; `rates` holds the learning-rate factor of each matrix (empty = all are 1)."""
+        """Build the optimizer; `rates` holds the factor of the learning rate for each matrix (empty = all are 1)."""
         # Each stacked matrix becomes a part: an nn.Parameter that shares memory with the rows of the original
         # parameter, so that a step on the part changes the original, too.
         self._stacks = [
@@ -38,7 +38,7 @@ class Muon(torch.optim.Muon):
         )  # fmt: skip
 
     def share_gradients(self) -> None:
-        """Give each stacked matrix its rows of the parameter's gradient; `step` does this itself."""
+        """Assign each stacked matrix its rows of the parameter's gradient; `step` calls this."""
         for matrix, parts in self._stacks:
             gradient = matrix.weight.grad
             shares = [None] * len(parts) if gradient is None else _shares(matrix, gradient)

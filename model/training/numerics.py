@@ -1,4 +1,4 @@
-"""Sets the precision and determinism of computations on a device, for one training only."""
+"""Sets the precision and the determinism of computations on a device for the time of one training."""
 
 import functools
 import os
@@ -20,8 +20,8 @@ PRECISIONS = {
 def precision_on(config: TrainingConfig, device: torch.device) -> str:
     """Return the precision of a training on the device, one of PRECISIONS.
 
-    `auto` means bfloat16 on a GPU that supports it, tf32 on any other GPU, and float32 on a CPU. With tf32, a GPU that
-    does not support it computes in float32.
+    `auto` means bfloat16 on a GPU that supports it, tf32 on any other GPU, and float32 on a CPU. A GPU without support
+    for tf32 computes in float32 instead.
     """
     if config.precision != "auto":
         return config.precision
@@ -54,7 +54,7 @@ def prepare_device(config: TrainingConfig) -> None:
 
 @contextmanager
 def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Inside the context, set TF32 and determinism of a GPU as configured; then restore the earlier settings.
+    """Inside the context, set TF32 and the determinism of a GPU as configured; at the end, restore the old settings.
 
     The settings are restored because the process may run other trainings. On a CPU there is nothing to set.
     """

@@ -69,7 +69,7 @@ def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = (
 def _scaled_groups(
     network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Iterable[int] = ()
 ) -> list[dict[str, Any]]:
-    """Return groups of parameters with equal weight decay and factors; apply the factors to each group's settings."""
+    """Return groups of parameters with equal weight decay and factors, with the factors applied to the settings."""
     groups = _groups(network, config, taken)
     if not scales:
         return groups
@@ -109,9 +109,8 @@ def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
     """Return the running mean of the network's weights, which starts after the first step; None without `ema`.
 
-    The weights after the first step contribute a share of ema^t to the mean t steps later. With `ema_warmup`, this
-    share shrinks faster: the decay in step t is at most (1 + t) / (10 + t), so that an early mean consists mostly of
-    the latest weights.
+    The weights after the first step contribute a share of ema^t to the mean t steps later. With `ema_warmup`, the decay
+    in step t is at most (1 + t) / (10 + t), so that an early mean consists mostly of the latest weights.
 
     Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; with weights that decay:
     Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2; warm-up: `num_updates` of TensorFlow's

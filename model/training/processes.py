@@ -1,4 +1,4 @@
-"""The processes that train a network together, each on its share of every batch, and their reaction to SIGTERM."""
+"""The processes that train a network together, each with a share of every batch; and their reaction to SIGTERM."""
 
 import contextlib
 import datetime
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class Notice:
-    """Records whether SIGTERM has arrived, which clusters send before they take a machine away.
+    """Records the arrival of SIGTERM, the signal that clusters send before they take a machine away.
 
     If the program already has its own handler for SIGTERM, this class does nothing.
     """
@@ -47,7 +47,7 @@ class Notice:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def obey(self) -> Never:
-        """End this process by SIGTERM, as it would have ended without this class."""
+        """End this process by SIGTERM, as the signal would have done without this class."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise SystemExit(128 + signal.SIGTERM)  # The signal may be blocked.
@@ -57,9 +57,9 @@ class Notice:
 class Processes:
     """The group of processes that train a network together; each process has its own object.
 
-    All processes have the same weights, optimizers and order of the data. Each evaluates its share of the examples, and
-    only the first process writes files. The gradients of a batch equal those of a single process, up to the order of
-    additions. Dropout draws different numbers in each process.
+    All processes have the same weights, optimizers and order of the data. Each process evaluates a share of the
+    examples, and only the first process writes files. The gradients of a batch equal those of a single process, up to
+    the order of additions. Dropout draws different numbers in each process.
 
     Attributes:
         rank: the number of this process; 0 = the first.
@@ -76,7 +76,7 @@ class Processes:
     def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
         """Join the group that torch.distributed's environment variables describe; leave it if the context succeeds.
 
-        If `size` is 1, the variables are ignored, because they belong to the job in which the search runs.
+        If `size` is 1, ignore the variables, because they then belong to the job in which the search runs.
         """
         notice = Notice()
         with notice.awaited():
@@ -110,10 +110,10 @@ class Processes:
         return wrapper(network, **options)
 
     def share(self, indices: Tensor) -> tuple[Tensor, float]:
-        """Return this process's share of the examples in a batch, and the factor by which to multiply their loss.
+        """Return this process's share of the examples in a batch, and the factor for the loss of this share.
 
         The factor makes the mean gradient over all processes equal to the gradient of the summed loss. All processes
-        must take part in a backward pass, so a process without examples takes the first example, with the factor 0.
+        must take part in a backward pass. So a process without examples takes the first example with the factor 0.
         """
         own = indices[self.rank :: self.size]
         return (own, float(self.size)) if len(own) else (indices[:1], 0.0)
@@ -140,9 +140,9 @@ class Processes:
         self.notice.obey()
 
     def interleaved(self, own: Sequence[_T]) -> list[_T]:
-        """Return the items of all processes: the first item of each process by rank, then the second items, and so on.
+        """Return the items of all processes: item 0 of each process in the order of ranks, then item 1, and so on.
 
-        The lists may have different lengths.
+        The processes may have different numbers of items.
         """
         if self.size == 1:
             return list(own)

@@ -1,4 +1,4 @@
-"""The progress of a training, in memory and on disk, so that a stopped training continues with the same result."""
+"""The progress of a training, in memory and on disk. A stopped training continues with the same result."""
 
 import errno
 import json
@@ -40,10 +40,10 @@ class Progress:
 
     Attributes:
         step: the number of updates.
-        without_gain: the number of evaluations since the last gain, for early stopping.
+        without_gain: the number of evaluations since the last improvement, for early stopping.
         train_loss: the mean loss per prediction since the previous evaluation.
         gradient_norm: the norm of the gradients of the last update, before clipping.
-        loss_sum, loss_count: the sum and the number of the losses since the last evaluation.
+        loss_sum, loss_count: the sum of the losses since the last evaluation, and their number.
         plateau: the state of schedule=plateau.
         best: the best evaluation; None before the first.
         curve: the points of the learning curve.
@@ -61,10 +61,10 @@ class Progress:
 
 
 class Resumable:
-    """The saved states of a training, and the JSON-able settings that a continuation must share.
+    """The saved states of a training, and the settings (JSON-able) that must be the same when the training continues.
 
     The folder holds the last two states with their hashes. If the last state is damaged, the state before it is used.
-    States are saved after evaluations. If no state was saved for `minutes`, the next one is saved between evaluations.
+    States are saved after evaluations. After `minutes` without a saved state, a state is saved between evaluations.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], minutes: float) -> None:
@@ -75,7 +75,7 @@ class Resumable:
 
     @property
     def is_due(self) -> bool:
-        """Whether another save still keeps all saves within a twentieth of the training's time."""
+        """Whether a state may be saved now, so that all saves take at most a twentieth of the training time."""
         return time.monotonic() >= self._next_save
 
     @property
@@ -157,18 +157,20 @@ class Resumable:
             except FormatError:
                 raise
             except (OSError, ValueError, SafetensorError) as error:
-                damages.append(f"{error}; the training continues from the state before it, or from its start")
+                damages.append(f"{error}; the training continues from the previous state, or from the beginning")
                 continue
             if content["settings"] != json.loads(json.dumps(self.settings)):
-                raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start again")
+                raise CheckpointError(
+                    f"{folder}: belongs to a training with other settings; delete the folder to start again"
+                )
             return _restored(content, tensors, network, optimizers, scaler, randomness, average), damages
         return Progress(), damages
 
 
 def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors on the CPU, no two of which share memory.
+    """Return the tensors on the CPU, without shared memory.
 
-    Only tensors that are on a GPU, or share memory, are copied.
+    Copy only tensors that are on a GPU, or that share memory with another tensor.
     """
     addresses: set[int] = set()
     separate = {}

@@ -30,14 +30,14 @@ class Randomness:
         return torch.Generator().manual_seed(int(mixed[0]))
 
     def begin_step(self, step: int) -> None:
-        """Seed the generators for a step, except in the first process; call this inside `use`."""
+        """Seed the generators for a step, unless this is the first process; call this inside `use`."""
         if self._rank:
             mixed = np.random.SeedSequence([self._seed, self._rank, step]).generate_state(1, np.uint64)
             self._begin(int(mixed[0]))
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Inside the context, use this training's state in torch's generators; then restore their earlier state."""
+        """Inside the context, set torch's generators to this training's state; at the end, restore their old state."""
         with torch.random.fork_rng(self._gpus):
             torch.set_rng_state(self._cpu)
             for gpu, state in zip(self._gpus, self._cuda, strict=True):
@@ -54,8 +54,8 @@ class Randomness:
     def restore(self, state: dict[str, Tensor]) -> None:
         """Continue from a state that `state` returned, on the same device or another.
 
-        If the state has no generator for a GPU, this generator continues from the seed. Generators of GPUs that are not
-        in use are ignored.
+        If the state lacks the generator of a GPU in use, this generator starts from the seed. Generators of other GPUs
+        are ignored.
         """
         self._cpu = state["cpu"]
         for place in range(len(self._gpus)):

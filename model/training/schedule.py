@@ -42,25 +42,25 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
 @dataclass(frozen=True)
 class ReplayedPlateaus:
-    """The learning-rate reductions of other trainings, which a training without evaluations repeats.
+    """The learning-rate reductions of other trainings, for a training without evaluations to repeat.
 
     Attributes:
-        reductions: for each of these trainings, pairs of a number of epochs and the factor of the learning rate from
-            then on; the numbers of epochs ascend.
+        reductions: for each other training, pairs (epochs, factor) in the order of epochs; `factor` is the factor of
+            the learning rate after `epochs` epochs.
     """
 
     reductions: Sequence[Sequence[tuple[float, float]]]
 
     @classmethod
     def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
-        """Return the reductions that learning curves imply; the points of a curve have `epoch`, `step` and metrics.
+        """Derive the reductions from learning curves, whose points have `epoch`, `step` and metrics.
 
-        `gain(new, old)` returns how much better the metrics of one point are than those of another.
+        `gain(new, old)` returns how much better the metrics `new` are than the metrics `old`.
         """
         return cls([_reductions(curve, gain, config) for curve in curves])
 
     def scale(self, epochs: float) -> float:
-        """Return the factor of the learning rate after `epochs` epochs: the geometric mean over the other trainings."""
+        """Return the geometric mean of the other trainings' factors of the learning rate after `epochs` epochs."""
         last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in self.reductions]
         return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
 
@@ -84,14 +84,14 @@ class Plateau:
 
     Attributes:
         scale: the current factor of the learning rate.
-        without_gain: the number of evaluations since the last gain or reduction.
+        without_gain: the number of evaluations since the last improvement or reduction.
     """
 
     scale: float = 1.0
     without_gain: int = 0
 
     def note(self, gained: bool, config: TrainingConfig) -> None:
-        """Count one evaluation; lower the learning rate if too many evaluations brought no gain."""
+        """Count one evaluation; lower the learning rate after too many evaluations without improvement."""
         self.without_gain = 0 if gained else self.without_gain + 1
         if config.schedule == "plateau" and self.without_gain >= config.plateau_patience:
             self.scale, self.without_gain = self.scale * config.plateau_factor, 0

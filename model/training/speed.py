@@ -1,4 +1,4 @@
-"""Measures the speed of a training, and how much of the device's memory and peak speed it uses."""
+"""Measures the speed of a training, and its share of the device's memory and peak speed."""
 
 import time
 
@@ -24,11 +24,11 @@ PEAKS = {
 
 
 def operations_per_token(network: nn.Module, length: float) -> float:
-    """Return the additions and multiplications of a training step for one token of a sequence of this length.
+    """Return the number of additions and multiplications that a training step takes per token of a sequence.
 
     The number is 6 N + 12 L H Q T. Each of the N parameters in matrix products takes 6 operations (2 forward, 4
-    backward); an embedding is among them only if it is also the head. The second term is attention over T tokens in L
-    layers with H heads of width Q. Norms, nonlinearities and recomputed activations do not count.
+    backward); the parameters of an embedding count only if it is also the head. The second term is attention over T
+    tokens in L layers with H heads of width Q. Norms, nonlinearities and recomputed activations do not count.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -44,7 +44,7 @@ def operations_per_token(network: nn.Module, length: float) -> float:
 
 
 def peak_of(device: torch.device) -> float | None:
-    """Return the peak of a device in bfloat16, in operations per second; None if it is unknown."""
+    """Return the peak speed of a device in bfloat16, in operations per second; None = unknown."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
@@ -52,10 +52,13 @@ def peak_of(device: torch.device) -> float | None:
 
 
 class Speed:
-    """The speed of the updates since the last evaluation; time for evaluations and for saving states does not count."""
+    """The speed of the updates since the last evaluation, without the time for evaluations and for saving states."""
 
     def __init__(self, network: nn.Module, lengths: Tensor, device: torch.device, processes: int) -> None:
-        """Prepare to measure; `lengths` (examples,) holds the tokens of each example, for pairs of the longer side."""
+        """Prepare to measure.
+
+        `lengths` (examples,) is the number of tokens of each example, or of the longer side of a pair.
+        """
         self.lengths, self.device, self.peak = lengths, device, (peak_of(device) or 0.0) * processes
         self.operations = operations_per_token(network, float(lengths.double().mean())) if self.peak else 0.0
         self.batches: list[Tensor] = []
@@ -74,7 +77,7 @@ class Speed:
         self.seconds += time.perf_counter() - self.began
 
     def measured(self) -> dict[str, float]:
-        """Return the measurements since the last call, which differ from run to run; empty without updates.
+        """Return the measurements since the last call; empty without updates. They differ from run to run.
 
         `tokens_per_second` does not count padding. On a GPU, `memory_peak` is in GiB. If the peak speed of the GPU is
         known, `share_of_peak` is the share that all processes together reach, from 0 to 1 (see `operations_per_token`).

@@ -36,7 +36,7 @@ class Goal:
     direction: str
 
     def gain(self, new: Mapping[str, float], old: Mapping[str, float]) -> float:
-        """Return how much `new` is better than `old`; negative if it is worse."""
+        """Return how much `new` is better than `old`; negative if `new` is worse."""
         difference = new[self.metric] - old[self.metric]
         return difference if self.direction == "maximize" else -difference
 
@@ -60,9 +60,9 @@ def train(
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`, and at the end.
 
     At the end, the network holds its last weights, or their running mean if `ema` is set. Evaluations also use the
-    running mean: with `ema`, it determines all metrics except `train_loss` and `gradient_norm`. If several evaluations
-    are equally good, the first of them is the best. Without validation there are no evaluations, and the returned
-    progress has no `best`.
+    running mean: with `ema`, it determines all metrics except `train_loss` and `gradient_norm`. Of equally good
+    evaluations, the first counts as the best. Without validation there are no evaluations, and the returned progress
+    has no `best`.
 
     If `stop_after` ends the training between two evaluations, one extra evaluation follows. It counts for the result,
     but has no effect on early stopping, the schedule or the saved state. Therefore a continued training ends with the
@@ -77,13 +77,14 @@ def train(
         goal: the metric that chooses the best evaluation.
         randomness: the random numbers.
         device: the device of the network.
-        processes: the processes that train this network together; each of them calls this function. If they must end,
-            the state is saved after the current step.
+        processes: the processes that train this network together; each of these processes calls this function. After
+            SIGTERM, they save the state at the end of the current step.
         factors: for each parameter, the factors of its optimizer settings; None = all factors are 1.
         stop_after: the number of epochs to train now; the schedule still covers `config.epochs`. None = all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = do not save or load states.
-        reported_epochs: the number of epochs whose points an earlier training yielded; they are not yielded again.
+        reported_epochs: the number of epochs whose points an earlier training yielded; these points are not yielded
+            again.
         curves: the learning curves of other trainings. Without validation, schedule=plateau reduces the learning rate
             at the same points as these trainings did.
 
@@ -91,7 +92,8 @@ def train(
         One point per evaluation: `epoch` (the number of epochs so far, such as 1.5), `step`, `train_loss` (the mean
         cross-entropy since the last evaluation, in nats per prediction, without label smoothing and z-loss), the values
         of `evaluate`, `lr`, `gradient_norm` (of the last update, before clipping), `epochs`, the values of
-        `Speed.measured`, and `more`, whether the training goes on. Also {"warning": text} for each damaged state.
+        `Speed.measured`, and `more`, whether the training goes on. The generator also yields {"warning": text} for each
+        damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.
@@ -99,8 +101,8 @@ def train(
     """
     if config.schedule == "plateau" and validation is None and not curves:
         raise ValueError(
-            "training.schedule: plateau needs a validation split, which this training does not have: choose another "
-            "schedule, or a single split with split.folds=1"
+            "training.schedule: plateau needs a validation split, but this training has none; choose another "
+            "schedule, or set split.folds=1"
         )
 
     # The length of the training, and the steps between evaluations.
@@ -151,7 +153,9 @@ def train(
             if point["epoch"] > reported_epochs:
                 yield point | {"more": point["step"] < progress.step or goes_on()}
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
-        raise ValueError("the processes of this training have found different states: give them the same folder")
+        raise ValueError(
+            "the processes of this training have found different states; give all processes the same folder"
+        )
     update = Update(task, network, config, data, device, optimizers, scaler, processes)
     compiled = CompiledForward(evaluated, config)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
@@ -211,9 +215,9 @@ def evaluate(
 ) -> dict[str, float]:
     """Return every metric of the task over all of `data`; each process measures its share of the batches.
 
-    The metrics equal those of a single process. They are bit-identical if the same batch always gives the same bits.
-    `examples_per_second` is the joint speed of all processes, measured by the first process. It leaves out the time
-    for comparing predictions with references, and differs from run to run.
+    The metrics equal the metrics of a single process. They are bit-identical if the device always computes the same
+    batch with the same bits. `examples_per_second` is the joint speed of all processes, measured by the first process.
+    The time for comparing predictions with references does not count. The value differs from run to run.
 
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.
@@ -255,7 +259,7 @@ def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoc
 def _all_updates(
     config: TrainingConfig, data: Encoded, randomness: Randomness, step: int, steps_per_epoch: int
 ) -> Iterator[list[Tensor]]:
-    """Yield the batches of every update after `step`, epoch after epoch."""
+    """Yield the batches of each update after `step`, over all epochs without end."""
     while True:
         epoch, done = divmod(step, steps_per_epoch)
         rest = _updates(config, data, randomness, epoch + 1)[done:]

@@ -1,4 +1,4 @@
-"""One update of the weights: the gradients of some batches, then a step of the optimizers."""
+"""One update of the weights: the gradients of some batches, followed by a step of the optimizers."""
 
 import contextlib
 import math
@@ -50,10 +50,10 @@ class Update:
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
-        """Update the weights; return the summed cross-entropy, and the number of predictions in the sum.
+        """Update the weights; return the summed cross-entropy and the number of its predictions.
 
-        If several processes train together, each passes the same batches and gets the same result; an update computes
-        the share of its process.
+        If several processes train together, each process passes the same batches, computes its share, and gets the same
+        result.
         """
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:
@@ -98,7 +98,7 @@ class Update:
         return float(nn.utils.get_total_norm(gradients, foreach=True))
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context for all but the last batch of an update, in which processes do not exchange gradients."""
+        """Return a context in which processes exchange no gradients, for all batches of an update but the last."""
         if isinstance(self.parallel, nn.parallel.DistributedDataParallel):
             quiet: contextlib.AbstractContextManager[None] = self.parallel.no_sync()
             return quiet
@@ -106,10 +106,10 @@ class Update:
 
 
 class Losses:
-    """The sum of the losses between two evaluations; raises Diverged if a loss is not finite."""
+    """The sum of the losses since an evaluation; its methods raise Diverged if a loss is not finite."""
 
     def __init__(self, step: int, device: torch.device, start: tuple[float, int] = (0.0, 0)) -> None:
-        """Start after `step` updates; `start` is the sum and the number of losses since the last evaluation."""
+        """Start after `step` updates; `start` is the sum of the losses since the last evaluation, and their number."""
         self.checked, self.per_check = step, STEPS_PER_LOOK[device.type]
         self.waiting: list[Tensor] = []
         self.sum, self.count = start

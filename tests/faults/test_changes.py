@@ -1,8 +1,13 @@
-"""What a study rests on has changed before it goes on: refused with the difference, or allowed and written down."""
+"""Something on which a study's results depend has changed: the study refuses with the difference, or notes it."""
 
+import contextlib
+import functools
+import importlib
 import importlib.metadata
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -12,29 +17,26 @@ from pathlib import Path
 import pytest
 import yaml
 
+import hpo
 from hpo.engine import loop
-from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
-from hpo.study.basis.source_code import describe_code
 from hpo.study.files.folder import StudyFolder
-from hpo.study.opening import code_of
 from hpo.workers.dispatch.local import LocalDispatcher
-from hpo.workers.objective.objective import Objective
-from hpo.workers.objective.resolution import resolve
-from model import objective as model_objective
 from tests.faults.driver import finished, gone_on, start, wait_for_line
-from tests.faults.driver import hpo as hpo_apart
-from tests.hpo.cli.commands import hpo, refused
-from tests.studies import SPACES, prepared, rows, run_toy, searched_by, toy_config
+from tests.faults.driver import hpo as command_apart
+from tests.hpo.cli.commands import hpo as command
+from tests.hpo.cli.commands import refused
+from tests.hpo.commands.searched import HERE, found
+from tests.studies import rows, run_toy, shipped, toy_config
 
 FEW, ALL = 4, 9
+RESUME = ("resume", "toy", f"study.trials={ALL}")
 TRAINER = """
 import beside
 
 def run_fold(task):
     return {"score": -abs(task["config"]["toy"]["layers"] - beside.BEST) - task["config"]["toy"]["lr"]}
 """
-
 SLOWLY = """
 import os, pathlib, time
 
@@ -45,31 +47,44 @@ def run(config):
 """
 
 
+def config(trials, **changes):
+    return toy_config(trials=trials, report=shipped("default", "report") | {"figures": False}, **changes)
+
+
 def edit(path, old, new):
     text = Path(path).read_text()
     assert old in text
     Path(path).write_text(text.replace(old, new))
+    # The next command imports modules as a new process would.
+    forget()
 
 
-def forget(*modules):
-    """Let the next command import the modules of the working directory as a new process would."""
-    for name in modules:
-        sys.modules.pop(name, None)
+def forget():
+    for name, module in [*sys.modules.items()]:
+        if str(getattr(module, "__file__", None)).startswith(str(Path.cwd())):
+            del sys.modules[name]
     importlib.invalidate_caches()
     shutil.rmtree("__pycache__", ignore_errors=True)
 
 
+@pytest.fixture
+def modules(monkeypatch):
+    """Import modules from the working directory, and forget them afterwards."""
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    yield
+    forget()
+
+
 @pytest.fixture(scope="module")
 def toys(tmp_path_factory):
-    """A folder with a study that has come half way, `begun`, and the rows of the same one that nothing disturbed."""
+    """Return a folder with a study that is half way, `begun`, and the trials of the same study undisturbed."""
     folder = tmp_path_factory.mktemp("toys")
-    run_toy(folder / "begun", toy_config(trials=FEW))
-    return folder, run_toy(folder / "whole", toy_config(trials=ALL))
+    run_toy(folder / "begun", config(FEW))
+    return folder, run_toy(folder / "whole", config(ALL))
 
 
 @pytest.fixture
 def begun(toys):
-    """Put the study that has come half way into runs/toy."""
     shutil.copytree(toys[0] / "begun", "runs/toy")
 
 
@@ -78,85 +93,54 @@ def whole(toys):
     return toys[1]
 
 
-@pytest.fixture
-def own_trainer(monkeypatch):
-    """A study in runs/toy of a trainer in the working directory, with a module beside it."""
-    monkeypatch.syspath_prepend(str(Path.cwd()))
-    Path("trainer.py").write_text(TRAINER)
-    Path("beside.py").write_text("BEST = 3\n")
-    forget("trainer", "beside")
-    config = toy_config(trials=FEW, objective="trainer:run_fold")
-    run_toy(Path("runs/toy"), config, LocalDispatcher(str(Path.cwd())))
-    yield
-    forget("trainer", "beside")
-
-
 def allowed_changes():
     return json.loads(Path("runs/toy/report.json").read_text())["study"]["allowed_changes"]
 
 
-@pytest.mark.slow
+def goes_on(capsys, *arguments):
+    """Continue the study by the command, and return what it prints to standard error."""
+    code, out, err = command(capsys, *(arguments or RESUME))
+    assert code == 0, out + err
+    return err
+
+
 def test_an_edited_configuration_is_refused_by_every_command_that_would_use_it(begun, whole, capsys):
     edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: 0.25")
-    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
-    assert "toy.momentum was 0.5 and is now 0.25" in line
-    assert "hpo resume toy --allow-changes" in line
-    for command in ("report", "test"):
-        assert "toy.momentum was 0.5 and is now 0.25" in refused(capsys, command, "toy")
+    assert "hpo resume toy --allow-changes" in refused(capsys, *RESUME)
+    for words in (RESUME, ("report", "toy"), ("test", "toy")):
+        assert "toy.momentum was 0.5 and is now 0.25" in refused(capsys, *words)
     edit("runs/toy/config.yaml", "momentum: 0.25", "momentum: 0.5")
     assert gone_on(trials=ALL) == whole
 
 
-def test_what_is_allowed_is_noted_once_with_its_time_and_stands_in_the_report(begun, capsys):
-    edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: 0.25")
-    assert hpo(capsys, "resume", "toy", "study.trials=5", "--allow-changes")[0] == 0
-    (allowed,) = allowed_changes()
-    assert allowed["changes"] == ["config: toy.momentum was 0.5 and is now 0.25"]
-    assert "T" in allowed["time"]
-    assert "toy.momentum was 0.5 and is now 0.25" in Path("runs/toy/report.md").read_text()
-    # From now on that is what it rests on.
-    assert hpo(capsys, "resume", "toy", "study.trials=6")[0] == 0
-    assert len(allowed_changes()) == 1
-
-
-@pytest.mark.slow
-def test_every_trial_keeps_the_configuration_that_it_was_trained_with(begun, capsys):
+def test_an_allowed_change_is_noted_once_with_its_time_and_each_trial_keeps_its_configuration(begun, capsys):
     """The winner is from before the change, which makes every later trial worse."""
-    edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: -100.0")
-    assert hpo(capsys, "resume", "toy", "study.trials=6", "study.finalists=2", "--allow-changes")[0] == 0
-    winner = json.loads(Path("runs/toy/report.json").read_text())["winner"]
-    assert winner["number"] < FEW
+    line = "config: toy.momentum was 0.5 and is now -100.0"
+    goes_on(capsys, "resume", "toy", "study.trials=5", "toy.momentum=-100.0", "--allow-changes")
+    # From now on that is the study's configuration.
+    goes_on(capsys, "resume", "toy", "study.trials=6", "study.finalists=2")
+    (allowed,) = allowed_changes()
+    assert (allowed["changes"], "T" in allowed["time"]) == ([line], True)
+    assert line.partition(" ")[2] in Path("runs/toy/report.md").read_text()
+    assert json.loads(Path("runs/toy/report.json").read_text())["winner"]["number"] < FEW
     assert yaml.safe_load(Path("runs/toy/best.yaml").read_text())["toy"]["momentum"] == 0.5
-    for which in ("best", "all"):
-        code, out, err = hpo(capsys, "reproduce", "toy", "--trial", which)
-        assert code == 0, out + err
-        assert f"allowed after {FEW} trials: config: toy.momentum was 0.5 and is now -100.0" in out
-
-
-@pytest.mark.slow
-def test_a_search_in_two_parts_is_not_replayed_as_one(begun, capsys):
-    assert hpo(capsys, "resume", "toy", "study.trials=6", "toy.momentum=0.1", "--allow-changes")[0] == 0
+    code, out, err = command(capsys, "reproduce", "toy", "--trial", "all")
+    assert (code, f"allowed after {FEW} trials: {line}" in out) == (0, True), out + err
     assert f"its configuration changed after {FEW} trials" in refused(capsys, "search", "--replay", "toy")
 
 
-@pytest.mark.slow
-def test_a_budget_below_what_is_there_is_refused_before_anything_is_noted(begun, whole, capsys):
+def test_what_makes_another_study_and_a_budget_below_the_trials_are_refused_even_so(begun, whole, capsys):
     before = Path("runs/toy/config.yaml").read_bytes()
+    for given in ("study.seed=1", "study.direction=minimize", "strategy.round_size=6", "split.test_fraction=0.2"):
+        line = refused(capsys, *RESUME, given, "--allow-changes")
+        assert given.partition("=")[0] in line
+        assert "another study" in line
     assert "study.trials" in refused(capsys, "resume", "toy", "study.trials=2", "toy.momentum=0.1", "--allow-changes")
     assert Path("runs/toy/config.yaml").read_bytes() == before
     assert gone_on(trials=ALL) == whole
 
 
-@pytest.mark.slow
-def test_what_would_make_it_another_study_is_refused_even_so(begun, capsys):
-    for given in ("study.seed=1", "study.direction=minimize", "strategy.round_size=6", "split.test_fraction=0.2"):
-        line = refused(capsys, "resume", "toy", f"study.trials={ALL}", given, "--allow-changes")
-        assert given.partition("=")[0] in line
-        assert "another study" in line
-
-
-@pytest.mark.slow
-def test_budget_and_workers_are_no_changes(begun, whole, capsys):
+def test_budget_and_workers_are_no_changes(begun, whole):
     tree = StudyFolder(Path("runs/toy")).config().to_dict()
     tree["study"]["trials"] = ALL
     tree["dispatch"]["retries"] = 5
@@ -171,57 +155,56 @@ def change_noted_code(part, name, value):
         note = json.loads(text)
         note[part][name] = value
         database.execute("UPDATE study_user_attributes SET value_json = ? WHERE key = 'code'", [json.dumps(note)])
-    for name in ("study.db.mark", "study.db.backup"):
-        Path("runs/toy", name).unlink(missing_ok=True)
+    for file in ("study.db.mark", "study.db.backup"):
+        Path("runs/toy", file).unlink(missing_ok=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "now"), [("search", loop.REVISION), ("strategy random", RandomSearch.REVISION)])
-def test_another_revision_is_refused_in_words_and_may_be_allowed(begun, capsys, name, now):
+def test_another_revision_is_refused_and_may_be_allowed(begun, capsys, name, now):
     change_noted_code("revisions", name, 7)
     line = f"code: revision of {name} was 7 and is now {now}"
-    assert line in refused(capsys, "resume", "toy", f"study.trials={ALL}")
-    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "--allow-changes")[0] == 0
+    assert line in refused(capsys, *RESUME)
+    goes_on(capsys, *RESUME, "--allow-changes")
     assert [change["changes"] for change in allowed_changes()] == [[line]]
 
 
-def test_an_edited_toolkit_goes_on_and_is_said_noted_and_a_caution(begun, whole, capsys):
-    """Nothing that its revisions cover has changed, or the tests of those fail; who resumes is told all the same."""
+def test_edits_of_the_toolkit_are_a_warning_a_note_and_a_caution(begun, whole, capsys):
+    """Nothing that its revisions cover has changed, or the tests of those fail."""
     change_noted_code("toolkit", "files", "0123")
-    code, _, err = hpo(capsys, "resume", "toy", f"study.trials={ALL}")
     line = "toolkit: its files were edited (hash 0123, now "
-    assert (code, err.count(f"warning: {line}")) == (0, 1)
+    assert goes_on(capsys).count(f"warning: {line}") == 1
     (allowed,) = allowed_changes()
     assert (allowed["changes"][0].startswith(line), allowed["trials"]) == (True, FEW)
     assert any(line in caution for caution in json.loads(Path("runs/toy/report.json").read_text())["cautions"])
     assert rows(Path("runs/toy/trials.csv")) == whole
-    assert "warning" not in hpo(capsys, "resume", "toy", f"study.trials={ALL + 1}")[2]
+    assert "warning" not in goes_on(capsys, "resume", "toy", f"study.trials={ALL + 1}")
 
 
-def test_the_search_its_strategies_and_an_objective_of_the_toolkit_are_noted_by_revision():
-    """Of a ladder also the strategy of its first scale; of a user's own strategy none."""
-    config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]), objective="tests.toy:score")
-    assert code_of(prepared(Path("ladder"), config)).revisions == {
-        "search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 2,
-    }  # fmt: skip
-    told = describe_code(resolve("model.objective:run_fold"), {"own": type("Own", (), {"__module__": "tests.toy"})})
-    assert told.revisions == {"search": loop.REVISION, "objective model.objective": model_objective.REVISION}
-    assert all(piece.endswith(" (strategy)") for piece in told.pieces)
-    for name, (_, strategy) in STRATEGIES.items():
-        assert isinstance(strategy.REVISION, int), name
+def test_another_version_of_a_library_is_a_warning_and_a_note(begun, capsys, monkeypatch):
+    known = importlib.metadata.version
+    other = {"numpy": "0.1"}
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: other.get(name) or known(name))
+    line = f"version: numpy was {known('numpy')} and is now 0.1"
+    assert goes_on(capsys).count(f"warning: {line}") == 1
+    assert [change["changes"] for change in allowed_changes()] == [[line]]
 
 
-@pytest.mark.quick("trainer.py-*")
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "old", "new"), [("trainer.py", "- task", "- 2 * task"), ("beside.py", "BEST = 3", "BEST = 2")]
-)
-def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, capsys, file, old, new):
+@pytest.mark.parametrize(("file", "old", "new"), [
+    ("trainer.py", "- task", "- 2 * task"), ("beside.py", "BEST = 3", "BEST = 2"),
+])  # fmt: skip
+def test_code_of_an_own_trainer_is_refused_by_file_and_comments_and_docstrings_are_no_change(
+    modules, capsys, file, old, new
+):
+    Path("trainer.py").write_text(TRAINER)
+    Path("beside.py").write_text("BEST = 3\n")
+    run_toy(Path("runs/toy"), config(FEW, objective="trainer:run_fold"), LocalDispatcher(str(Path.cwd())))
+    edit("trainer.py", "def run_fold(task):", 'def run_fold(task):\n    """Train."""')
+    edit("beside.py", "BEST = 3", '"""What is best."""\n\nBEST = 3  # by experience')
+    goes_on(capsys, "resume", "toy", f"study.trials={FEW + 1}")
+    assert allowed_changes() == []
     edit(file, old, new)
-    forget("trainer", "beside")
-    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
-    assert f"code: {file} was " in line
-    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "--allow-changes")[0] == 0
+    assert f"code: {file} was " in refused(capsys, *RESUME)
+    goes_on(capsys, *RESUME, "--allow-changes")
     (allowed,) = allowed_changes()
     assert allowed["changes"][0].startswith(f"code: {file} was ")
     assert len(rows(Path("runs/toy/trials.csv"))) == ALL
@@ -238,86 +221,169 @@ def test_a_search_stops_whose_code_changes_while_it_runs_and_goes_on_once_that_i
     edit("mine.py", '"score": ', '"score": 1000 + ')
     os.kill(int(Path("process").read_text()), signal.SIGKILL)
     _, err = driver.communicate(timeout=60)
-    said = "mine.py has changed while the search runs: undo the change, or resume with --allow-changes"
-    assert (driver.returncode, err.count("\n"), said in err, "`hpo resume toy`" in err) == (1, 1, True, True), err
-    assert "code: mine.py was " in hpo_apart("resume", "toy")[2]
+    words = "mine.py has changed while the search runs; undo the change, or resume with --allow-changes"
+    assert (driver.returncode, err.count("\n"), words in err, "`hpo resume toy`" in err) == (1, 1, True, True), err
+    assert "code: mine.py was " in command_apart("resume", "toy")[2]
     edit("mine.py", '"score": 1000 + ', '"score": ')
     after = finished("resume", "toy")
     shutil.rmtree("runs")
     assert (finished("search", *study, "dispatch=local"), len(after)) == (after, 5)
 
 
-@pytest.mark.slow
-def test_words_about_an_own_trainer_are_no_change(own_trainer, capsys):
-    edit("beside.py", "BEST = 3", '"""What is best."""\n\nBEST = 3  # by experience')
-    edit("trainer.py", "def run_fold(task):", 'def run_fold(task):\n    """Train."""')
-    forget("trainer", "beside")
-    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}")[0] == 0
-    assert allowed_changes() == []
-
-
-@pytest.mark.slow
-def test_a_version_that_changed_is_told_and_stands_in_the_report(begun, capsys, monkeypatch):
-    known = importlib.metadata.version
-    other = {"numpy": "0.1"}
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: other.get(name) or known(name))
-    line = f"version: numpy was {known('numpy')} and is now 0.1"
-    code, _, err = hpo(capsys, "resume", "toy", f"study.trials={ALL}")
-    assert (code, err.count(f"warning: {line}")) == (0, 1)
-    (allowed,) = allowed_changes()
-    assert allowed["changes"] == [line]
-
-
 def test_a_data_file_that_changed_is_refused_by_fingerprint(capsys):
     scores = [f"{layers},{width},{layers * width}" for layers in range(1, 5) for width in (8, 16, 32)]
     Path("table.csv").write_text("\n".join(["layers,width,score", *scores]) + "\n")
     search = ("search", "data=table", "data.path=table.csv", "data.metric=score", "study.name=toy", "dispatch=local")
-    assert hpo(capsys, *search, "track=none", "study.trials=3")[0] == 0
+    assert command(capsys, *search, "track=none", "report.figures=false", "study.trials=3")[0] == 0
     edit("table.csv", "4,32,128", "4,32,129")
-    line = refused(capsys, "resume", "toy", "study.trials=5")
-    assert "data: part table.csv was " in line
-    assert hpo(capsys, "resume", "toy", "study.trials=5", "--allow-changes")[0] == 0
+    assert "data: part table.csv was " in refused(capsys, *RESUME)
+    goes_on(capsys, *RESUME, "--allow-changes")
     assert allowed_changes()[0]["changes"][0].startswith("data: part table.csv was ")
 
 
-@pytest.mark.nightly
 def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
-    tree = toy_config(trials=ALL, objective="tests.faults.stored:run_fold")
+    tree = config(ALL, objective="tests.faults.stored:run_fold")
     whole = run_toy(Path("whole"), tree)
-    few = tree | {"study": tree["study"] | {"trials": FEW}}
-    run_toy(Path("runs/toy"), few)
+    run_toy(Path("runs/toy"), tree | {"study": tree["study"] | {"trials": FEW}})
     edit("runs/toy/data/examples.json", "[0, 14", "[1, 14")
     assert run_toy(Path("runs/toy"), tree) == whole
     assert "the workers' copy of the data was changed" in caplog.text
 
 
-def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_path):
-    """A package beside it counts; a link that leads nowhere and a module of another Python do no harm."""
-    folder = tmp_path / "own"
-    (folder / "helpers").mkdir(parents=True)
-    (folder / "helpers" / "inner.py").write_text("from math import pi as A\n")
-    (folder / "helpers" / ".#inner.py").symlink_to("nobody@nowhere.1")
-    (folder / "old.py").write_text("print 'hello'\n")
-    (folder / "trainer.py").write_text(
-        "import helpers.inner\ntry:\n    import old\nexcept SyntaxError:\n    old = None\n"
-    )
-    monkeypatch.syspath_prepend(str(folder))
-    forget("trainer", "helpers", "old")
-    importlib.import_module("trainer")
-    before = describe_code(Objective("trainer:run_fold", print), {"random": RandomSearch}).pieces
-    assert {"trainer.py", "old.py", "helpers/inner.py"} == before.keys()
-    (folder / "helpers" / "inner.py").write_text("from math import e as A\n")
-    after = describe_code(Objective("trainer:run_fold", print), {"random": RandomSearch}).pieces
-    assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
+CALL = {"trials": 1, "direction": "minimize", "settings": HERE}
 
 
-def test_all_of_an_objectives_own_package_is_described(monkeypatch, tmp_path):
-    files = {"ns/obj.py": "from .net import run\nfrom . import other\n", "ns/net.py": "def run(task): ...\n"}
-    files |= {"ns/other.py": "A = 1\n"}
-    for name, text in files.items():
-        (tmp_path / "own" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "own" / name).write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path / "own"))
-    importlib.import_module("ns.obj")
-    assert files.keys() <= describe_code(Objective("ns.obj:run", print), {"random": RandomSearch}).pieces.keys()
-    forget("ns", "ns.obj", "ns.net", "ns.other", "trainer", "helpers", "helpers.inner", "old")
+def by_lr(factor=1):
+    """Return a function that no module has."""
+    return lambda given: factor * given["lr"]
+
+
+@pytest.fixture(scope="module")
+def called(tmp_path_factory):
+    """Return a folder with a study `train` that was started from Python."""
+    folder = tmp_path_factory.mktemp("called")
+    with contextlib.chdir(folder):
+        hpo.search(by_lr(), {"lr": hpo.log(1e-5, 1e-2)}, name="train", progress=False, **CALL)
+    return folder
+
+
+LR = {"lr": hpo.log(1e-5, 1e-2)}
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"space": {"lr": (0.0, 0.5)}}, "space.lr was log 1e-05 to 0.01 and is now 0.0 to 0.5; choose another name="),
+    ({"space": {"lr": [0.1, 0.2]}}, "space.lr was log 1e-05 to 0.01 and is now [0.1, 0.2]; choose"),
+    ({"space": {"lr": hpo.log(1e-5, 0.1)}}, "space.lr was log 1e-05 to 0.01 and is now log 1e-05 to 0.1; choose"),
+    ({"space": {**LR, "net": {"act": ["relu"]}}}, "space.net.act was missing and is now ['relu']; choose"),
+    ({"strategy": "grid"}, "strategy= was 'random' and is now 'grid'; choose another name="),
+    ({"seed": 7}, "seed= was 0 and is now 7"),
+    ({"score": "last"}, "score= was 'best' and is now 'last'"),
+    ({"objective": by_lr(2)}, "started: the code of the function changed; undo this"),
+])  # fmt: skip
+def test_a_changed_call_from_python_says_what_changed_as_it_is_typed(called, given, words):
+    shutil.copytree(called / "runs", "runs")
+    with pytest.raises(hpo.HpoError) as refusal:
+        hpo.search(**{"objective": by_lr(), "space": LR, "name": "train", "progress": False, **CALL, **given})
+    assert words in str(refusal.value)
+
+
+def test_a_new_study_without_a_name_says_what_changed(capsys):
+    def searched(space, function=None, **given):
+        name = hpo.search(function or train, space, **CALL, **given).name
+        return name, [line for line in capsys.readouterr().out.splitlines() if line.startswith("a new study")]
+
+    def train(given):
+        return given["C"]
+
+    assert searched({"C": (0.0, 1.0)}) == ("train", [])
+    assert searched({"C": (0.0, 2.0)}) == ("train-2", ["a new study, train-2: space.C changed"])
+    more = {"C": [1, 2, 3], "gamma": (0.0, 1.0)}
+    assert searched(more) == ("train-3", ["a new study, train-3: space.C, space.gamma changed"])
+    assert searched({"C": (0.0, 2.0)}) == ("train-2", [])
+    assert searched({"C": (0.0, 3.0)}, progress=False) == ("train-4", [])
+    before = train
+
+    def train(given):
+        return before(given) + 1
+
+    assert searched(more, train) == ("train-5", ["a new study, train-5: the code of train changed"])
+    changed = {"strategy": "tpe", "metric": "loss", "seed": 1, "score": "last"}
+    line = "a new study, train-6: strategy=, seed=, metric= and 1 more changed"
+    assert searched(more, train, **changed) == ("train-6", [line])
+
+
+@pytest.mark.parametrize("kind", ["partial", "module", "module inside"])
+def test_a_function_that_uses_another_value_or_module_is_another(modules, kind):
+    """A change of it is refused; a function that uses the same is the same."""
+
+    def using(value):
+        Path("own_scale.py").write_text(f"SCALE = {value}\n")
+        forget()
+        scale = importlib.import_module("own_scale")
+
+        def module_inside(config):
+            import own_scale
+
+            return own_scale.SCALE
+
+        partial = functools.partial(lambda factor, config: factor, value)
+        return {"partial": partial, "module": lambda config: scale.SCALE, "module inside": module_inside}[kind]
+
+    study = found(using(1), trials=1)
+    assert found(using(1), trials=1).name == study.name
+    with pytest.raises(hpo.HpoError, match=r"the code of the function changed|code: own_scale\.py"):
+        found(using(2), trials=2, name=study.name)
+
+
+def test_a_function_from_python_is_read_again_from_its_study_alone(capsys):
+    def train(config, trial):
+        return config["lr"] + trial.seed % 7
+
+    study = found(train, trials=2)
+    study.report(title="why?")
+    report = json.loads((study.folder / "report.json").read_text())
+    assert any("was given from Python and is stored in objective.pkl" in caution for caution in report["cautions"])
+    assert report["study"]["title"] == "why?"
+    assert command(capsys, *shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none")[0] == 0
+    again = study.reproduce("all").table
+    assert (again["recorded"] == again["reproduced"]).all()
+    with pytest.raises(hpo.HpoError, match="start a study from Python"):
+        hpo.search(StudyFolder(study.folder).config().to_dict(), name="other")
+    (study.folder / "objective.pkl").unlink()
+    with pytest.raises(hpo.HpoError, match="was given from Python and is stored only in its study's folder"):
+        hpo.load(study.name).resume(5, progress=False)
+
+
+def test_a_function_that_was_not_pickled_here_is_not_read():
+    study = found(by_lr(), trials=1)
+    path = study.folder / "objective.pkl"
+    path.write_bytes(path.read_bytes().replace(b"lr", b"lx"))
+    for use in (lambda: hpo.load(study.name).best, lambda: hpo.load(study.name).reproduce()):
+        with pytest.raises(hpo.HpoError, match="was not made here"):
+            use()
+
+
+def test_a_strangers_function_from_an_archive_runs_after_the_commands_that_the_refusal_names(
+    monkeypatch, capsys, tmp_path
+):
+    found(by_lr(), trials=1, name="mine").archive("mine.tar.gz")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    with pytest.raises(hpo.HpoError, match="the study was only copied") as refusal:
+        hpo.unarchive("mine.tar.gz", "theirs")
+    trusts, resumes = re.findall("`hpo ([^`]*)`", str(refusal.value))
+    goes_on(capsys, *trusts.split())
+    goes_on(capsys, *resumes.split(), "study.trials=2")
+
+
+def test_failed_trials_are_trained_again_once_their_fault_is_fixed(modules, capsys):
+    Path("mine.py").write_text("def train(config):\n    assert config['lr'] < 0.5\n    return config['lr']\n")
+    space = {"lr": [0.1, 0.2, 0.6, 0.7]}
+    hpo.search("mine:train", space, strategy="grid", direction="maximize", name="m", settings=HERE, progress=False)
+    edit("mine.py", "    assert config['lr'] < 0.5\n", "")
+    said = "".join(command(capsys, "resume", "m", "--allow-changes")[1:])
+    assert "2 trials failed before this change; to train them again, run `hpo retry m`" in said
+    assert "which use no budget" in command(capsys, "retry", "m")[1]
+    goes_on(capsys, "resume", "m")
+    study = hpo.load("m")
+    assert list(study.trials.state) == ["complete", "complete", "failed", "failed", "complete", "complete"]
+    assert study.best.score == 0.7

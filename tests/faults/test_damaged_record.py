@@ -91,7 +91,7 @@ def test_it_is_made_good_from_its_backup_and_refused_by_name_to_readers_or_witho
     assert run_toy(begun.parent, config(ALL)) == undisturbed
     warning = caplog.text
     assert str(begun) in warning
-    assert "its backup has replaced it" in warning
+    assert "the backup has replaced the file" in warning
     # What was there is kept, for whoever wants to look into it.
     assert damage is deleted or begun.with_name("study.db.damaged-1").exists()
 

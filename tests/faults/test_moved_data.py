@@ -94,7 +94,7 @@ def test_who_resumes_or_extends_says_it_too(moved, capsys):
     assert read(moved)["study"]["allowed_changes"] == []
     assert study.test(data={"data.path": "third.csv"})["score"] <= 60
     assert study.extend({"toy.momentum": 0.1}, best=1, data={"data.path": "third.csv"}, name="x", progress=False).best
-    with pytest.raises(toolkit.HpoError, match=r"data\.train: is not a data source of the study; it has data\.path"):
+    with pytest.raises(toolkit.HpoError, match=r"data\.train: is not a data source .* data sources are data\.path"):
         study.test(data={"data.train": "third.csv"})
 
 
@@ -135,10 +135,10 @@ def test_a_copied_study_brings_its_openings(moved, capsys):
     (moved / "test.json").unlink()
     Path("far").mkdir()
     shutil.copytree(moved, "far/copy")
-    assert "opened before (2 time(s), last by study 'toy'" in refused(capsys, "test", "far/copy")
+    assert "scored before (2 time(s), last by study 'toy'" in refused(capsys, "test", "far/copy")
     code, out, _ = hpo(capsys, "test", "far/copy", "--again")
     assert (code, "evaluated 3 time(s)" in out) == (0, True)
-    assert "opened before (2 time(s)" in refused(capsys, "test", "toy")
+    assert "scored before (2 time(s)" in refused(capsys, "test", "toy")
 
 
 @pytest.mark.slow("extend")
@@ -162,7 +162,7 @@ def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp
     }[made if made != "publication" else "replay"]
     code, out, err = hpo(capsys, *command)
     assert code == 0, out + err
-    assert "opened before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
+    assert "scored before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
     for count in (2, 3):
         code, out, err = hpo(capsys, "test", "new", "--again")
         assert (code, f"evaluated {count} time(s)" in out) == (0, True), out + err

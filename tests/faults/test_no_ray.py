@@ -73,7 +73,9 @@ def test_a_server_of_ray_that_hangs_while_it_starts_is_given_up_and_its_logs_are
     hanging.suspend()
     line = refused(driver)
     assert time.monotonic() - began < MOST_SECONDS
-    found = re.fullmatch(r"error: dispatch: Ray cannot start: .*; its logs: (\S+); try again, or dispatch=local", line)
+    found = re.fullmatch(
+        r"error: dispatch: Ray cannot start: .*; its logs are in (\S+); try again, or choose dispatch=local", line
+    )
     assert found, line
     kept = Path(found[1])
     assert any(kept.rglob("raylet*"))

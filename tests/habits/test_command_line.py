@@ -116,11 +116,11 @@ def test_a_searched_key_that_the_configuration_lacks_is_told_what_to_type(capsys
         (["trainng.lr=0.1"], "trainng.lr: there is no such key; did you mean 'training.lr'?"),
         (
             ["objective=typed_trainer:train(config, trail)"],
-            "objective: must be package.module:function (given 'typed_trainer:train(config, trail)')",
+            "objective: must be package.module:function, given 'typed_trainer:train(config, trail)'",
         ),
         (
             ["objective=typed_trainer.py:train"],
-            "objective: must name a module, not a file, such as typed_trainer:train (given 'typed_trainer.py:train')",
+            "objective: must name a module, not a file, such as typed_trainer:train, given 'typed_trainer.py:train'",
         ),
         (
             ["data=text_classification", "data.path=x.csv", "data.header=maybe"],

@@ -12,7 +12,10 @@ from hpo.study.preparing.preparation import prepare_study
 REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
 ROWS = "".join(f"{text},{label}\n" for text, label in REVIEWS)
 HEADED = "review,sentiment\n" + ROWS
-TAKEN = "data.path: the first line ('review,sentiment') is taken as a header; data.header=false reads it as an example"
+TAKEN = (
+    "data.path: the first line ('review,sentiment') is read as a header; if this line is an example, set data.header="
+    "false"
+)
 NUMBERS = ("data.text_column=1", "data.label_column=2")
 
 
@@ -35,7 +38,7 @@ def test_labels_may_stand_first():
     turned = "Category,Message\n" + "".join(f"{label},{text}\n" for text, label in REVIEWS)
     study = prepared(turned)
     assert study.examples.digests == prepared(ROWS).examples.digests
-    assert "('Category,Message') is taken as a header, with the labels in 'Category'; " in study.own.notes[0]
+    assert "('Category,Message') is read as a header, and the column 'Category' as the labels; " in study.own.notes[0]
 
 
 @pytest.mark.parametrize(

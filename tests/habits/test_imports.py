@@ -226,7 +226,7 @@ def test_a_last_line_of_a_journal_that_is_cut_off_loses_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [(None, "there is no file old.log"), ("no journal\n{}\n", "old.log is no journal of Optuna")]
+    ("content", "says"), [(None, "there is no file old.log"), ("no journal\n{}\n", "old.log is not an Optuna journal")]
 )
 def test_what_is_no_journal_is_refused_in_one_line(content, says, capsys):
     if content is not None:

@@ -144,7 +144,7 @@ def test_a_study_goes_on_where_it_was_begun_whatever_the_variables_are_later(mon
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
     _, out, err = command(capsys, *typed, "study.trials=2")
     begun = "track.uri=sqlite:///theirs.db, track.experiment=hpo"
-    assert f"study 'train' continues in the MLflow in which it began: {begun}" in out + err
+    assert f"study 'train' continues with the MLflow settings of its start: {begun}" in out + err
     assert not Path("mlflow.db").exists()
     assert command(capsys, *typed, "study.trials=3", "track.uri=sqlite:///chosen.db")[0] == 0
     assert Path("chosen.db").exists()

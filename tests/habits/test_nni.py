@@ -31,10 +31,10 @@ def test_a_typed_dict_is_a_dimension(kind, value, read):
     [
         ("normal", [0, 1], "cannot be NNI's normal; give hpo.log"),
         ("qloguniform", [1, 10, 1], "cannot be a step on a logarithmic scale; give hpo.log"),
-        ("quniform", [1, 10, 2], "cannot be a step 2 from 1 to 10, because these are no multiples of it; give a list"),
+        ("quniform", [1, 10, 2], "a step 2 from 1 to 10, because both ends must be multiples of the step; give a list"),
         ("uniform", [1], "NNI's uniform must have 2 numbers as _value"),
         ("choice", 3, "must have a list of values"),
-        ("choice", [{"_name": "conv"}], "cannot be a choice with a space of its own"),
+        ("choice", [{"_name": "conv"}], "cannot be a choice with nested dimensions"),
     ],
 )
 def test_what_no_space_says_is_refused(kind, value, says):

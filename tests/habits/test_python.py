@@ -99,7 +99,7 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
     ("arguments", "says"),
     [
         ({"config": {"a": {"model": Relu()}}}, "config.a.model: must be made of numbers"),
-        ({"config": {"model": Relu}}, "given Relu; make it in the objective"),
+        ({"config": {"model": Relu}}, "given Relu; create it in the objective"),
         ({"config": {"a": [b"x"]}}, "config.a.0: must be made of numbers"),
         ({"config": {"x": np.zeros((100, 100))}}, "at most 1,000 values, given 10,000"),
         ({"config": {"x": np.array([np.nan])}}, "x.0: must be a finite number"),
@@ -108,13 +108,13 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
             "config.x: cannot be written as JSON: two of its keys become",
         ),
         ({"config": {0: 1}}, "config: must have strings as keys, given 0"),
-        ({"config": {"v": np.float32}}, "given float32; make it in the objective"),
+        ({"config": {"v": np.float32}}, "given float32; create it in the objective"),
         (
             {"config": {"v": {"w": CYCLIC}}},
             "config.v: contains itself, and cannot be written as JSON",
         ),
         ({"config": {"v": [CYCLIC]}}, "config.v: contains itself"),
-        ({"space": {"x": [np.float32]}}, "given float32; make it in the objective"),
+        ({"space": {"x": [np.float32]}}, "given float32; create it in the objective"),
         ({"space": {"x": [CYCLIC, 1]}}, "space.x: contains itself"),
         ({"space": CYCLIC}, "space: contains itself"),
         ({"space": {"x": np.float32}}, "space.x: must be a dimension, given <class 'numpy.float32'>"),
@@ -131,7 +131,7 @@ def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_tria
 
 
 def test_a_choice_is_a_value_or_a_name():
-    with pytest.raises(hpo.HpoError, match="given 'relu' as both"):
+    with pytest.raises(hpo.HpoError, match="given 'relu' as both a value and a name"):
         hpo.choices("relu", relu=Relu)
 
 

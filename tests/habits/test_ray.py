@@ -96,7 +96,7 @@ def test_an_asynchronous_generator_is_refused():
         yield {"score": config["lr"]}
 
     with pytest.raises(
-        hpo.HpoError, match=r"objective: 'train' is an asynchronous generator; write `async def .*report"
+        hpo.HpoError, match=r"objective: 'train' must not be an asynchronous generator; write `async def .*report"
     ):
         found(train)
 
@@ -110,7 +110,7 @@ def test_nothing_returned_and_nothing_reported_says_what_to_do():
         trial.report(loss=0.1)
 
     assert "return the score, or report it: trial.report(score=...)" in found(train).trials["error"][0]
-    said = "reported no number as 'score', but loss: report 'score', or set `metric`"
+    said = "reported no number as 'score'; it reported: loss; report 'score', or set `metric`"
     with pytest.raises(hpo.HpoError, match=said):
         found(other)
 

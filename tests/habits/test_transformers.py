@@ -109,7 +109,7 @@ def test_what_is_not_searched_is_named():
     assert trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True) == 1e-3
     assert (trial.get("width", 7), "width" in trial, trial.params["layers"]) == (7, False, 2)
     with pytest.raises(
-        KeyError, match="'layer' is not in the space; it has layers, learning_rate; did you mean 'layers'"
+        KeyError, match="'layer' is not in the space; the space has layers, learning_rate; did you mean 'layers'"
     ):
         trial.suggest_categorical("layer", [1, 2])
 
@@ -124,7 +124,7 @@ def test_what_is_no_dict_is_refused(tmp_path, monkeypatch, more):
 
 def test_a_key_that_nobody_takes_is_refused_before_the_first_trial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    says = "'learning_rat' is no argument of TrainingArguments, and model_init .*; did you mean 'learning_"
+    says = "'learning_rat' is not an argument of TrainingArguments, and model_init .*; did you mean 'learning_"
     with pytest.raises(hpo.HpoError, match=says):
         searched(new_trainer(tmp_path), {"learning_rat": [1e-4, 1e-3]})
     assert not (tmp_path / "runs").exists()
@@ -140,7 +140,7 @@ def net_of_all(trial):
 def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path, monkeypatch, model_init):
     monkeypatch.chdir(tmp_path)
     space = {"layers": [1, 2, 3], "learning_rat": [1e-4, 1e-3]}
-    says = "learning_rat: is no argument of TrainingArguments and model_init does not read it; did you mean .learning_"
+    says = "learning_rat: is not an argument of TrainingArguments, and model_init does not read it; did you mean .learn"
     with pytest.raises(hpo.HpoError, match=rf"first \d trials all failed with the same error.*{says}"):
         searched(new_trainer(tmp_path, model_init), space, trials=6)
     assert not SEEN

@@ -203,7 +203,7 @@ def test_a_list_of_texts_that_all_look_like_numbers_is_refused(text):
 def test_a_value_listed_twice_is_said_once_and_kept_once(caplog):
     assert read("{x: [1, 2, 2, 4, 2.0]}")["x"].values == (1, 2, 4)
     (record,) = caplog.records
-    assert record.getMessage() == "space.x: values are listed twice, and count once: 2"
+    assert record.getMessage() == "space.x: values are listed twice and count once: 2"
     assert read("{x: {choices: [[1], [1], a]}}")["x"].values == ([1], "a")
 
 

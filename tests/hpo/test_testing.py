@@ -49,7 +49,7 @@ BROKEN = {
         "self.__dict__['calls'] = self.__dict__.get('calls', 0) + 1; rng = generator(self.calls, known, pending)\n"
         "        return draw",
     ),
-    "from an earlier history it proposes .* and then, again": (
+    "for the same earlier history it proposes first .* and then": (
         "rng = ",
         "seen = self.__dict__.setdefault('seen', [])\n"
         "        seen.extend(known[len(seen):])\n"

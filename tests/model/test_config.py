@@ -95,7 +95,7 @@ def test_what_is_allowed_all_the_same():
 
 @pytest.mark.parametrize(
     ("paths", "word"),
-    [({}, "must be given, or data.train"), ({"path": "a.csv", "test": "b.csv"}, "cannot be combined with separate"),
+    [({}, "must be given; for separate"), ({"path": "a.csv", "test": "b.csv"}, "cannot be combined with separate"),
      ({"train": "a.csv"}, "data.validation"), ({"test": "a.csv"}, "must be given")],
 )  # fmt: skip
 def test_files_must_be_named_in_one_of_the_two_ways(paths, word):

@@ -12,9 +12,10 @@ from model.errors import CheckpointError
 from tests.model.conftest import run, small
 
 OTHERS = {
-    None: f"its format is none, not {FORMAT}: it was made before the first release; train it again",
-    FORMAT - 1: f"its format is {FORMAT - 1}, not {FORMAT}: it was made before the first release; train it again",
-    FORMAT + 1: f"its format is {FORMAT + 1}, not {FORMAT}: it was made by a later version, which reads it",
+    None: f"has format none, but this version reads only format {FORMAT}; it was written before the first release",
+    FORMAT
+    - 1: f"has format {FORMAT - 1}, but this version reads only format {FORMAT}; it was written before the first",
+    FORMAT + 1: f"has format {FORMAT + 1}, but this version reads only format {FORMAT}; a later version of the toolkit",
 }
 
 

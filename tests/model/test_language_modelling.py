@@ -190,7 +190,9 @@ def test_a_text_is_read_as_subwords_of_which_none_is_unknown(poem):
 
 @pytest.mark.parametrize("size", [None, 255])
 def test_subwords_have_room_for_every_byte(poem, size):
-    with pytest.raises(ValidationError, match=f"at least 256 with subwords, which include each byte, given {size}"):
+    with pytest.raises(
+        ValidationError, match=f"at least 256 with data.tokens=subwords, because each byte is a token, given {size}"
+    ):
         parse(text_config(poem, data__tokens="subwords", data__max_size=size))
 
 

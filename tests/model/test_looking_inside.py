@@ -84,10 +84,10 @@ def test_inputs_that_are_cut_are_said_once_with_numbers(train, reviews, reverser
         objective.predict(folder, inputs, {})
         objective.attention(folder, longest, None)
         of_three, of_one = (
-            f"{cut} inputs cut: only the first data.max_length={limit} " for cut in ("2 of 3", "1 of 1")
+            f"{cut} inputs are cut to the first data.max_length={limit} " for cut in ("2 of 3", "1 of 1")
         )
         assert [message[: len(of_three)] for message in caplog.messages] == [of_three, of_one]
-        assert all(message.endswith(f"has {len(longest.split())})") for message in caplog.messages)
+        assert all(message.endswith(f"has {len(longest.split())} tokens)") for message in caplog.messages)
         caplog.clear()
         objective.predict(folder, inputs[:1], {})
         assert not caplog.messages
@@ -244,7 +244,7 @@ def test_bad_options_are_refused(poet):
 
 
 def test_bad_inputs_are_refused(sentiment, tmp_path):
-    with pytest.raises(ValueError, match="reads texts"):
+    with pytest.raises(ValueError, match="must be texts"):
         objective.predict(sentiment, [[1.0, 2.0]], {})
     with pytest.raises(ValueError, match="must hold at least one text"):
         objective.predict(sentiment, [], {})

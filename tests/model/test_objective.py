@@ -115,7 +115,7 @@ def test_the_plateaus_of_others_reach_the_weights_of_a_training_without_validati
 
 
 def test_a_plateau_without_anything_to_judge_it_by_is_refused(fold):
-    with pytest.raises(ValueError, match=r"schedule: plateau needs a validation split.*: choose another schedule"):
+    with pytest.raises(ValueError, match=r"schedule: plateau needs a validation split.*; choose another schedule"):
         run(fold(small(**PLATEAU), validation=[]))
 
 
@@ -214,7 +214,7 @@ def test_the_loss_is_the_mean_over_examples_whatever_the_batch_which_has_at_most
 
 
 def test_a_folder_that_was_not_prepared_is_named(fold, tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere.*prepare_data must have written"):
+    with pytest.raises(ValueError, match=r"nowhere.*with prepare_data first"):
         run(fold(small()) | {"data_dir": str(tmp_path / "nowhere")})
 
 

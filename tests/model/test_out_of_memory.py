@@ -88,8 +88,8 @@ def test_on_a_gpu_the_figures_are_the_devices(monkeypatch):
     error = out_of_memory(torch.OutOfMemoryError(ON_A_GPU), config, torch.device("cuda"))
     assert str(error) == (
         "out of GPU memory with training.batch_size 64 and training.batch_tokens 4096: 2.50 GiB more were requested, "
-        "0.5 of 16.0 GiB were free, 15.0 GiB were in use by this process; lower training.batch_tokens and raise "
-        "training.accumulation by as much"
+        "0.5 of 16.0 GiB were free, 15.0 GiB were used by this process; lower training.batch_tokens, and raise "
+        "training.accumulation by the same factor"
     )
     assert emptied
 

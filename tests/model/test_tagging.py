@@ -67,6 +67,7 @@ def test_a_min_count_that_leaves_no_word_is_refused():
     assert "dog" in Tagging.learn(config, items, [0, 1]).words
     rare = parse(small("tagging", data__min_count=2))
     with pytest.raises(
-        DataError, match=r"data\.min_count: must be lower, because no word occurs 2 times in the training split"
+        DataError,
+        match=r"data\.min_count: must be lower, because no word occurs so often in the training split, given 2",
     ):
         Tagging.learn(rare, items, [0, 1])

@@ -66,8 +66,8 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     [
         ("a.csv", "\n \n", r"a.csv: the file is empty"),
         ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
-        ("a.csv", 'text,label\none,x\n"two"2,x\n', r"a.csv:3: not CSV"),
-        ("a.csv", "one,x,1\ntwo,y,2\n", r"3 columns, no header; must be 2"),
+        ("a.csv", 'text,label\none,x\n"two"2,x\n', r"a.csv:3: is not valid CSV"),
+        ("a.csv", "one,x,1\ntwo,y,2\n", r"has 3 columns and no header; must have 2"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: no column .* columns are 'text'"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b\\ud83d", "label": "y"}\n', r"a.jsonl:2: 'text': holds"),
         ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': holds half a character"),
@@ -88,6 +88,6 @@ def test_texts_that_are_cut_are_counted_and_refused_above_the_share(tmp_path):
     assert note.startswith("2 of 4 texts (50.00%) are cut to data.max_length=3 tokens (the longest has 4)")
     assert describe(path, data__max_length=3, data__max_cut_share=0.5)["notes"] == (note,)
     with pytest.raises(
-        DataError, match=r"^data\.max_cut_share: 2 of 4 texts .* at most a share of 0.4 may be cut; give"
+        DataError, match=r"^data\.max_cut_share: 2 of 4 texts .* or raise data.max_cut_share, given 0.4"
     ):
         describe(path, data__max_length=3, data__max_cut_share=0.4)

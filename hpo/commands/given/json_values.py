@@ -53,7 +53,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     if isinstance(value, _AS_TEXT) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
         return str(value), False
     name = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
-    hint = "make it in the objective, or search it by a name: hpo.choices(name=...)"
+    hint = "create it in the objective, or search it under a name: hpo.choices(name=...)"
     raise ConfigError(f"{where}: must be made of {_ALLOWED}, given {name}; {hint}")
 
 
@@ -63,7 +63,7 @@ def _of_array(value: Any, where: str) -> tuple[Any, bool]:
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:
         raise ConfigError(
-            f"{where}: an array must have at most {_MAX_ARRAY_SIZE:,} values, given {size:,}; make it in the objective"
+            f"{where}: must have at most {_MAX_ARRAY_SIZE:,} values, given {size:,}; create the array in the objective"
         )
     return to_json(value.tolist(), where)[0], False
 
@@ -74,7 +74,7 @@ def _of_mapping(value: Mapping[Any, Any], where: str) -> tuple[dict[str, Any], b
         name = key if isinstance(key, str) else str(key)
         if not isinstance(key, _KEYS) or name in parts:
             reason = "two of its keys become the same string" if name in parts else f"a key is a {type(key).__name__}"
-            raise ConfigError(f"{where}: cannot be written as JSON: {reason}, {key!r}; use different strings as keys")
+            raise ConfigError(f"{where}: cannot be written as JSON: {reason}, given {key!r}; use other keys")
         parts[name] = to_json(part, f"{where}.{name}")
     is_plain = all(isinstance(key, str) for key in value) and all(is_plain for _, is_plain in parts.values())
     return {name: part for name, (part, _) in parts.items()}, is_plain

@@ -33,7 +33,7 @@ _BRANCHES = (
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 _HINT = (
-    "give the space yourself (docs/how_to/define_a_space.md), or run it in Optuna with our strategies: "
+    "give the space yourself (docs/how_to/define_a_space.md), or run the function in Optuna with our strategies: "
     "hpo.integrations.optuna.as_sampler (docs/how_to/use_strategies_elsewhere.md)"
 )
 
@@ -107,12 +107,12 @@ def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | 
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):
             raise ConfigError(
-                f"data: '{name}' uses `{used}`, the same data with the test split; use trial.data instead"
+                f"data: '{name}' uses the variable `{used}`, which includes the test split; use trial.data instead"
             )
     for optional_function in ("describe_data", "prepare_data") if rows.has_rows else ("describe_data",):
         if getattr(objective, optional_function, getattr(module, optional_function, None)) is not None:
             raise ConfigError(
-                f"data: '{name}' has a function {optional_function}, which defines the data, too; leave out one of them"
+                f"data: '{name}' has a function {optional_function}, which defines the data, too; leave one out"
             )
     if form in ("config", "task"):
         reads = "trial.data, trial.train and trial.validation" if rows.has_rows else "trial.train and trial.validation"
@@ -141,7 +141,7 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
     nodes = [node for part in body for node in ast.walk(part)]
     num_uses = sum(isinstance(node, ast.Attribute) and _is_trial(node.value) for node in nodes)
     if sum(map(_is_trial, nodes)) > num_uses:
-        raise ConfigError(f"{called}: passes 'trial' on, so its space cannot be read from the code; {_HINT}")
+        raise ConfigError(f"{called}: passes 'trial' to other code, so its space cannot be read; {_HINT}")
     space: dict[str, Any] = {}
     for call, is_sure in _calls(body, is_sure=True):
         code = ast.unparse(call)[:80]
@@ -151,15 +151,15 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
         if space.setdefault(name, dimension) != dimension:
             raise ConfigError(f"{called}: suggests '{name}' twice with different ranges; rename one of them")
     if not space:
-        raise ConfigError(f"{called}: suggests nothing; {_HINT}")
+        raise ConfigError(f"{called}: suggests no hyperparameter; {_HINT}")
     return space
 
 
 def space_of(given: Any) -> Any:
     """Return the space that a function such as Hugging Face's `hp_space(trial)` suggests.
 
-    A value that is no function is returned unchanged. ConfigError if the names in the returned dict are not the
-    suggested names.
+    Return a value that is no function unchanged. ConfigError if the names in the returned dict are not the suggested
+    names.
     """
     if not inspect.isroutine(given):
         return given
@@ -167,12 +167,12 @@ def space_of(given: Any) -> Any:
         space = suggested_space(given)
     except ConfigError as error:
         text = str(error).removesuffix(f"; {_HINT}")
-        raise ConfigError(f"space: {text}; suggest each by itself at the top level, or give a dict") from error
+        raise ConfigError(f"space: {text}; call each trial.suggest_... at the top level, or give a dict") from error
     returned = given(_Answers({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()}))
     if isinstance(returned, Mapping) and (others := sorted(map(str, returned.keys() ^ space.keys()))):
         raise ConfigError(
             f"space: {given.__name__}(trial) must return the names that it suggests ({', '.join(space)}), given "
-            f"{', '.join(map(str, returned))}; '{others[0]}' must be in both"
+            f"{', '.join(map(str, returned))}; '{others[0]}' is only in one of the two lists"
         )
     return space
 
@@ -197,7 +197,7 @@ def _body_of(function: Any, called: str) -> list[ast.AST]:
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.args.args]
     found = [node for node in lambdas if node.args.args[0].arg == "trial"]
     if len(found) != 1:
-        raise ConfigError(f"{called}: its line has several lambdas of a trial, or none; {_HINT}")
+        raise ConfigError(f"{called}: its source line must have exactly one lambda with the parameter 'trial'; {_HINT}")
     return [found[0].body]
 
 

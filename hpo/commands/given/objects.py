@@ -64,7 +64,7 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that calls the given one with the original values; the same for its optional functions.
+        """Return a function that calls `function` with the original values; wrap its optional functions, too.
 
         `is_pickled`: whether to pickle the function into its study even if workers could import it.
         """
@@ -88,14 +88,14 @@ class Objects:
         return given
 
     def refuse_all(self) -> None:
-        """Raise ConfigError if any original value is not a tuple; a list can replace a tuple, but not other values."""
+        """Raise ConfigError if any original value is not a tuple; a tuple is allowed, because a list can replace it."""
         known = {f"space.{key}": values for key, values in self.choices.items()}
         known |= {f"config.{key}": values for key, values in self.constants.items()}
         for where, values in known.items():
             if not all(isinstance(value, tuple) for value in values.values()):
                 raise ConfigError(
-                    f"{where}: must be a JSON value, unless the objective is a function f(config) or f(config, trial), "
-                    f"given directly and not by its path"
+                    f"{where}: must be a JSON value; only an objective f(config) or f(config, trial) that is given as "
+                    f"a function, not by its path, gets other values"
                 )
 
     def _branch(self, branch: Any, key: str) -> Any:
@@ -208,8 +208,8 @@ def _is_written_so(value: Any, text: str) -> bool:
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
     """Call `check` with a configuration in which original values replace their JSON values.
 
-    Without a `check`, only replace the values, which fails for a changed constant. Do not move this function, because
-    pickled functions refer to it by name.
+    Without a `check`, only replace the values; ConfigError if a changed constant cannot be rebuilt. Do not move this
+    function, because pickled functions refer to it by name.
     """
     call_with(check or (lambda _: None), choices, constants, config)
 
@@ -244,8 +244,8 @@ def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
         if to_json(given, key)[1]:
             return now
         raise ConfigError(
-            f"{key}: must be {before!r}, which stands for a {type(given).__name__} from Python, given {now!r}; start a "
-            f"search from Python with another value"
+            f"{key}: must be {before!r}, which stands for a {type(given).__name__} from Python, given {now!r}; to "
+            f"use another value, start a search from Python"
         )
     changed = {name: value for name, value in now.items() if json_text(value) != json_text(before[name])}
     inner = {name: _rebuilt(f"{key}.{name}", getattr(given, name), before[name], changed[name]) for name in changed}
@@ -257,6 +257,6 @@ def _sendable(value: Any, where: str) -> Any:
         dumps(value)
     except Exception as error:  # a __reduce__ of any library may raise anything
         raise ConfigError(
-            f"{where}: a {type(value).__name__} cannot be sent to workers: {text_of(error)}; make it in the objective"
+            f"{where}: a {type(value).__name__} cannot be sent to workers: {text_of(error)}; create it in the objective"
         ) from error
     return value

@@ -37,14 +37,14 @@ class Composed:
 
 
 def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration that a plain function is called with, before a trial sets the values of its point.
+    """Return the configuration that a function `f(config)` gets, before a trial sets the values of its point.
 
-    `config` has constants, and may have default values of searched keys. A searched name `a.b` stays one name, unless
+    `config` has constants, and may have default values of searched keys. A searched key `a.b` stays one key, unless
     `config` has a dict `a`.
     """
     tree = dict(config)
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
-        raise ConfigError(f"config: '{twice[0]}' is given twice, as a dotted key and nested; give it once")
+        raise ConfigError(f"config: '{twice[0]}' is given twice, as a dotted key and in a nested dict; give it once")
     for path, dimension in leaves(parted(space)[0]):
         key = ".".join(path)
         if (found := path_of(tree, key)) is None:
@@ -194,7 +194,7 @@ def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
 def compose_search(
     overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration for `search`, with its space in the explicit form.
+    """Compose a user's configuration for `search`, with its space in the form of conf/space.
 
     A complete configuration in `config_file` is not changed. As in `hpo.search`, an objective for Optuna, `f(trial)`,
     defines the space if none is given. The default configuration is the first point, unless the space has another

@@ -1,4 +1,4 @@
-"""Composes overrides to a plain tree with Hydra; no later step uses Hydra."""
+"""Composes a configuration from overrides with Hydra. The result is a plain tree; later steps do not use Hydra."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from hpo.errors import ConfigError, nearest
 
 
 class StrictFiles(ConfigSource):
-    """A source of files for Hydra. It refuses YAML with objects, duplicate keys or aliases."""
+    """A source of configuration files for Hydra that refuses YAML with objects, duplicate keys or aliases."""
 
     @staticmethod
     def scheme() -> str:
@@ -43,7 +43,7 @@ class StrictFiles(ConfigSource):
         return "strict"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Return the configuration of one file; DocumentError, with line and column, if it is not valid."""
+        """Return the configuration of one file. If the file is not valid, raise DocumentError with line and column."""
         path = self._file(config_path)
         if not path.is_file():
             raise ConfigLoadError(f"{path} is not there")
@@ -101,13 +101,13 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    ConfigError if an override is wrong; the message names the override and the nearest valid name.
+    If an override is wrong, raise ConfigError, which names the override and the nearest valid name.
 
     Args:
         name: the primary configuration, `search` or `train`.
         overrides: as on the command line.
-        config_dir: a folder with the user's groups, in addition to those of `conf`.
-        config_file: a complete configuration to start from instead, such as a frozen one.
+        config_dir: a folder with the user's groups, in addition to the groups in `conf`.
+        config_file: the file of a complete configuration to start from instead of `name`.
     """
     refuse_optimized_python()
     parsed = [parse_override(written_out(text)) for text in overrides]
@@ -129,7 +129,7 @@ def compose_config(
 
 
 def _is_of_user(override: Override) -> bool:
-    """Return whether an override sets keys whose names the user chooses: below `USERS_OWN`, or the whole space."""
+    """Return whether an override sets the whole space, or keys below `USERS_OWN`, whose names the user chooses."""
     is_space = override.key_or_group == "space" and isinstance(override.value(), Mapping)
     return not override.is_delete() and (is_space or override.key_or_group.startswith(USERS_OWN))
 
@@ -137,7 +137,7 @@ def _is_of_user(override: Override) -> bool:
 def _composed(
     name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
 ) -> dict[str, Any]:
-    """Return the resolved tree of a primary configuration; the overrides `of_user` are applied after composing."""
+    """Return the resolved tree of a primary configuration; apply the overrides `of_user` after composing."""
     config = _compose(name, [*function_alone(name, others), *others], config_dir)
     for override in of_user:
         key, value = override.key_or_group, plain_value(override.value())
@@ -207,7 +207,7 @@ def _refuse_bad_choice(override: Override, command: str) -> None:
 def _explained(error: BaseException, command: str) -> ConfigError:
     """Return a ConfigError that explains an error of Hydra to users.
 
-    If a KeyboardInterrupt caused the error, raise that instead.
+    If a KeyboardInterrupt caused the error, raise the KeyboardInterrupt instead.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -222,7 +222,7 @@ def _explained(error: BaseException, command: str) -> ConfigError:
     if isinstance(error, RecursionError):
         return ConfigError(
             "config: is nested too deeply, or a group of --config-dir has itself in its defaults; reduce the "
-            "nesting, or remove that line"
+            "nesting, or remove the group from its own defaults"
         )
     return ConfigError(f"config: {one_line(error)}; see `hpo {command} --cfg job` for all keys")
 
@@ -241,8 +241,8 @@ def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[s
 def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, Any]:
     """Return the configuration of a file with the overrides applied.
 
-    References to searched keys (`study.references`) are resolved anew; nothing else is composed. `hpo search` may
-    choose the groups of `_CHOSEN_ANEW` anew.
+    Only references to searched keys (`study.references`) are resolved again. `hpo search` may choose the groups in
+    `_CHOSEN_ANEW` again.
     """
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
@@ -266,20 +266,23 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the section of a newly chosen group; ConfigError if the tree is complete and groups cannot be chosen."""
+    """Return the section of a group that the override chooses; ConfigError if this group cannot be chosen again."""
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]
         return {group: section | {key: tree[group][key] for key in anew[group] if key in tree[group]}}
-    hint = f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"{group}.KEY=VALUE"
-    others = f"only {', '.join(anew)} can be; " if anew else ""
+    hint = (
+        f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"such as {group}.KEY=VALUE"
+    )
+    others = f"only {', '.join(anew)} can be chosen again; " if anew else ""
     raise ConfigError(
-        f"{group}: cannot be chosen anew with a complete configuration, given {value!r}; {others}set keys: {hint}"
+        f"{group}: cannot be chosen again, because the configuration is already complete, given {value!r}; "
+        f"{others}set single keys, {hint}"
     )
 
 
 def _metric_name(given: Any) -> str:
-    """Return the name of a metric from the name of its column; for several columns, from their common prefix."""
+    """Derive the name of a metric from the name of its column, or from the common prefix of several columns."""
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

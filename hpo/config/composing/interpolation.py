@@ -34,23 +34,24 @@ def resolve(config: DictConfig) -> dict[str, Any]:
         try:
             tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         except MissingMandatoryValue as error:
-            raise ConfigError(f"{error.full_key}: is ???, which means that you must give it a value") from error
+            raise ConfigError(f"{error.full_key}: has only the placeholder ???; give it a value") from error
         except OmegaConfBaseException as error:
             raise ConfigError(f"{error.full_key or 'config'}: {_reason(error)}") from error
         except (RecursionError, ValueError) as error:
             raise ConfigError(
-                f"config: references cannot be resolved: {type(error).__name__}; write values in their place"
+                f"config: references cannot be resolved ({type(error).__name__}); write values in place of the "
+                "references"
             ) from error
     return cast("dict[str, Any]", map_leaves(tree, lambda leaf: _with_names(leaf) if isinstance(leaf, str) else leaf))
 
 
 def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plain tree with its references resolved; ConfigError as in `resolve`."""
+    """Resolve the references in a plain tree, and return the result; errors are the same as in `resolve`."""
     return resolve(OmegaConf.create(dict(tree), flags={"allow_objects": True}))
 
 
 def keep_names(text: str) -> str:
-    """Return the text of a reference with placeholders for `${oc.env:NAME}`, whether the variable is set or not."""
+    """Replace each `${oc.env:NAME}` in a text by a placeholder, whether the variable is set or not; return the text."""
 
     def placeholder(match: re.Match[str]) -> str:
         before = text[: match.start()]
@@ -74,20 +75,19 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Return the text of a reference after a subtree of `root` was moved to `place` in another tree.
+    """Return the new text of a reference for a subtree that is moved from `root` to `place` in another tree.
 
-    A reference into the subtree gets the new key of its target. A reference to another key of `root` is replaced by the
-    value of that key.
+    A reference into the subtree gets the new key of its target. The value of the target replaces any other reference.
 
     Args:
         text: the reference.
-        path: its path in the subtree.
+        path: the path of the reference in the subtree.
         prefix: the path of the subtree in `root`.
         place: the path of the subtree in the other tree.
         root: the tree from which the subtree was taken.
 
     Returns:
-        The new text; None if the text does not refer into the subtree, or if a target cannot be determined.
+        The new text; None = the text does not refer into the subtree, or a target cannot be determined.
     """
     found = targets(text, (*prefix, *path))
     is_inside = [target[: len(prefix)] == prefix for target in found]
@@ -108,7 +108,7 @@ def move_reference(
 
 
 def _with_names(text: str) -> str:
-    """Replace placeholders in a text by `${oc.env:NAME}`."""
+    """Replace the placeholders in a text by `${oc.env:NAME}`, and return the text."""
 
     def name(marked: re.Match[str]) -> str:
         return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
@@ -118,7 +118,7 @@ def _with_names(text: str) -> str:
 
 @contextmanager
 def _environment_by_name() -> Iterator[None]:
-    """Inside the block, let `oc.env` and `oc.decode` return placeholders for names of variables, not the values."""
+    """Inside the block, `oc.env` and `oc.decode` return placeholders with names of variables instead of values."""
     nothing = object()
 
     def env(name: str, default: Any = nothing) -> Any:

@@ -24,7 +24,7 @@ USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_
 
 
 def parse_override(text: str) -> Override:
-    """Return an override, parsed by Hydra; ConfigError if it cannot be read, or has several values.
+    """Parse an override with Hydra, and return it; ConfigError if the text is not valid, or has several values.
 
     `choice`, `range` and `interval` of Hydra define a dimension of the space, as they do for Hydra's sweepers.
     """
@@ -55,9 +55,12 @@ def _refuse_bad_sweep(key: str, sweep: Sweep, text: str) -> None:
         raise ConfigError(f"{key}: takes one value, given {text}; to search this key, set space.{key}")
     known = {"log"} if isinstance(sweep, IntervalSweep) else set[str]()
     if unknown := sorted(sweep.tags - known):
-        raise ConfigError(f"{key}: the tag '{unknown[0]}' has no effect, given {text}; only log has, with an interval")
+        raise ConfigError(
+            f"{key}: the tag '{unknown[0]}' has no effect, given {text}; only the tag log has an effect, and only "
+            "with an interval"
+        )
     if isinstance(sweep, RangeSweep) and _num_steps(sweep) < 0:
-        raise ConfigError(f"{key}: has no values, given {text}; write range(start,stop,step), with stop excluded")
+        raise ConfigError(f"{key}: has no values, given {text}; write range(start,stop,step), where stop is excluded")
 
 
 def _dimension_of(sweep: Sweep) -> dict[str, Any]:
@@ -75,14 +78,14 @@ def _dimension_of(sweep: Sweep) -> dict[str, Any]:
 
 
 def _num_steps(sweep: RangeSweep) -> int:
-    """Return the number of steps between the first and the last value of a range; below 0 = the range has no values."""
+    """Return the number of steps between the first and the last value of a range; negative = the range is empty."""
     assert sweep.start is not None
     assert sweep.stop is not None
     return math.ceil((sweep.stop - sweep.start) / sweep.step - 1e-9) - 1 if sweep.step else -1
 
 
 def read_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Return values by key from words `key=value`; ConfigError for other words."""
+    """Parse words of the form `key=value`, and return the values by key; ConfigError for other words."""
     values = {}
     for text in texts:
         override = parse_override(text)
@@ -98,8 +101,8 @@ def read_values(texts: Sequence[str]) -> dict[str, Any]:
 def written_out(text: str) -> str:
     """Rewrite an override in Hydra's syntax.
 
-    `objective=command` and `objective=outside` become choices of the group `data`. A command line, and an objective
-    with a call, get quotes.
+    `objective=command` and `objective=outside` become choices of the group `data`. The value of `command.line`, and an
+    objective with a call, get quotes.
     """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
@@ -116,8 +119,8 @@ def written_out(text: str) -> str:
 def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
     """Return overrides that remove the keys of the toolkit's trainer if the objective is a user's function.
 
-    Return an empty list for any other objective, or if the command line also chooses `data`. No returned override sets
-    a key that the command line sets.
+    For any other objective, or if the command line also chooses `data`, return an empty list. Keys that the command
+    line sets are not removed.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
     call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))
@@ -131,7 +134,7 @@ def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
 
 
 def refuse_twice(overrides: Sequence[Override]) -> None:
-    """Raise ConfigError if a mapping of metrics has a name twice; Hydra would use the last one."""
+    """Raise ConfigError if a mapping of metrics contains a name twice; Hydra silently uses the last value."""
     for override in overrides:
         if override.key_or_group in _OF_METRICS and isinstance(override.value(), Mapping):
             text = text_of(override).partition("=")[2].strip()[1:-1]
@@ -146,7 +149,7 @@ def text_of(override: Override) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Convert a value parsed by Hydra to plain Python: a quoted string to a string, a sweep to a dimension."""
+    """Convert a value parsed by Hydra to plain Python, such as a quoted string to a string, a sweep to a dimension."""
     if isinstance(value, Sweep):
         return _dimension_of(value)
     if isinstance(value, Mapping):
@@ -157,6 +160,6 @@ def plain_value(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of a library's error, or of the error's cause, in one line."""
+    """Return, in one line, the message of a library's error, or of the cause of the error if there is one."""
     cause = error.__cause__ or error
     return " ".join(str(cause).split())[:300]

@@ -1,4 +1,4 @@
-"""References to searched keys (`lr: ${base}`): stored as texts, and resolved in each trial with its point."""
+"""References to searched keys (`lr: ${base}`): studies store their texts, and trials resolve them with their points."""
 
 from collections.abc import Collection, Mapping
 from operator import eq
@@ -14,7 +14,7 @@ _UNESCAPE = str.maketrans("\x04\x05", "$?")
 
 
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
-    """Return a configuration with plain dicts in place of DictConfigs, and the references in the DictConfigs by key."""
+    """Convert DictConfigs in a configuration to plain dicts; return the result, and the references in them by key."""
     if _is_omegaconf(config) and config._get_parent() is None:
         # Do not resolve it yet, because it may refer to sections of the search, which are added later.
         tree = _container(config, (), resolve=False)
@@ -27,7 +27,7 @@ def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
 
 
 def _plain(value: Any, place: tuple[str, ...], references: dict[str, str]) -> Any:
-    """Convert the value at a path of the configuration to a plain value, and add its references to `references`."""
+    """Convert the value at a path of the configuration to a plain value; add the references in it to `references`."""
     if _is_omegaconf(value):
         tree = _container(value, place, resolve=True)
         if not any("." in name for name in place):
@@ -57,7 +57,7 @@ def _container(config: Any, place: tuple[str, ...], resolve: bool) -> Any:
         key = ".".join((*place, *names_of(error.full_key or "")[len(_prefix(config)) :]))
         reason = f"{str(error).partition(chr(10))[0]}; give it a value, or a reference inside the same DictConfig"
         if isinstance(error, MissingMandatoryValue):
-            reason = "is ???, which means that you must give it a value"
+            reason = "has only the placeholder ???; give it a value"
         raise ConfigError(f"config.{key}: {reason}") from error
 
 
@@ -70,7 +70,7 @@ def _prefix(config: Any) -> tuple[str, ...]:
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
     """Return the references inside the DictConfig that is at `place` in the configuration.
 
-    The keys of the result, and the keys in the references, are keys of the whole configuration.
+    The keys of the result, and the keys that the references name, are keys of the whole configuration.
     """
     from omegaconf import OmegaConf
 
@@ -91,7 +91,7 @@ def references_of(tree: Any) -> dict[str, str]:
 
 
 def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
-    """Return the references in the objective's own tree, by their keys in this tree.
+    """Return the references in the objective's own tree, by their keys in the objective's own tree.
 
     Args:
         texts: all references of the configuration, by key.
@@ -137,8 +137,8 @@ def with_point(
 ) -> dict[str, Any]:
     """Set the values of a point in a resolved configuration, and resolve the references to these values.
 
-    If a point has a value for the key of a reference, the value replaces the reference. If a reference cannot be
-    resolved, ConfigError names its key.
+    If the point has a value for the key of a reference, the value replaces the reference. If a reference cannot be
+    resolved, raise ConfigError with the key of the reference.
     """
     tree = replaced(config, point)
     texts = {key: text for key, text in (references or {}).items() if not any(within(key, one) for one in point)}
@@ -154,7 +154,7 @@ def with_point(
 
 
 def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
-    """Return the tree with these values set by dotted key, also inside lists; `key` is the dotted key of the tree."""
+    """Set values by dotted key, also inside lists, and return the tree; `key` is the dotted key of the tree itself."""
     if key in values:
         return values[key]
     prefix = f"{key}." if key else ""
@@ -166,7 +166,7 @@ def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
 
 
 def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: Collection[str] = ()) -> dict[str, Any]:
-    """Set values by dotted key in a complete configuration, and resolve its references to searched keys again.
+    """Set values by dotted key in a complete configuration, and resolve the references to searched keys again.
 
     A reference at a changed or removed key is dropped.
     """
@@ -187,11 +187,11 @@ def refuse_secrets(references: Mapping[str, str]) -> None:
     for key, text in references.items():
         if looks_secret(key) or redact({key: text})[1]:
             raise ConfigError(
-                f"{key}: is or contains a secret, and refers to a searched key, given {text!r}; use two keys, or take "
+                f"{key}: contains a secret and a reference to a searched key, given {text!r}; use two keys, or take "
                 f"the secret from the environment: ${{oc.env:NAME}}"
             )
 
 
 def _translate(tree: Any, signs: Mapping[int, int]) -> Any:
-    """Return the tree with characters of its strings replaced."""
+    """Return the tree with some characters of all strings replaced."""
     return map_leaves(tree, lambda leaf: leaf.translate(signs) if isinstance(leaf, str) else leaf)

@@ -13,7 +13,7 @@ class Key(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A report on the clock: at `time`, a task has reached `units`, and it ends there if `is_end`.
+    """A report on the clock: at `time`, a task has reached `units`; the task ends there if `is_end`.
 
     Events occur in the order of these fields.
     """
@@ -55,7 +55,7 @@ class _Running:
 
     @property
     def is_known(self) -> bool:
-        """Whether the event at `next_time` is certain, and whether the task ends with this event is certain, too."""
+        """Whether it is certain that there is an event at `next_time`, and whether the task ends with this event."""
         return self.total is not None or len(self.reported) > 1 or (bool(self.reported) and self.goes_on)
 
 

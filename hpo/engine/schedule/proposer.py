@@ -60,7 +60,7 @@ class Proposer:
         self._waits_with = -1
 
     def add_point(self, added: AddedPoint) -> None:
-        """Add a user's point, which is opened before the strategy's next new point."""
+        """Add a user's point; its trial is opened before a trial of the strategy's next new point."""
         self._record.write_added([added])
         self._added.append(added)
         self._waits_with = -1
@@ -125,13 +125,13 @@ class Proposer:
         return bool(self._proposals)
 
     def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the strategy's proposal with the points added by users; its first trial gets the number `first`."""
+        """Return the strategy's proposal with the points added by users; `first` is the number of its first trial."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
                 raise StudyError(
-                    f"strategy: proposed {dict(proposal.point)}, which is not in the space; what is recorded is saved: "
-                    f"correct the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
+                    f"strategy: proposed {dict(proposal.point)}, which is not in the space; correct the strategy "
+                    f"(`hpo.testing.check_strategy` finds this error) and start a new study; all trials are saved"
                 )
         self._first = first
         tried, retried = known.tried(pending), set[int | None]()
@@ -152,12 +152,14 @@ class Proposer:
         retried: Collection[int | None],
         waits: bool,
     ) -> Sequence[Proposal]:
-        """Return a proposal with the points added by users, each before the points that were not open at that time.
+        """Return a proposal with the points added by users.
+
+        An added point comes before the points of the proposal that were not open when the user added it.
 
         The result is the same whether a point was added before the proposal was made or while its trials were opened.
-        Some points are left for the next proposal: a point that was added after the last trial of this one was opened,
-        and a new point if this proposal continues earlier trials. If the proposal is empty because the strategy waits
-        for pending trials, no point is added to it.
+        A point is left for the next proposal if it was added after the last trial of this proposal was opened. If this
+        proposal continues earlier trials, new points are also left for the next one. If the proposal is empty because
+        the strategy waits for pending trials, no point is added to the proposal.
 
         Args:
             proposals: the strategy's proposal.
@@ -237,14 +239,13 @@ class Proposer:
         for trial, proposal in zip(begun, proposals, strict=False):
             if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
                 raise StudyError(
-                    f"record: trial {trial.number} holds {trial.key}, the strategy now proposes "
-                    f"{point_key(proposal.point)}; the strategy or a library that it uses has changed: start a new "
-                    f"study"
+                    f"record: trial {trial.number} holds {trial.key}, but the strategy now proposes "
+                    f"{point_key(proposal.point)}; the strategy or one of its libraries has changed: start a new study"
                 )
         if len(begun) > len(proposals):
             raise StudyError(
-                f"record: proposal {begun[0].round} holds {len(begun)} trials, the strategy now proposes "
-                f"{len(proposals)}; the strategy or a library that it uses has changed: start a new study"
+                f"record: proposal {begun[0].round} holds {len(begun)} trials, but the strategy now proposes "
+                f"{len(proposals)}; the strategy or one of its libraries has changed: start a new study"
             )
         return proposals[len(begun) :]
 

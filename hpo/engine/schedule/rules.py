@@ -15,7 +15,7 @@ Counts = Literal["trials", "configurations"]
 
 
 def is_counted(proposed: Proposal | Trial, counts: Counts) -> bool:
-    """Return whether a budget of trials or configurations (`counts`) counts this trial; retries never count."""
+    """Return whether a budget counts this trial; `counts` is the unit of the budget. Retries never count."""
     return proposed.retry_of is None and (counts == "trials" or proposed.continues is None)
 
 

@@ -117,7 +117,7 @@ class Scheduler:
         return max(self._num_recorded, self._proposer.num_opened)
 
     def add_point(self, add: Add, time: float | None = None, by: str | None = None) -> None:
-        """Add a user's point, which is opened before the strategy's next new point."""
+        """Add a user's point; its trial is opened before a trial of the strategy's next new point."""
         self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
@@ -190,8 +190,8 @@ class Scheduler:
         # A recorded trial keeps its recorded cost, even if the user allowed a change of the configuration.
         if number >= self._num_recorded and (cost := self._rules.cost_of(trial)) != trial.cost:
             raise StudyError(
-                f"trial {number}: describe_cost now returns {cost:g}, the record holds {trial.cost:g}; the cost of a "
-                f"configuration must stay the same: fix the objective, and start a new study"
+                f"trial {number}: describe_cost now returns {cost:g}, but the record holds {trial.cost:g}; the cost of "
+                f"a configuration must stay the same: fix the objective, and start a new study"
             )
         for observer in self._observers:
             observer.trial_opened(trial)
@@ -226,7 +226,7 @@ class Scheduler:
             self._limits.pop(number, None)
 
     def _drop_rest(self, number: int) -> None:
-        """Begin no more tasks of a trial of which a rule has stopped one task; its running tasks continue."""
+        """After a rule has stopped one task of a trial, begin no further tasks of the trial; running tasks continue."""
         others = [key for key in self._queue if key.trial != number]
         self._missing[number] -= len(self._queue) - len(others)
         self._queue = others
@@ -237,7 +237,7 @@ class Scheduler:
     def _judge(self, race: Race, number: int) -> None:
         """Stop a trial if it is behind in the race, else queue its remaining tasks.
 
-        If the record already holds the decision, it applies.
+        If the record already holds this decision, repeat the decision.
         """
         trial, rivals = self._trials[number], self._unjudged.pop(number)
         if trial.state == "running" and race.is_behind(trial, rivals):

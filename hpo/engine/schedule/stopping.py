@@ -18,8 +18,8 @@ from hpo.trials.trial import Outcome, Trial, loss_of, loss_sign
 class Target:
     """The target of a search: when a trial reaches all of these losses, one per metric, no further trial begins.
 
-    Only trials count that keep the limits, are at the target scale (`scale`), and are trained to `full_amount`. If
-    `full_amount` is None, every training is a full one.
+    A trial counts only if it keeps the limits, is at the target scale (`scale`), and is trained to `full_amount`. If
+    `full_amount` is None, every training is a full training.
     """
 
     losses: tuple[float, ...]
@@ -53,14 +53,14 @@ class Race:
     With one metric, a trial has one rival: the trial with the lowest mean loss on these first tasks. The rival is
     chosen from the complete trials that were known when the trial was opened and that have the same amount of training.
     So neither workers, their order nor the budget influence the choice. A trial is behind if its loss is worse on each
-    of these tasks, and a one-sided t-test of significance `level` says that the mean loss is worse. The test is paired
+    of these tasks, and if a one-sided t-test (significance `level`) confirms this for the mean loss. The test is paired
     by task, because some folds are harder than others.
 
     With several metrics, the rivals are the Pareto front of the mean losses on these tasks. A trial is behind a rival
     if the test says so in every metric in which the two trials differ on any task. So the race never stops a trial that
     may be better in one metric. Because the tests of all these metrics must agree, the significance level holds for
-    each rival (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). It is not corrected for the
-    number of rivals.
+    each rival (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected
+    for the number of rivals.
 
     All rivals keep the limits. A trial is also behind if it exceeds a limit according to the same test, with the bound
     in place of the rival's losses. A difference that is the same on all folds, such as that of the number of
@@ -77,7 +77,7 @@ class Race:
         self._goal = goal
 
     def add_rival(self, rivals: Rivals, trial: Trial) -> Rivals:
-        """Return the rivals, updated with a trial that became known; unchanged if the trial is not on their front."""
+        """Return the rivals after a trial became known; they stay unchanged if the trial is not on their front."""
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
             return rivals
@@ -86,7 +86,7 @@ class Race:
         return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
     def is_behind(self, trial: Trial, rivals: Rivals) -> bool:
-        """Return whether the race must stop the trial: it lacks losses (it failed), is behind, or exceeds a limit."""
+        """Return whether the race must stop a trial because the trial failed, is behind a rival, or exceeds a limit."""
         own = self._first_losses(trial)
         if not own or not rivals:
             return not own
@@ -100,7 +100,7 @@ class Race:
         return bool(different) and all(map(self._are_worse, different))
 
     def _are_worse(self, differences: Sequence[float]) -> bool:
-        """Return whether all differences are above 0 and, according to the t-test, their mean is, too."""
+        """Return whether all differences are above 0, and the t-test confirms that their mean is above 0."""
         if min(differences) <= 0:
             return False
         if math.isclose(min(differences), max(differences)):
@@ -132,15 +132,15 @@ class Race:
 class StopRule:
     """The median rule: it stops a training whose best score is worse than the median of other trials' best scores.
 
-    A training is compared with the trainings on the same fold of other trials: those that are complete, keep the
-    limits, and were known when the trial was opened. So neither workers, their order nor the budget have an influence,
-    and the worker itself can decide. The rule compares scores at places (positions on the learning curve, see
-    `hpo.trials.places`) for which it has at least five other trainings. If another training ended before a place, its
-    best score counts there. A training is compared only when it reports at one of these places, or after the last of
-    them. No training stops before it has `after` points on its learning curve (1 or more).
+    A training is compared with trainings of other trials on the same fold. These trials are complete, keep the limits,
+    and were known when the trial of the training was opened. So neither workers, their order nor the budget have an
+    influence, and the worker itself can decide. The rule compares scores at places (positions on the learning curve,
+    see `hpo.trials.places`) for which it has at least five other trainings. If another training ended before a place,
+    its best score counts there. A training is compared only when it reports at one of these places, or after the last
+    of them. No training stops before it has `after` points on its learning curve (1 or more).
 
-    The rule needs a single metric: a training that is behind in one metric may be on the Pareto front because of
-    another, so `study.stop_rule` is refused with several metrics.
+    The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
+    of another metric. So `study.stop_rule` is refused with several metrics.
 
     Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. Unlike there, the best
     score is compared instead of the running average, as in Optuna's MedianPruner.
@@ -198,7 +198,7 @@ class _BestByPlace:
         self._ends: list[tuple[float, float]] = []
 
     def add(self, best: Mapping[float, float]) -> None:
-        """Add a training; `best` maps its places, in ascending order, to its best loss up to each place."""
+        """Add a training; `best` maps each of its places, in ascending order, to the best loss up to this place."""
         *_, last = best
         for place in best:
             if place not in self._losses:

@@ -53,7 +53,7 @@ __all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "StrategyType", "find_strategy
 
 
 def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
-    """Return the strategy that `settings["name"]` names: of the toolkit, an installed package or a user's module.
+    """Return the strategy named by `settings["name"]`, from the toolkit, an installed package or a user's module.
 
     Raises:
         ConfigError: there is no such strategy, a setting is invalid, or the strategy does not fit the space.
@@ -87,15 +87,15 @@ def strategy_type(name: Any) -> StrategyType:
 
 
 def type_of(strategy: Any, path: str) -> StrategyType:
-    """Return the class of a strategy's settings and the strategy class; raise ConfigError if it is no strategy.
+    """Return the class of a strategy's settings and the strategy class; raise ConfigError if the object is no strategy.
 
     `path` names the class in the error message.
     """
     is_strategy = inspect.isclass(strategy) and all(hasattr(strategy, name) for name in _ATTRIBUTES)
     if not is_strategy:
         raise ConfigError(
-            f"strategy: {path} is no strategy: it must be a class with {', '.join(_ATTRIBUTES)}; "
-            f"`hpo.testing.check_strategy` checks the rest"
+            f"strategy: {path} is no strategy: a strategy is a class with {', '.join(_ATTRIBUTES)}; "
+            f"run `hpo.testing.check_strategy` to check a new strategy"
         )
     return strategy.Settings, strategy
 
@@ -103,7 +103,7 @@ def type_of(strategy: Any, path: str) -> StrategyType:
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int, found: StrategyType | None = None) -> Strategy:
     """Return a strategy with these settings after checking them.
 
-    Its type is `found`, or if that is None the toolkit's strategy that `settings["name"]` names.
+    `found` is the type of the strategy; None = the type of the toolkit's strategy that `settings["name"]` names.
 
     Raises:
         ConfigError: the toolkit has no strategy of that name, or the strategy does not fit the space.

@@ -153,7 +153,7 @@ class Rungs(Reader):
         """The index of the highest open rung, if rungs open progressively.
 
         It is the highest rung that has trials, or the second rung if that is higher. If this rung ranks its points
-        differently from the rung below it, the next higher rung is open, too.
+        differently from the rung below, the next higher rung is open, too.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -219,8 +219,8 @@ class Asha:
 
     With `rungs: progressive`, further rungs open only while the ranking is undecided. As soon as the order of the
     points on the two highest rungs differs by more than noise, the next rung opens, up to `max_amount`. Noise is
-    measured as a difference of losses, which a ranking by fronts does not have: two trials of a front can change places
-    because a third one changes the hypervolume that each of them adds. So several metrics and limits need
+    measured as a difference of losses. A ranking by fronts has no such difference: two trials of a front can change
+    places because a third trial changes the hypervolume that each of them adds. So several metrics and limits need
     `rungs: fixed`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha with promotions,
@@ -242,7 +242,7 @@ class Asha:
 
     @property
     def announcement(self) -> str:
-        """One line about the rungs."""
+        """One line of text about the rungs."""
         amounts = ", ".join(map(str, self.amounts))
         opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
         return f"asha: the best 1 in {self.settings.eta} of a rung continue at once, by {amounts}{opened}"

@@ -65,9 +65,9 @@ class Evolutionary:
     The first `population` points are spread evenly over every dimension. Then the survivors, which are the best
     complete points so far, have children. The number of survivors is the share `surviving` of the population; with
     several metrics, it is multiplied by the number of metrics. A child takes each hyperparameter from one of two
-    different survivors, and mutates it with a probability. A mutated ordered value becomes a nearby value, a choice
-    becomes any other choice, and a number in a range moves by a Gaussian step on the range's (log) scale, reflected at
-    the ends.
+    different survivors, and mutates it with a probability. A mutated ordered value becomes a nearby value, and a
+    choice becomes any other choice. A number in a range moves by a Gaussian step on the range's (log) scale, reflected
+    at the ends.
 
     With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each adds
     (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).
@@ -96,7 +96,7 @@ class Evolutionary:
 
     @property
     def announcement(self) -> str:
-        """One line about the population and its children."""
+        """One line of text about the population and its children."""
         settings = self.settings
         first = f"evolutionary: {settings.population} points, then "
         best = f"of the best {settings.survivors}"

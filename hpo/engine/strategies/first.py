@@ -12,7 +12,7 @@ from hpo.trials.trial import Proposal, Trial
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Tries the points in `space.first` before the strategy's own points, except those that imported trials have tried.
+    """Tries the points in `space.first` before the strategy's own points, except points tried by imported trials.
 
     `imported` holds the keys of the imported points; only the announcement needs it.
     """
@@ -34,17 +34,17 @@ class FirstPoints:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why the strategy cannot search with several metrics or limits; None if it can, or gives no reason."""
+        """Why the strategy cannot search with several metrics or limits; None if it can, or if it gives no reason."""
         reason: str | None = getattr(self.strategy, "refuses_several", None)
         return reason
 
     @property
     def learns(self) -> Learns:
-        """How the strategy learns."""
+        """When the strategy learns from ended trials; see `Strategy.learns`."""
         return self.strategy.learns
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
-        """Return the strategy's next points; at the first proposal, preceded by the untried points of `space.first`."""
+        """Return the strategy's next points; the first proposal begins with the untried points of `space.first`."""
         proposed = self.strategy.propose(known, pending)
         if pending or any(trial.round >= 0 for trial in known[-1:]):
             return proposed

@@ -61,7 +61,7 @@ class GridSearch:
 
     @property
     def announcement(self) -> str:
-        """One line about the number of points."""
+        """One line of text about the number of points."""
         return f"grid: {self.space.size:,} points in {self.settings.order} order"
 
     learns: ClassVar[Learns] = "never"

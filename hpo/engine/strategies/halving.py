@@ -43,7 +43,7 @@ class HalvingSettings(Settings):
         if self.min_amount >= self.max_amount:
             raise PydanticCustomError(
                 "cross_field",
-                "must be in ascending order, given {low} and {high}; halving needs two amounts",
+                "must be in ascending order, given {low} and {high}; halving needs two different amounts",
                 {
                     "low": self.min_amount,
                     "high": self.max_amount,
@@ -54,10 +54,10 @@ class HalvingSettings(Settings):
 
     @property
     def num_halvings(self) -> int:
-        """The number of rungs after the first one; each is trained `eta` times as far as the one before.
+        """The number of rungs after the first; points on each are trained `eta` times as far as on the rung before.
 
-        It is the paper's s_max, but rounded up. Where `max_amount` / `min_amount` is not a power of `eta`, the lower
-        amounts are rounded instead.
+        This number is s_max of the Hyperband paper, but rounded up. If `max_amount` / `min_amount` is not a power of
+        `eta`, the lower amounts are rounded instead.
         """
         halvings, amount = 0, self.min_amount
         while amount < self.max_amount:
@@ -65,7 +65,7 @@ class HalvingSettings(Settings):
         return halvings
 
     def amounts(self, num_halvings: int) -> list[int]:
-        """Return the amounts of a bracket's rungs: each is `eta` times the one before, and the last is `max_amount`."""
+        """Return the amounts of a bracket's rungs: each is `eta` times the previous, and the last is `max_amount`."""
         amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
         return sorted(set(amounts))
 
@@ -78,7 +78,7 @@ class HalvingSettings(Settings):
         return list(kinds.values())
 
     def share_of_training(self, num_halvings: int) -> float:
-        """Return the average cost of training a bracket's points, per point, as a share of a full training."""
+        """Return the average cost of a point in a bracket, as a share of the cost of a full training."""
         points, amounts, cost = self.first_points(num_halvings), self.amounts(num_halvings), 0
         for rung, amount in enumerate(amounts):
             trained = self.survivors(num_halvings, rung) if rung else points
@@ -88,7 +88,7 @@ class HalvingSettings(Settings):
     def first_points(self, num_halvings: int) -> int:
         """Return the number of points on a bracket's first rung.
 
-        It is n of the paper's algorithm 1, which makes the costs of all brackets similar.
+        This number is n in algorithm 1 of the Hyperband paper; with it, all brackets have similar costs.
         """
         longest = self.num_halvings + 1
         points: int = self.eta**num_halvings
@@ -111,7 +111,7 @@ class SuccessiveHalvingSettings(HalvingSettings):
         if self.keep is not None and self.keep >= self.first_points(self.num_halvings):
             raise PydanticCustomError(
                 "cross_field",
-                "must be below the number of points, given {keep} of {points}; else no point is dropped",
+                "must be below the number of points, given {keep} of {points}; otherwise no point is dropped",
                 {
                     "keep": self.keep,
                     "points": self.first_points(self.num_halvings),
@@ -173,7 +173,7 @@ class SuccessiveHalving:
 
     @property
     def announcement(self) -> str:
-        """One line about the rungs."""
+        """One line of text about the rungs."""
         halvings = self.next_halvings(None)
         amounts = ", ".join(map(str, self.settings.amounts(halvings)))
         first = self.settings.first_points(halvings)
@@ -195,7 +195,7 @@ class SuccessiveHalving:
     learns: ClassVar[Learns] = "by_round"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
-        """Return the bracket's next rung, or the first rung of a new bracket; nothing while a trial is pending."""
+        """Return the bracket's next rung, or the first rung of a new bracket; none while a trial is pending."""
         return [] if pending else self._next_rung(known)
 
     def _next_rung(self, history: History) -> Sequence[Proposal]:
@@ -251,7 +251,7 @@ class SuccessiveHalving:
 
 @dataclass(frozen=True)
 class Hyperband(SuccessiveHalving):
-    """Cycle through brackets of successive halving, each with fewer points and a larger first amount than the last.
+    """Cycle through brackets of successive halving; from bracket to bracket, points get fewer and first amounts larger.
 
     How much training it takes to tell good points from bad ones is unknown. So a cycle goes from the bracket with the
     most halvings to the bracket that fully trains all its points, and then begins again. In all other respects, this
@@ -259,20 +259,23 @@ class Hyperband(SuccessiveHalving):
 
     Source: Li, Jamieson, DeSalvo, Rostamizadeh & Talwalkar 2018, "Hyperband", JMLR 18, algorithm 1.
 
-    Example: with min_amount 1, max_amount 9 and eta 3, the first bracket starts with 9 points at amount 1, the second
-    with 5 points at amount 3, the third with 3 points at amount 9, and the fourth with 9 points at amount 1 again.
+    Example: with min_amount 1, max_amount 9 and eta 3, the first bracket starts with 9 points at amount 1. The second
+    starts with 5 points at amount 3, the third with 3 points at amount 9. The fourth is like the first again.
     """
 
     REVISION: ClassVar[int] = 4
 
     def next_halvings(self, last: int | None) -> int:
-        """Return the number of halvings of the next bracket (s of algorithm 1); after the lowest, the highest again."""
+        """Return the number of halvings of the next bracket (s of algorithm 1).
+
+        This is the next lower number; after the lowest number, the highest follows again.
+        """
         kinds = self.settings.brackets
         return kinds[(kinds.index(last) + 1) % len(kinds)] if last in kinds else kinds[0]
 
     @property
     def announcement(self) -> str:
-        """One line about the brackets."""
+        """One line of text about the brackets."""
         kinds = self.settings.brackets
         brackets = ", ".join(f"{self.settings.first_points(s)} from {self.settings.amounts(s)[0]}" for s in kinds)
         return f"hyperband: brackets of points from an amount of training: {brackets}, up to {self.settings.max_amount}"

@@ -57,7 +57,7 @@ class LadderSettings(Settings):
 
     @property
     def planned(self) -> tuple[int, ...]:
-        """The number of points at each scale: `trials` at the first, then what `cost_ratio` allows (1 or more)."""
+        """The number of points at each scale: `trials` at the first, then what `cost_ratio` allows, at least 1."""
         costs = self.costs_of_points
         return tuple(
             max(1, round(self.trials * costs[0] / cost * self.cost_ratio**place)) for place, cost in enumerate(costs)
@@ -79,8 +79,8 @@ class LadderSettings(Settings):
             if left >= 0:
                 return plan, sum(plan.planned) + int(left)
         raise ConfigError(
-            f"strategy.budget: must allow a trial at each scale, which costs {math.fsum(costs):.3g} trainings at the "
-            f"target, given {budget:g}"
+            f"strategy.budget: must be at least {math.fsum(costs):.3g} (full trainings at the target scale) to allow a "
+            f"trial at each scale, given {budget:g}"
         )
 
 
@@ -116,13 +116,13 @@ class Ladder:
     def __post_init__(self) -> None:
         if SCALE not in self.space.keys:
             raise ConfigError(
-                "strategy: ladder needs scales; give study.scales two or more, from the smallest to the target"
+                "strategy: ladder needs scales; list at least two in study.scales, from the smallest to the target"
             )
         costs = self.settings.costs
         if costs is None:
             raise ConfigError(
-                "strategy.costs: must be given, because they cannot be computed; give the cost of a training at each "
-                "scale, such as [1, 4, 16]"
+                "strategy.costs: must be given, because the costs cannot be computed; give the cost of a training "
+                "at each scale, such as [1, 4, 16]"
             )
         if len(costs) != self._target or any(map(operator.ge, costs, costs[1:])):
             raise ConfigError(
@@ -146,7 +146,7 @@ class Ladder:
 
     @property
     def announcement(self) -> str:
-        """One line about the trials at each scale."""
+        """One line of text about the trials at each scale."""
         counts = ", ".join(map(str, self.counts))
         rest = "then the rest of the budget there"
         return (
@@ -201,7 +201,7 @@ class Ladder:
         return self._in_full(self._draw(self._target, ended, rng, tried, 1))
 
     def _first_points(self, ended: Sequence[Trial], running: Sequence[Trial], missing: int) -> Sequence[Proposal]:
-        """Return the proposals of the smallest scale's strategy: all continuations, at most `missing` new points."""
+        """Return the proposals of the smallest scale's strategy: all continuations, and up to `missing` new points."""
         proposed = self._first.propose(History(ended), running)
         each = [one if isinstance(one, Proposal) else Proposal(one) for one in proposed]
         further = [one for one in each if one.continues is not None]

@@ -35,7 +35,7 @@ class OptunaModel:
     the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
     also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Ties are
     left to Optuna. If the sampler proposes a point that is outside of the space or was tried before, the proposal is
-    closed at once (with the known loss, if there is one) and the sampler is asked again. After `patience` such
+    closed at once, with the known loss if there is one. Then the sampler is asked again. After `patience` such
     proposals in a row, an untried point is drawn uniformly. The search ends when a finite space is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
@@ -69,7 +69,7 @@ class OptunaModel:
             if isinstance(dimension, Range) and dimension.integer and dimension.high - dimension.low > _MOST_LISTED:
                 raise SpaceError(
                     f"space.{dimension.key}: must have at most {_MOST_LISTED:,} whole numbers, because Optuna's gp "
-                    f"lists them one by one; give a smaller range, one without `integer`, or another strategy"
+                    f"lists them one by one; give a smaller range, a range without `integer`, or another strategy"
                 )
 
     @property
@@ -86,7 +86,7 @@ class OptunaModel:
 
     @property
     def announcement(self) -> str:
-        """One line about the proposals."""
+        """One line of text about the proposals."""
         if not isinstance(self.settings, CmaEsSettings):
             return f"{self.settings.name}: one point at a time, the first {self.settings.startup} at random"
         others = len(self.space.dimensions) - len(self.numeric)

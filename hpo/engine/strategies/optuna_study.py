@@ -135,8 +135,8 @@ class Proposals:
     def _set_constraints(self, target: FrozenTrial | optuna.Trial, trial: Trial) -> None:
         """Set a trial's values of the constraints that at least one trial of the study violates.
 
-        The others are left out, because the sampler fits a model for each constraint. If one trial has a constraint,
-        all trials must have it.
+        The other constraints are left out, because the sampler fits a model for each constraint. If one trial has a
+        constraint, all trials must have it.
         """
         for name, value in _violations(trial).items():
             if name in self._constraints:
@@ -291,7 +291,7 @@ def _quiet() -> Iterator[None]:
 def _one_thread() -> Iterator[None]:
     """Limit linear algebra to one thread, so that sums are reproducible.
 
-    It is also faster: two threads took 30 times as long on busy cores.
+    One thread is also faster: two threads took 30 times as long on busy cores.
     """
     # Load these libraries first, because the limit does not apply to libraries that are loaded later.
     import scipy.optimize  # noqa: F401

@@ -43,8 +43,8 @@ class QuasiRandom:
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the sequences
     are from SciPy, scrambled as in Owen 1998.
 
-    Example: over a dimension of four ordered values and a range from 0 to 1, the first point of the unscrambled Sobol'
-    sequence has the lowest value of both dimensions, and the second point is in the middle of both.
+    Example: the space has a dimension of four ordered values and a range from 0 to 1. The first point of the
+    unscrambled Sobol' sequence has the lowest value of both dimensions; the second point is in the middle of both.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -56,7 +56,7 @@ class QuasiRandom:
 
     @property
     def announcement(self) -> str:
-        """One line about the sequence."""
+        """One line of text about the sequence."""
         kind = "scrambled " if self.settings.scramble else ""
         return f"qmc: a {kind}{self.settings.sequence} sequence over {len(self.space.dimensions)} dimensions"
 
@@ -110,7 +110,7 @@ class _Sequence:
 def _value(dimension: Dimension, share: float) -> Value:
     """Return the value of a dimension at a position on its axis, 0 <= share < 1.
 
-    Each listed value takes an equal share of the axis; on a linear scale, so does each whole number.
+    Each listed value takes an equal share of the axis; on a linear scale, each whole number of a range does, too.
     """
     if not isinstance(dimension, Range):
         return dimension.values[int(share * len(dimension.values))]

@@ -41,7 +41,7 @@ class RandomSearch:
 
     @property
     def announcement(self) -> str:
-        """One line about the size of the space."""
+        """One line of text about the size of the space."""
         size = self.space.size
         return f"random: {f'{size:,} points' if size else 'an infinite space'}, drawn uniformly without repeats"
 

@@ -63,8 +63,8 @@ class ShiftingWindow:
     in all trials so far, and kept inside the dimension. Of each point, only the share `moving` of the dimensions is
     drawn anew, from their windows; the other dimensions get their best values.
 
-    If the settings give no window length, each point is drawn with a random length: a share of each dimension,
-    log-uniform between 1 and `first_draws` / (number of trials so far), and at least three values. So points come
+    If the settings give no window length, each point is drawn with a random length of at least three values. The length
+    is a share of each dimension, log-uniform between 1 and `first_draws` / (number of trials so far). So points come
     closer and closer to the best point, but some are always far away. The window of a choice is all of its values. With
     `draws: 1`, the windows move after every trial that becomes known.
 
@@ -80,9 +80,9 @@ class ShiftingWindow:
     from the whole space. The search ends after `rounds` rounds, or when a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which trials
-    determine the best value, nor how to rate a value. Here all trials so far do, and the setting `credit` says how. For
-    the lecture's literal method, set `window: 3`, `opening: window` and `moving: 1`; if the dimensions have no more
-    values than the windows, that is random search.
+    determine the best value, nor how to rate a value. Here, all trials so far determine the best value, and the setting
+    `credit` says how. For the lecture's literal method, set `window: 3`, `opening: window` and `moving: 1`; if the
+    dimensions have no more values than the windows, that is random search.
 
     Example: over the values 4, 8, 16, 32, 64, 128, 256 with `window: 3` and `opening: window`, the first window is 16,
     32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, the next window is 64, 128, 256.
@@ -111,7 +111,7 @@ class ShiftingWindow:
                 )
         for key, value in self.settings.start.items():
             if not allows(windowed[key], value):
-                raise ConfigError(f"strategy.start.{key}: {value!r} is not in the range; give one of its values")
+                raise ConfigError(f"strategy.start.{key}: {value!r} is not in the range; give a value in the range")
         if self.settings.start and self.settings.opening == "space":
             raise ConfigError("strategy.start: has no effect with opening=space; set strategy.opening=window")
         self._check_lengths([d for d in windowed.values() if not isinstance(d, Range)])
@@ -138,7 +138,7 @@ class ShiftingWindow:
 
     @property
     def announcement(self) -> str:
-        """One line about the windows and rounds."""
+        """One line of text about the windows and rounds."""
         settings = self.settings
         windows = f"windows of {settings.window} values" if settings.window else "windows of random length"
         draws = "then one at a time" if settings.draws == 1 else f"each later round of {settings.draws}"

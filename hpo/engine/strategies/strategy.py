@@ -35,7 +35,7 @@ class Strategy(Protocol):
 
     @property
     def announcement(self) -> str:
-        """One line about the search, which the user reads before it starts."""
+        """One line of text about the search, which the user reads before the search starts."""
         ...
 
     @property

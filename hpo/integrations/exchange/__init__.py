@@ -1,1 +1,1 @@
-"""Imports studies from other libraries and exports ours. It reads databases, JSON and CSV, and unpickles nothing."""
+"""Imports studies of other libraries, and exports studies. Import reads databases, JSON and CSV, and no pickles."""

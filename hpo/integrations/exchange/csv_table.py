@@ -35,7 +35,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         path: a CSV file with a header.
         metric: the column of the score.
         keys: the columns of hyperparameters. None = the columns with a prefix of Optuna (`params_x`) or Ray
-            (`config/x`); if no column has such a prefix, all columns that have no other known meaning.
+            (`config/x`). If no column has such a prefix: all columns without another known meaning.
         direction: whether a higher or a lower score is better.
 
     Raises:
@@ -45,12 +45,12 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
     for column in (metric, *(keys or ())):
         if column not in columns:
             raise DataError(
-                f"csv: {path} has no column '{column}'{nearest(column, columns)}; it has {', '.join(columns)}"
+                f"csv: {path} has no column '{column}'{nearest(column, columns)}; its columns are {', '.join(columns)}"
             )
     names = _names(columns, metric, keys)
     if (again := twice(list(names.values()))) is not None:
         both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)
-        raise DataError(f"csv: {path}: the columns {both} are both the hyperparameter '{again}'; rename one")
+        raise DataError(f"csv: {path}: the columns {both} both mean the hyperparameter '{again}'; rename one")
     state = next((column for column in columns if column.lower() in _STATES and column not in names), None)
     trials: list[Trial] = []
     for line, row in enumerate(rows, start=2):
@@ -76,7 +76,7 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
             columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
             rows = list(reader)
     except OSError as error:
-        raise DataError(f"csv: {path}: {error.strerror}") from error
+        raise DataError(f"csv: {path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"csv: {path} cannot be read: {error}") from error
     if not columns:
@@ -85,7 +85,9 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
         raise DataError(f"csv: {path}: two columns are called '{again}'; give each its own name")
     for line, row in enumerate(rows, start=2):
         if None in row.values() or ("" in row and "" not in columns):
-            raise DataError(f"csv: {path}:{line}: must have {len(columns)} cells, like the header")
+            raise DataError(
+                f"csv: {path}:{line}: must have {len(columns)} cells, because the header has {len(columns)}"
+            )
     return rows, columns
 
 

@@ -21,15 +21,15 @@ class Imported:
     """The content of another study.
 
     Attributes:
-        attempts: its finished trials in order, failures included, each with one fold.
+        attempts: the finished trials in order, including failed trials, each with one fold.
         metric: the leading metric.
         direction: whether a higher or a lower value of the leading metric is better.
-        source: where the study was read from, without passwords.
-        num_unfinished: number of unfinished trials, which were left out.
-        left_out: keys that were left out, because their values are lists or mappings.
-        further: the directions of the other metrics, by name and in order.
-        constraints: the names of the constraints. They do not become limits, because a limit needs a number that each
-            trial has recorded.
+        source: the place from which the study was read, without passwords.
+        num_unfinished: the number of unfinished trials, which are left out.
+        left_out: the hyperparameters that are left out, because their values are lists or mappings.
+        further: the directions of all metrics after the leading metric, by name and in order.
+        constraints: the names of the constraints. Constraints do not become limits, because a limit needs a recorded
+            number for each trial.
     """
 
     attempts: Sequence[Trial]
@@ -65,20 +65,20 @@ def attempt(
     seconds: float,
     error: str | None,
 ) -> Trial:
-    """Return a trial of another library. It counts as failed if `error` is given or a score is not a finite number.
+    """Build a trial of another library. The trial is failed if `error` is given, or if a score is not a finite number.
 
     Args:
-        number: its number.
-        point: its hyperparameters.
+        number: the number of the trial.
+        point: the hyperparameters of the trial.
         metrics: the directions of the metrics, by name.
-        scores: the values of the metrics, in the same order.
-        seconds: the duration of its training.
+        scores: the values of the metrics, in the order of `metrics`.
+        seconds: the duration of the training.
         error: why the training failed; None = it did not fail.
     """
     if error is None:
         for metric, score in zip(metrics, scores, strict=True):
             if not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score):
-                error = f"'{metric}' must be a finite number (given {score!r})"
+                error = f"'{metric}' must be a finite number, given {score!r}"
                 break
     values = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
     return finished(Trial(number, 0, point), {0: Outcome(values, seconds=seconds, error=error)}, Goal(metrics))
@@ -89,7 +89,7 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
 
     Args:
         imported: the trials.
-        names: the new names by the old ones.
+        names: the new names, by old name.
 
     Raises:
         ConfigError: an old name does not exist, or two hyperparameters or metrics would get the same name.
@@ -97,8 +97,8 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
     for old in names:
         if old not in (known := [*imported.keys, *imported.metrics]):
             raise ConfigError(
-                f"rename: there is no hyperparameter or metric '{old}'; there are {', '.join(known)}"
-                f"{nearest(old, known)}"
+                f"rename: there is no hyperparameter or metric '{old}'; the names are "
+                f"{', '.join(known)}{nearest(old, known)}"
             )
     for kind, old_names in (("hyperparameters", imported.keys), ("metrics", imported.metrics)):
         if (again := twice([names.get(name, name) for name in old_names])) is not None:
@@ -136,7 +136,10 @@ def write_import(path: Path, imported: Imported) -> None:
         StudyError: there is no finished trial.
     """
     if not imported.attempts:
-        raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")
+        raise StudyError(
+            f"import: {imported.source} has no finished trial, and {imported.num_unfinished} unfinished; import a "
+            "study with finished trials"
+        )
     table = trials_table(imported.attempts, imported.keys, Goal(imported.metrics), TaskLayout())
     # These columns have times of a study's clock, which imported trials do not have.
     table = table.drop(columns=["learned", "cost"])

@@ -1,4 +1,4 @@
-"""Exports our studies to other Optuna storages, and imports studies from Optuna storages."""
+"""Exports studies of this toolkit to Optuna storages, and imports studies from Optuna storages."""
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,20 +36,20 @@ def export_study(
 ) -> tuple[int, int]:
     """Copy a study into another Optuna storage. The copy is complete, or it does not exist.
 
-    Running and interrupted trials are left out, because nobody would finish them in the copy. Trials that another
-    program wrote into the record are left out too.
+    Running and interrupted trials are left out, because nobody would finish these trials in the copy. Trials that
+    another program wrote into the record are left out, too.
 
     Args:
         source_url: the storage of the study.
-        name: the study's name there.
+        name: the study's name in this storage.
         target_url: the storage of the copy.
         target_name: the name of the copy.
-        further: the trials that were trained further after the search, with the results of all their training.
-        layout: the folds and repeats that are the tasks of a trial.
-        constraints: for each trial number, how far the fully trained trial exceeds each limit.
+        further: the trials that were trained further after the search, with their results after all training.
+        layout: the folds and repeats of each trial.
+        constraints: by trial number, the amounts by which the fully trained trial exceeds each limit.
 
     Returns:
-        The number of copied trials, and the number of those left out.
+        The number of copied trials, and the number of trials left out.
 
     Raises:
         StudyError: a storage cannot be opened, or the target has a study with that name.
@@ -99,12 +99,12 @@ def refuse_record(url: str) -> None:
 def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> Imported:
     """Return the finished trials of a study in an Optuna storage. Pruned trials count as failed.
 
-    Several objectives become several metrics. They keep their names in Optuna, or are called `value_0`, `value_1`, ...
-    Of constraints, only the names are read.
+    Several objectives become several metrics, with their names in Optuna, or `value_0`, `value_1` and so on. Only the
+    names of constraints are read.
 
     Args:
         url: the address of the storage, such as `sqlite:///file.db` or `journal://file.log`.
-        name: the study's name; None = the only study there.
+        name: the study's name; None = the only study in the storage.
         most_trials: the largest allowed number of trials.
 
     Raises:
@@ -137,7 +137,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
 def _trained_further(
     before: FrozenTrial, after: Trial, layout: TaskLayout, metrics: Sequence[str] | None
 ) -> FrozenTrial:
-    """Return the Optuna trial `before` with the results of `after`, which is the same trial after further training."""
+    """Return the Optuna trial `before` with the results of `after`, the same trial after further training."""
     trial = copy.deepcopy(before)
     trial.values = [after.mean(metric) for metric in metrics] if metrics else [after.score]
     amounts = {"amount": after.amount, "continues": after.continues, "trained": after.trained}
@@ -153,15 +153,15 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
     except Exception as error:
         # A damaged line may raise any exception in Optuna.
         raise StudyError(
-            f"optuna: {path} is no journal of Optuna, or has a damaged line ({first_line(error)}); give a copy without "
-            f"that line"
+            f"optuna: {path} is not an Optuna journal, or has a damaged line ({first_line(error)}); give a copy "
+            "without that line"
         ) from error
 
 
 def _address_of(path: Path) -> str:
-    """Return the storage address that the user should write instead of a path.
+    """Return the storage address to type instead of a path.
 
-    If the file does not exist, return both possible addresses.
+    If the file does not exist, return the addresses of a database and of a journal.
     """
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
@@ -181,7 +181,7 @@ def _load(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> optuna
         raise StudyError(f"{shown}: there is no file {path}")
     storage = open_storage(url, "optuna") if journal is None else _open_journal(journal)
     names = optuna.get_all_study_names(storage)
-    there_are = f"there are {', '.join(names)}" if names else "there is none"
+    there_are = f"the studies are {', '.join(names)}" if names else "the storage has no study"
     if name is None and len(names) != 1:
         raise StudyError(f"study: must name one of the {len(names)} studies in {shown}; {there_are}")
     name = names[0] if name is None else name
@@ -189,5 +189,5 @@ def _load(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> optuna
         raise StudyError(f"{shown}: has no study '{name}'{nearest(name, names)}; {there_are}")
     number = storage.get_n_trials(storage.get_study_id_from_name(name))
     if number > most_trials:
-        raise StudyError(f"{shown}: study '{name}' has {number:,} trials; at most {most_trials:,} are read")
+        raise StudyError(f"{shown}: study '{name}' has {number:,} trials, but at most {most_trials:,} can be imported")
     return optuna.load_study(storage=storage, study_name=name)

@@ -1,4 +1,4 @@
-"""Imports the result folders of Ray Tune. It reads only their JSON files, never their pickles."""
+"""Imports the result folders of Ray Tune, from their JSON files and never from pickles."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,10 +14,10 @@ from hpo.trials.trial import Direction, Trial
 
 
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
-    """Return the finished trials of a Ray Tune experiment. A trial's result is the last one that has the metric.
+    """Return the finished trials of a Ray Tune experiment. The last result with the metric is the trial's result.
 
-    Trials that returned, or that a scheduler stopped, are complete. Trials with an error have failed. All others are
-    left out. Hyperparameters whose values are lists or mappings are left out too.
+    Trials that ended by themselves, or that a scheduler stopped, are complete. Trials with an error are failed. All
+    other trials are left out. Hyperparameters with lists or mappings as values are left out, too.
 
     Args:
         folder: the folder of the experiment.
@@ -51,7 +51,9 @@ def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
             attempts.append(attempt(len(attempts), point, {metric: direction}, scores, seconds, error))
     if attempts and metrics and path_of_metric not in metrics:
         numbers = sorted(key for key in metrics if not key.startswith("config."))
-        raise DataError(f"metric: no result has '{metric}'{nearest(metric, numbers)}; they have {', '.join(numbers)}")
+        raise DataError(
+            f"metric: no result has '{metric}'{nearest(metric, numbers)}; the results have {', '.join(numbers)}"
+        )
     unfinished = len(trial_folders) - len(attempts)
     return Imported(attempts, metric, direction, str(folder), unfinished, tuple(left_out))
 

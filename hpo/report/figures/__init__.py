@@ -1,4 +1,4 @@
-"""The figures of a report. Each function draws one figure of a study, or returns the reason why it is missing."""
+"""The figures of a report. Each function draws one figure, or returns the reason why the figure is missing."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -23,7 +23,10 @@ __all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures", "left_out", "missing_f
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure in a section of the report, or the reason why it is missing; `name` is its anchor on the page."""
+    """A figure in a section of the report, or the reason why the figure is missing.
+
+    On the page, `name` is the anchor of the figure.
+    """
 
     name: str
     section: str
@@ -56,8 +59,8 @@ _BESIDE_TEXT = ("front", "transfer")
 def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tuple[Drawing, ...]:
     """Return the figures of a study in the order of the report; equal studies give equal figures.
 
-    With `names`, return only these figures. Without, return all that apply to the study. The hypervolume needs several
-    metrics, the front needs several metrics or a limit, and figures of scales need scales.
+    With `names`, return only these figures. Without `names`, return all figures that apply to the study. The
+    hypervolume needs several metrics, the front needs several metrics or a limit, and figures of scales need scales.
     """
     if names is None:
         names = [name for name in FIGURES if _applies(name, subject.goal)]
@@ -69,7 +72,7 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
 
 
 def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return the figures that apply to this goal, each missing for this reason."""
+    """Return a placeholder with this reason for each figure that applies to this goal."""
     return tuple(
         Drawing(name, section, title, Absent(reason))
         for name, section, title, _ in FIGURE_TABLE
@@ -78,9 +81,9 @@ def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
 
 
 def left_out(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return placeholders for a page without figures: one per section that has a text, and one for all others.
+    """Return placeholders for a page without figures; each placeholder gives the reason.
 
-    Each says the reason.
+    A figure next to a text of the report has its own placeholder. All other figures share one placeholder.
     """
     beside_text = [drawing for drawing in missing_figures(goal, reason) if drawing.name in _BESIDE_TEXT]
     return (*beside_text, Drawing("figures", "Figures", "", Absent(reason)))

@@ -106,16 +106,17 @@ def draw_attainment(result: ComparisonJson) -> Any:
 
 
 def _ends(values: Sequence[float], is_maximized: bool) -> tuple[float, float]:
-    """Return the ends of an axis around the values, the end with the worse values first."""
+    """Return the two ends of an axis that contains the values; the end for worse values comes first."""
     low, high = min(values), max(values)
     margin = _MARGIN * (high - low) or abs(high) * _MARGIN or 1.0
     return (low - margin, high + margin) if is_maximized else (high + margin, low - margin)
 
 
 def _staircase(corners: Corners, worst: tuple[float, float]) -> list[tuple[float, float]]:
-    """Return the line through the corners from one end of the axes to the other, the best of the first metric first.
+    """Return the points of a staircase line through the corners, which begin with the best value of the first metric.
 
-    Between two corners the line takes the first metric of the later corner and the second metric of the earlier one.
+    The line begins and ends at the worst values of the axes. Between two corners, the line has the first metric of the
+    later corner and the second metric of the earlier corner.
     """
     if not corners:
         return []

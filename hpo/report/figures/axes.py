@@ -28,8 +28,8 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
     """Return title and ticks of a dimension's axis with room for `room` characters, in plotly's form.
 
     The ticks of a logarithmic range cover `values`, or the ends of the range if `values` is empty. Positions on the
-    axis of a finite dimension are ranks. With `has_names` they are the texts of its values, as categories; plotly then
-    reads a number as the name of a category before it reads it as a rank.
+    axis of a finite dimension are ranks of its values. With `has_names`, positions are the texts of the values instead,
+    as plotly's categories.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
@@ -46,7 +46,7 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
 
 
 def values_of(dimension: Dimension, trials: Sequence[Trial]) -> dict[int, Any]:
-    """Return the trials' values of a dimension by trial number, for the trials that have one."""
+    """Return the trials' values of a dimension by trial number, for the trials that have such a value."""
     return {trial.number: trial.point[dimension.key] for trial in trials if dimension.key in trial.point}
 
 
@@ -87,7 +87,7 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:
-    """Limit the vertical axis to exclude outliers, but include `always`; return a sentence about it, or ""."""
+    """Limit the vertical axis to exclude outliers, but include `always`; return a sentence about this, else ""."""
     low, high = fence(values)
     if (low, high) == (min(values), max(values)):
         return ""
@@ -98,9 +98,9 @@ def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] 
 
 
 def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
-    """Return the scores with outliers moved to the nearest other score, and a sentence about outliers, empty if none.
+    """Replace each outlier by the nearest other score; return the scores, and a sentence about the outliers.
 
-    If outliers were not moved, all other scores would have nearly the same colour.
+    With outliers, all other scores would have nearly the same colour. Without outliers, the sentence is empty.
     """
     low, high = fence(list(scores.values()))
     near = {number: min(max(score, low), high) for number, score in scores.items()}
@@ -112,7 +112,7 @@ def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
 
 
 def fence(values: Sequence[float]) -> tuple[float, float]:
-    """Return the lowest and the highest value within three interquartile ranges of the quartiles.
+    """Return the lowest and the highest value that is no outlier: within three interquartile ranges of the quartiles.
 
     Source: Tukey 1977, "Exploratory Data Analysis", section 2D.
     """
@@ -124,7 +124,7 @@ def fence(values: Sequence[float]) -> tuple[float, float]:
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """Return the most readable unit for a duration: its number of seconds and its name."""
+    """Return the most readable unit of time for a duration: the length of the unit in seconds, and its name."""
     units = ((3600.0, "hours"), (60.0, "minutes"))
     return next(((size, name) for size, name in units if seconds >= 2 * size), (1.0, "seconds"))
 
@@ -159,7 +159,7 @@ class TimeAxis:
         return time - self.start - sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
 
     def mark_pauses(self, figure: Any, unit: float, **place: Any) -> str:
-        """Draw a dotted line for each pause, at most fifty; return a sentence about the pauses, or an empty text."""
+        """Draw dotted lines for at most fifty pauses; return a sentence about the pauses, or "" if there are none."""
         for begin, _ in self.pauses[:_MOST_MARKS]:
             figure.add_vline(x=self.at(begin) / unit, line_dash="dot", line_color="#888", line_width=1, **place)
         if not self.pauses:

@@ -31,9 +31,9 @@ _Places = list[tuple[float, Trial]]
 
 
 def draw_best_so_far(subject: Subject) -> Drawn | Absent:
-    """Draw the best score so far as a step line among the scores of the trials, in two panels with one axis of scores.
+    """Draw the scores of the trials, and a step line of the best score so far.
 
-    One panel is in the order of the trials' numbers, the other in the order of their ends. Each scale has its own line.
+    The first panel shows the trials by number, the second by the time of their end. Each scale has a separate line.
     """
     if not subject.scored:
         return Absent("no trial is complete")
@@ -103,7 +103,7 @@ def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Pl
 
 
 def _steps(places: _Places, colour: str) -> tuple[_Places, dict[str, Any]]:
-    """Return the corners of the line of the best score so far, and its style."""
+    """Return the corners and the style of the line that shows the best score so far."""
     better = {trial.number for trial in improvements(trial for _, trial in places if trial.keeps_limits)}
     steps = [place for place in places if place[1].number in better]
     # Extend the line of the last best score to the end of the axis.
@@ -122,7 +122,10 @@ _LOOK = {
 
 
 def draw_expected_performance(subject: Subject) -> Drawn | Absent:
-    """Draw the expected best score of both estimators over the number of trials, with its spread as a band."""
+    """Draw the expected best score of a random search over its number of trials, as two estimators compute it.
+
+    Each estimator has a line, and a band for the standard deviation.
+    """
     scores = [score_of(trial) for trial in subject.scored if trial.keeps_limits]
     curves = describe_expected(subject.strategy, scores, subject.direction)
     if is_missing(curves):

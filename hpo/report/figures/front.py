@@ -124,7 +124,7 @@ class _Axis:
 
 
 def draw_front(subject: Subject) -> Drawn | Absent:
-    """Draw one panel per pair of metrics, and one panel of the leading metric over each other number with a limit."""
+    """Draw one panel per pair of metrics, and for each other number with a limit a panel with the leading metric."""
     goal = subject.goal
     if goal.is_single:
         return Absent("the study has one metric only")
@@ -228,7 +228,7 @@ def _hover(goal: Goal, trial: Trial) -> str:
 
 
 def _lines(text: str, most: int = 60) -> list[str]:
-    """Return the text of a point in lines, broken between its values."""
+    """Split the text of a point between its values into lines of at most `most` characters."""
     lines = [""]
     for part in text.split(", "):
         longer = f"{lines[-1]}, {part}" if lines[-1] else part

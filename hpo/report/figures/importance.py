@@ -12,9 +12,9 @@ from hpo.report.subject import Subject
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
-    """Draw bars for each hyperparameter's importance, the longest at the top, and for its part of the winner's gain.
+    """Draw the importance of each hyperparameter, the highest at the top, and its contribution to the winner's gain.
 
-    Bars of hyperparameters that are not significant are hollow; with few trials they are left out.
+    The importance of a hyperparameter that is not significant has a hollow bar, and no bar with few trials.
     """
     known, parts = subject.importances, subject.contributions
     if isinstance(known, Absent):
@@ -73,7 +73,7 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
 
 
 def _chance_text(known: Importances) -> str:
-    """Return a sentence about the significance of the bars, for the end of a caption."""
+    """Return the sentence of the caption that says which bars are significant."""
     significant = "at most 5 % of shuffles of the scores give as much"
     if known.num_trials < ENOUGH:
         return f" With so few trials only significant shares are shown ({significant})."

@@ -91,21 +91,21 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
 
 
 def _mean_curve(trial: Trial, axis: str, metric: str) -> _Curve:
-    """Return the mean over the trial's tasks at the epochs or steps that all of their curves have."""
+    """Return the mean curve of the trial's tasks, at the epochs or steps that occur in the curves of all tasks."""
     curves = [dict(curve) for outcome in trial.outcomes.values() if (curve := _curve(outcome, axis, metric))]
     common = sorted(set(curves[0]).intersection(*curves[1:])) if curves else []
     return [(place, sum(curve[place] for curve in curves) / len(curves)) for place in evenly(common, _MOST_PLACES)]
 
 
 def _curve(outcome: Outcome, axis: str, metric: str) -> _Curve:
-    """Return the values of a metric in one training, each after its epoch or step."""
+    """Return the learning curve of one training as pairs of an epoch (or step) and the metric's value."""
     return [(point[axis], point[metric]) for point in outcome.curve if axis in point and metric in point]
 
 
 def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
-    """Return the metric to draw: `wanted`, or if the curves lack it, their most common measurement.
+    """Return the metric to draw: `wanted`, or the most common measurement if the curves lack `wanted`.
 
-    On ties, return the first one by name. Return None if the curves have no measurements.
+    On ties, return the measurement whose name is first. Return None if the curves have no measurements.
     """
     counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
     return wanted if wanted in counts else min(counts, key=lambda key: (-counts[key], key), default=None)
@@ -123,7 +123,7 @@ _MOST = 15
 
 
 def draw_fold_spread(subject: Subject) -> Drawn | Absent:
-    """Draw the score of each fold and seed of the best trials, the winner first (★)."""
+    """Draw the scores of the best trials on each fold and seed; the winner comes first (★)."""
     if not subject.ranked:
         return Absent("no trial is complete")
     if subject.layout.size == 1:

@@ -74,7 +74,7 @@ def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
 def _range(figure: Any) -> tuple[float, float] | None:
     """Return the vertical range of curves and bands; None if they are constant.
 
-    It leaves out the first tenth of the horizontal axis, whose scores would dwarf the rest.
+    The range ignores the first tenth of the horizontal axis, where scores would dwarf all others.
     """
     start = max(trace.x[-1] for trace in figure.data) / 10
     heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]

@@ -23,7 +23,7 @@ _Mark = tuple[float, str]  # a height from 0 to 1, and its text
 
 
 class _Axis(NamedTuple):
-    """An axis: the mark of each trial by trial number, and the ticks."""
+    """An axis: the height and text of each trial by trial number, and the ticks."""
 
     marks: Mapping[int, _Mark]
     ticks: Sequence[_Mark]
@@ -70,7 +70,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
 
 
 def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str, _Axis], str]:
-    """Return the axes of the metrics after the leading one, and sentences about clipped values; each may be empty."""
+    """Return the axes of all metrics but the leading one, and sentences about clipped values."""
     axes, sentences = {}, ""
     for name in list(subject.goal.metrics)[1:]:
         values, clipped = clip({trial.number: trial.mean(name) for trial in trials})
@@ -109,7 +109,7 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis from the lowest to the highest position; it starts `gap` lower if some trials have no value."""
+    """Return an axis over all positions; the axis starts `gap` below the lowest if some trials have no value."""
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 

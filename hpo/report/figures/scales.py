@@ -140,10 +140,10 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 
 
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
-    """Return the lowest and the highest loss on the axis; it leaves out the worst trials, which would flatten the rest.
+    """Return the lowest and the highest loss on the axis, which leaves out the worst trials.
 
     The lowest loss is the best of all trials. The highest loss is the highest of the scales' best losses, plus the 70 %
-    quantile of the trials' distances to the best loss of their own scale.
+    quantile of the trials' distances to the best loss of their own scale. The worst trials would flatten all others.
     """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
@@ -224,5 +224,5 @@ def scale_name(scale_results: ScaleResults, scale: int) -> str:
 
 
 def scale_colour(scale: int, target: int) -> str:
-    """Return the colour of a scale, darker for a larger one, visible on white and on black."""
+    """Return the colour of a scale: darker for a larger scale, and visible on white and on black."""
     return pale(GOOD, 0.4 + 0.6 * (scale - 1) / max(1, target - 1))

@@ -50,7 +50,7 @@ class _Axis:
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
-    """Draw one map per pair of up to four hyperparameters; a cell shows its best score."""
+    """Draw a map for each pair of the most important hyperparameters, up to four; a cell shows its best score."""
     if len(subject.scored) < FEWEST:
         # With fewer trials most of a map would be interpolated.
         return too_few(len(subject.scored))

@@ -37,7 +37,7 @@ _BEST = 0.2  # share of the best trials among those drawn
 
 @dataclass(frozen=True)
 class Drawn:
-    """A plotly figure with its caption, which says what it shows and what it leaves out."""
+    """A plotly figure, with a caption that says what the figure shows and leaves out."""
 
     figure: Any
     caption: str
@@ -64,7 +64,7 @@ def new_figure(num_columns: int = 1, titles: Sequence[str] = (), num_rows: int =
 def white_style() -> dict[str, Any]:
     """Return plotly's white template.
 
-    A page contains it once, because in every figure it would take a third of the drawing time."""
+    A page contains the template once. A template in every figure would take a third of the drawing time."""
     from plotly.io import templates
 
     style: dict[str, Any] = templates["plotly_white"].to_plotly_json()
@@ -72,7 +72,7 @@ def white_style() -> dict[str, Any]:
 
 
 def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
-    """Return the figure with the common style."""
+    """Set the layout that all figures share, and `layout`; return the figure."""
     figure.update_layout(
         title=None,
         width=None,
@@ -138,7 +138,7 @@ def add_dots_and_star(
 
 
 def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """Return at most `most` trials in their order: a fifth of them are the best, the others are evenly spaced.
+    """Return at most `most` trials in the given order: a fifth are the best trials, the others are evenly spaced.
 
     The sample is not random, so equal studies have equal figures.
     """
@@ -191,7 +191,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _digits(values: Sequence[float]) -> int:
-    """Return the number of significant digits that distinguishes the values; it is larger if they differ little."""
+    """Return how many significant digits distinguish the values; values that differ little need more digits."""
     if not values:
         return _DIGITS
     size, span = max(map(abs, values)), max(values) - min(values)

@@ -21,7 +21,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class _Bar:
-    """One task, or several tasks of one kind in one row that are too close to distinguish."""
+    """A bar for one task, or for several tasks in the same row with the same kind that are too close to distinguish."""
 
     row: int
     kind: str
@@ -85,7 +85,7 @@ def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end:
 
 
 def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """Return the first free row for each span; the spans must be in order of start."""
+    """Return the number of the first free row for each span of time; the spans must be in order of start."""
     ends: list[float] = []
     rows = []
     for start, end in spans:
@@ -130,7 +130,7 @@ def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> 
 
 
 def _join_bars(bars: Sequence[_Bar], gap: float) -> list[_Bar]:
-    """Return the bars, with bars of one row and kind joined if they are at most `gap` apart."""
+    """Join bars of the same row and kind that are at most `gap` apart; return all bars."""
     joined: dict[tuple[int, str], list[_Bar]] = {}
     for bar in bars:
         row = joined.setdefault((bar.row, bar.kind), [])

@@ -69,7 +69,7 @@ def render_comparison_page(result: ComparisonJson) -> str:
 
 
 def headline(result: ComparisonJson) -> str:
-    """Return a sentence about the compared searches."""
+    """Return a sentence that says which searches are compared."""
     goal = _goal_text(result)
     if result["kind"] == "studies":
         return f"{len(result['strategies'])} studies, one search each; {goal}."
@@ -113,7 +113,7 @@ def _answer(pairs: Sequence[Pair]) -> str:
 
 
 def _first_pairs(result: ComparisonJson) -> list[Pair]:
-    """Return the pairs at the first budget."""
+    """Return the pairs at the first budget of the comparison."""
     pairs = result["pairs"]
     return [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
 
@@ -137,8 +137,9 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def _winners(result: ComparisonJson) -> Table:
-    """Return the table that compares the winners of each pair of studies fold by fold; below 0, A's winner is better.
+    """Return the table that compares the winners of each pair of studies on each fold.
 
+    A number below 0 means that A's winner is better.
     With several metrics, the table has no rows.
     """
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
@@ -175,7 +176,7 @@ def _chosen(result: ComparisonJson) -> Table:
 
 
 def _standings(result: ComparisonJson) -> Table:
-    """Return the table of standings, the best of each budget first."""
+    """Return the table of the standings; at each budget the best comes first."""
     has_regret, has_limits = result["optimum"] is not None, bool(result.get("limits"))
     best = result["metric"] if "fronts" in result else f"best {result['metric']}"
     write = score_format(standing["mean_score"] for standing in result["standings"])

@@ -27,7 +27,7 @@ _PLOTLY_SETTINGS = {
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page: a template of the folder `templates`, filled with values.
+    """Return a page: the template from the folder `templates`, filled with the values.
 
     The template escapes every value. In the data of a script (`tojson`) no text can end the script.
     """
@@ -42,7 +42,7 @@ def render_macro(template: str, macro: str, **values: Any) -> Markup:
 
 @cache
 def templates() -> Environment:
-    """Return the templates' environment, with the functions that they call."""
+    """Return the Jinja environment of the templates, with the functions that the templates call."""
     environment = Environment(
         loader=PackageLoader("hpo.report.pages"),
         autoescape=True,

@@ -32,14 +32,14 @@ Part = Mapping[str, Any]
 
 
 class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
-    """A plotly figure that also appears in an exported notebook; a plain one would be empty there or need Chrome."""
+    """A plotly figure that also appears in an exported notebook; a plain figure would be empty or need Chrome."""
 
     def __init__(self, figure: Figure) -> None:
         super().__init__(figure)
         self.update_layout(template="plotly_white")
 
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Return the figure as plotly JSON, as HTML, and as a PNG if it has only lines, dots and bars."""
+        """Return the figure as plotly JSON and as HTML; a figure of only lines, dots and bars also as a PNG."""
         png = draw_png(self)
         picture = {} if png is None else {"image/png": base64.b64encode(png).decode()}
         page = render("notebook.html", figure=self, place=f"figure-{uuid.uuid4()}", png=picture.get("image/png"))
@@ -89,7 +89,7 @@ def draw_for_paper(figure: Any, name: str, file_format: str) -> bytes:
 def draw_png(figure: Any) -> bytes | None:
     """Return a figure as a PNG drawn by matplotlib, without colour bars.
 
-    Return None if it has anything else than lines, dots and horizontal bars.
+    Return None if the figure has anything else than lines, dots and horizontal bars.
     """
     picture = _draw(figure, _WIDTH)
     return None if picture is None else _save(picture, "png", _DOTS)
@@ -106,7 +106,7 @@ def _save(picture: Any, file_format: str, dots: int) -> bytes:
 
 
 def _draw(figure: Any, width: int) -> Any:
-    """Return a matplotlib figure, `width` pixels wide; None if this module cannot draw all traces."""
+    """Return a matplotlib figure, `width` pixels wide; None if the figure has traces that this module cannot draw."""
     from matplotlib import figure as matplotlib  # lazy, as above
 
     data, layout = figure_content(figure).values()

@@ -1,4 +1,4 @@
-"""The report as Markdown, and as one self-contained page: the winner, figures, the trials, and the 25 fields."""
+"""The report as Markdown, and as one self-contained page: the winner, figures, trials, and the 25 fields."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -62,14 +62,14 @@ def render_report_page(
 
 
 def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
-    """Return the values of a field with their names."""
+    """Return the name and the readable value of each key of a field."""
     return [(key.rpartition(".")[2].replace("_", " "), _arrange(key, value_at(summary, key))) for key in field["keys"]]
 
 
 def _arrange(key: str, value: Any) -> Any:
     """Return a value in readable form.
 
-    A split has its labels in a separate table, and leaves out its folds, because field 6 shows them.
+    The labels of a split get a separate table. The folds of a split are left out, because field 6 shows the folds.
     """
     if key != "data.split" or reason_missing(value) is not None:
         return value

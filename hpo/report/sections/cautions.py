@@ -28,8 +28,8 @@ def cautions(
     if changed:
         reasons.insert(
             0,
-            f"the unit of {subject.metric} is {unit}, and the searched {', '.join(changed)} changes it: scores of "
-            f"different trials are not comparable, and the winner may only have another unit",
+            f"the search varies {', '.join(changed)}, which changes the unit of {subject.metric} ({unit}): scores of "
+            f"different trials are not comparable, and the winner may lead only because of another unit",
         )
     if (winner := subject.winner) is not None:
         reasons += [
@@ -45,7 +45,7 @@ def cautions(
 def _partial_training(winner: Trial, full_amount: int | None, report: ReportJson) -> Iterator[str]:
     if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
         yield (
-            f"the winner was trained to {winner.amount} of {full_amount} only; its score after a full training is not "
+            f"the winner was trained to only {winner.amount} of {full_amount}; its score after a full training is not "
             f"known. To train it further: `hpo extend {report['study']['name']} --best 3`"
         )
 
@@ -85,7 +85,7 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
         if count:
             yield f"{count} examples are in two splits ({pair}): scores on them are too good"
     if not is_missing(split) and split["is_test_within_reach"]:
-        yield ("every training reads the data itself, so it could read test examples: this report cannot rule that out")
+        yield "every training reads the data itself and may have read test examples: this report cannot rule that out"
     objective = ObjectivePath.of(summary["study"]["objective"])
     if objective.is_pickled:
         yield (

@@ -60,7 +60,7 @@ class Prediction(TypedDict):
 
 @with_config(EXACT)
 class Cost(TypedDict):
-    """Field 24."""
+    """Field 24: the time and the cost of the search."""
 
     training_seconds: Seconds
     seconds_per_trial_mean: float | None
@@ -151,7 +151,7 @@ def runtime_text(cost: Cost, each: str) -> str:
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
-    """Return the machine and the code at the study's start; a value that does not exist is replaced by a text."""
+    """Return the machine and the code at the study's start; a text replaces a value that does not exist."""
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}
     commit = given["commit"] or missing("the study was not started inside a git repository")
     texts = {
@@ -182,7 +182,7 @@ def versions_text(environment: EnvironmentPart) -> str:
 
 @dataclass(frozen=True)
 class StretchRun:
-    """The tasks of one uninterrupted stretch of the search, in order of start, and its number of workers.
+    """The tasks of one uninterrupted stretch of the search, in order of start, and the number of workers.
 
     The number of workers is None for simulated workers.
     """
@@ -208,9 +208,9 @@ class StretchRun:
 
 
 def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> list[StretchRun]:
-    """Return the tasks of each stretch, in order of time.
+    """Return the tasks of each uninterrupted stretch of the search, in order of time.
 
-    All tasks are one stretch if `stretches` is empty, or if the workers are simulated, because their clock starts at 0.
+    All tasks are one stretch if `stretches` is empty. So are those of simulated workers, whose clock starts at 0.
     """
     ordered = sorted((outcome for outcome in outcomes if outcome.worker), key=lambda outcome: outcome.started)
     begins = [-math.inf]

@@ -110,12 +110,12 @@ def describe_expected(strategy: str, scores: Sequence[float], direction: Directi
 def expected_performance(
     scores: Sequence[float], direction: Direction, estimator: Literal["biased", "unbiased"]
 ) -> Expected:
-    """Return the expected best of n scores that are drawn from the B given ones, for n = 1 to B/2.
+    """Return the expected best of n scores that are drawn from B given scores, for n = 1 to B/2.
 
-    The draws are with replacement for `biased`, without for `unbiased`. Beyond B/2 both estimators depend mostly on the
+    `biased` draws with replacement, `unbiased` draws without. Beyond B/2 both estimators depend mostly on the
     best trial. The weights of the sorted scores v(1) <= ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and
-    C(i-1, n-1) / C(B, n) for `unbiased`. The latter are computed as products of ratios, which neither overflow nor
-    cancel for any B.
+    C(i-1, n-1) / C(B, n) for `unbiased`. Products of ratios give the `unbiased` weights, because they neither
+    overflow nor cancel for any B.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.

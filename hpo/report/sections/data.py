@@ -32,7 +32,7 @@ class SplitPart(TypedDict):
 
 @with_config(EXACT)
 class DataPart(TypedDict):
-    """Fields 3 to 6."""
+    """Fields 3 to 6: the data, its preparation and its split."""
 
     name: Text
     version: Text
@@ -58,7 +58,7 @@ class MethodPart(TypedDict):
 
 @with_config(EXACT)
 class MetricPart(TypedDict):
-    """Field 8."""
+    """Field 8: the metric."""
 
     name: str
     definition: Text
@@ -104,12 +104,12 @@ def describe_method(study: PreparedStudy) -> MethodPart:
 
 
 def no_method(reason: str) -> MethodPart:
-    """Return the section with all values missing."""
+    """Return the section on the method, with the same reason for each missing value."""
     return cast("MethodPart", dict.fromkeys(MethodPart.__annotations__, missing(reason)) | {"metrics": {}})
 
 
 def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
-    """Return the metric, its definition and direction, and the means that a score is made of."""
+    """Return the metric, its definition and direction, and over what a score is averaged."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
     unit = Units.of(study.described.method or {}, study.config.objective)[config.metric]

@@ -20,7 +20,7 @@ from hpo.report.sections.goal import front_of
 
 @with_config(EXACT)
 class FieldStatus(TypedDict):
-    """One of the 25 fields: the keys of its values, and the reasons of missing ones."""
+    """One of the 25 fields: the keys of its values, and the reason for each missing value."""
 
     number: Annotated[int, Field(ge=1, le=25)]
     title: str
@@ -73,7 +73,7 @@ OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.ch
 
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:
-    """Return each field with the reasons of its missing values."""
+    """Return each field with the keys of its values, and the reason for each missing value."""
     described: list[FieldStatus] = []
     for number, (title, listed) in enumerate(FIELDS.items(), start=1):
         keys = [*listed.split(), *_of_front(report, number), *_of_scales(report, number)]
@@ -83,7 +83,7 @@ def describe_fields(report: ReportJson) -> list[FieldStatus]:
 
 
 def _of_front(report: ReportJson, number: int) -> list[str]:
-    """Return the keys that limits and several metrics add to a field."""
+    """Return the keys that a field has only with several metrics or limits."""
     if "front" not in report:
         return []
     front = front_of(report)
@@ -106,7 +106,7 @@ def value_at(report: Mapping[str, Any], key: str) -> Any:
 
 
 def read_gaps(report: ReportJson) -> Iterator[Block]:
-    """Yield all missing values, by field."""
+    """Yield the missing values of each field, with the reasons."""
     lines = [
         f"**{field['number']} {field['title']}**: `{key}`: {reason}"
         for field in report["fields"]

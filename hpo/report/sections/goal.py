@@ -17,7 +17,7 @@ _MOST_TRIALS = 20
 
 @with_config(EXACT)
 class Aim(TypedDict):
-    """One of the metrics."""
+    """The direction and the definition of a metric."""
 
     direction: Literal["maximize", "minimize"]
     definition: Text
@@ -25,7 +25,7 @@ class Aim(TypedDict):
 
 @with_config(EXACT)
 class LimitPart(TypedDict):
-    """A limit of the winner."""
+    """A limit that the winner must keep."""
 
     metric: str
     bound: float
@@ -35,7 +35,7 @@ class LimitPart(TypedDict):
 
 @with_config(EXACT)
 class Member(TypedDict):
-    """A trial on the Pareto front; with one metric the best trial."""
+    """A trial on the Pareto front, or with one metric the best trial."""
 
     number: Count
     point: Point
@@ -120,7 +120,7 @@ class FrontPart(TypedDict):
 
 
 def front_of(report: ReportJson) -> FrontPart | None:
-    """Return the report's section on the front; None for one metric without limits, or if it could not be made."""
+    """Return the report's section on the front; None for one metric without limits, or if the section failed."""
     front = report.get("front")
     return None if front is None or is_missing(front) else front
 
@@ -151,7 +151,7 @@ def names_of(front: FrontPart) -> list[str]:
 def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
     """Return the function that formats a metric, or a number with a limit.
 
-    It writes enough digits to distinguish the best trials.
+    The function writes enough digits to distinguish the best trials.
     """
     front = front_of(report)
     members = [] if front is None else [member["scores"][name]["mean"] for member in front["members"]]
@@ -160,7 +160,7 @@ def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
 
 
 def trials_text(numbers: Sequence[int]) -> str:
-    """Return trial numbers as text; if there are many, only the first ones and how many more there are."""
+    """Return trial numbers as text; of many trials, only the first numbers and the count of the others."""
     more = len(numbers) - _MOST_TRIALS
     texts = [*map(str, numbers[:_MOST_TRIALS]), *([f"{more} more"] if more > 0 else ())]
     return f"{'trial' if len(numbers) == 1 else 'trials'} {join_names(texts)}"

@@ -121,7 +121,7 @@ def report_schema() -> dict[str, Any]:
 
 
 def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict[str, str]) -> ReportJson:
-    """Return the report of a study as JSON data; it depends on the record only, not on the date.
+    """Return the report of a study as JSON data; the same record always gives the same report.
 
     A value whose computation fails is marked as missing, with the reason. `files` has the SHA-256 of the study's other
     files.

@@ -39,7 +39,7 @@ class LawPart(TypedDict):
 
 
 def describe_law(scale_results: ScaleResults) -> LawPart | Missing:
-    """Return the power law, or the reason why there is none."""
+    """Return the power law, or the reason why no power law can be fitted."""
     law = scale_results.law
     if law is None:
         return missing(scale_results.no_law or "")
@@ -177,7 +177,7 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 
 
 def table_text(table: ScaleTable, metric: str) -> str:
-    """Return a sentence about how far the best value moves, and what the smallest scale's best value costs."""
+    """Return a sentence that says how far the best value moves, and what the smallest scale's best value loses."""
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
         return f"no value of {key} has a score"

@@ -43,7 +43,7 @@ from hpo.trials.space.space import Point as SpacePoint
 
 @with_config(EXACT)
 class ScalePart(TypedDict):
-    """One of the scales."""
+    """The trials, the cost and the best trial of one scale."""
 
     number: Annotated[Positive, Field(description="from 1, the smallest; the last is the target")]
     changes: Annotated[Point, Field(description="changed settings of this scale")]
@@ -120,7 +120,7 @@ class ScalesPart(TypedDict):
 
 
 class ScalesSection(TypedDict):
-    """The key of report.json."""
+    """The key `scales` of report.json."""
 
     scales: NotRequired[Annotated[ScalesPart | Missing, Field(description="absent without study.scales")]]
 

@@ -35,7 +35,7 @@ def _spread(trial: Trial, name: str) -> Spread:
 
 
 def spread_text(score: Spread, text: Callable[[float], str]) -> str:
-    """Return a mean with its interval as text; leave out the interval if there is none or if its ends are equal."""
+    """Return a mean with its interval as text; leave out an interval that does not exist or has equal ends."""
     if score["interval"] is None or score["interval"][0] == score["interval"][1]:
         return text(score["mean"])
     low, high = map(text, score["interval"])

@@ -53,7 +53,7 @@ class Sizes(TypedDict):
 
 @with_config(EXACT)
 class Counts(TypedDict):
-    """Field 11."""
+    """Field 11: the numbers of trials, by state and cause."""
 
     budget: Count
     ended_by: NotRequired[
@@ -138,7 +138,7 @@ _ENDS: dict[EndedBy, str] = {
 
 
 def no_search(reason: str) -> SearchPart:
-    """Return the section with all values missing."""
+    """Return the section on the search, with the same reason for each missing value."""
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
@@ -228,7 +228,7 @@ def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
 def end_text(by: EndedBy | None) -> str:
     """Return what ended the search, as the end of a sentence.
 
-    Return an empty text if the budget of trials ended it, or if it has not ended.
+    Return an empty text if the budget of trials ended the search, or if the search has not ended.
     """
     return "" if by is None else _ENDS.get(by, "")
 

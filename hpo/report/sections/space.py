@@ -64,7 +64,7 @@ _MISSING = object()
 
 
 def describe_space(study: PreparedStudy) -> SpacePart:
-    """Return every dimension, the number of points, the rules, and the first points."""
+    """Return the dimensions, the number of points, the rules, and the points that a search tries first."""
     space = study.space
     return {
         "space": [_dimension(d, flatten(study.config.objective_config)) for d in space.dimensions],

@@ -68,7 +68,7 @@ class ExtensionPart(TypedDict):
 
 @with_config(EXACT)
 class CodePart(TypedDict):
-    """The code that decided the trials; `hpo reproduce` compares it."""
+    """The code that decided the trials; `hpo reproduce` compares this code with the current code."""
 
     revisions: Annotated[dict[str, int], Field(description="REVISION of the search, the strategy and the objective")]
     pieces: Annotated[dict[str, str], Field(description="hash of each part of the user's code, without comments")]
@@ -151,14 +151,14 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
 
 
 def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
-    """Return the result of the last `hpo reproduce`, or None without one. Raise StudyError if its file is invalid."""
+    """Return the result of the last `hpo reproduce`; None if there is none. Raise StudyError for an invalid file."""
     path = study.folder.reproduction_path
     if not path.exists():
         return None
     try:
         return TypeAdapter(ReproductionPart).validate_python(read_json(short_path(path)))
     except ValidationError as error:
-        raise StudyError(f"{short_path(path)}: not a result of `hpo reproduce`; remove the file") from error
+        raise StudyError(f"{short_path(path)}: the file is not a result of `hpo reproduce`; remove the file") from error
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
@@ -183,7 +183,7 @@ def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart |
 
 
 def describe_budget(section: StudySection) -> Budget:
-    """Return the budget, as it was fixed before the search."""
+    """Return the budget that was fixed before the search."""
     hours = "not limited" if section.minutes is None else f"{section.minutes / 60:.3g}"
     budget = {"trials": section.trials, "repeats": section.repeats, "hours": hours}
     optional = {name: getattr(section, name) for name in ("trial_minutes", "stop_without_gain", "target")}
@@ -228,7 +228,7 @@ def reproduction_text(summary: ReportJson) -> str:
 
 
 def read_study(report: ReportJson) -> Iterator[Block]:
-    """Yield the study's question, the command that runs it again, and the last reproduction."""
+    """Yield the study's question, the command that repeats the search, and the result of the last reproduction."""
     study, metric, front = report["study"], report["metric"], front_of(report)
     target = f"the configuration with the best {metric['name']} ({metric['direction']}, {metric['aggregation']})"
     if front is not None and len(front["metrics"]) > 1:

@@ -33,7 +33,7 @@ class EstimatePart(TypedDict):
 
 
 class TestedMember(TypedDict):
-    """A trial of the front on the test split, or the reason why it has no score there."""
+    """A trial of the front with its scores on the test split, or the reason why it has no such scores."""
 
     trial: int
     metrics: NotRequired[Annotated[dict[str, float], Field(description="absent without a score")]]
@@ -95,7 +95,7 @@ class OnTest(TypedDict):
 
 @with_config(EXACT)
 class Overtuning(TypedDict):
-    """Field 22."""
+    """Field 22: the winner on the test split, compared with the default and with validation."""
 
     gap: Annotated[
         float | Missing,
@@ -125,7 +125,7 @@ class FinalistPart(TypedDict):
 
 
 def describe_test(study: PreparedStudy) -> TestPart | Missing:
-    """Return the result of `hpo test`, or the reason why there is none."""
+    """Return the result of `hpo test`, or the reason why there is no such result."""
     result = study.folder.test_result()
     if result is not None:
         return cast("TestPart", result)
@@ -231,7 +231,7 @@ def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
 
 
 def _further_metrics(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
-    """Yield a table cell per metric after the leading one: the finalist's values in the search and on fresh seeds."""
+    """Yield a table cell per metric except the leading one: the finalist's values in the search and on fresh seeds."""
     front = front_of(report)
     for name in [] if front is None else names_of(front)[1:]:
         text, fresh = value_format(report, name), finalist.get("fresh_scores", {})

@@ -17,7 +17,7 @@ from hpo.trials.record.record import Record
 
 @with_config(EXACT)
 class AddedPointPart(TypedDict):
-    """A point that a user added; `after` is the number of trials opened before."""
+    """A point that a user added; `after` is the number of trials that existed then."""
 
     point: Point
     after: Count
@@ -28,7 +28,7 @@ class AddedPointPart(TypedDict):
 
 @with_config(EXACT)
 class OtherAction(TypedDict):
-    """Another user action; `after` is the number of trials opened before, `time` is in seconds since the epoch."""
+    """Another user action; `after` is the number of trials that existed then, `time` is in seconds since the epoch."""
 
     do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
     after: Count
@@ -43,7 +43,7 @@ class OtherAction(TypedDict):
 
 
 class ActionsPart(TypedDict):
-    """The user actions; each key is absent without such actions."""
+    """The user actions; a key is absent if there are no such actions."""
 
     added_points: NotRequired[
         Annotated[list[AddedPointPart] | Missing, Field(description="points added by users; absent with none")]
@@ -90,7 +90,7 @@ def _text(action: OtherAction) -> str:
 
 @with_config(EXACT)
 class NotePart(TypedDict):
-    """A note of a user."""
+    """A note that a user wrote with `hpo note`."""
 
     time: Annotated[str, Field(description="ISO 8601, UTC")]
     user: str

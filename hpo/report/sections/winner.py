@@ -54,7 +54,7 @@ from hpo.workers.objective.path import ObjectivePath
 
 @with_config(EXACT)
 class FreshScore(TypedDict):
-    """The winner's scores on the fresh seeds that chose it among the finalists."""
+    """The winner's scores on fresh seeds, if these scores chose the winner among the finalists."""
 
     score: Annotated[float, Field(description="mean of `values`")]
     values: Annotated[list[float], Field(description="scores of the folds and fresh seeds")]
@@ -69,7 +69,7 @@ class FreshScore(TypedDict):
 
 @with_config(EXACT)
 class Winner(TypedDict):
-    """Fields 14 and 15; scores are from the search."""
+    """Fields 14 and 15: the winner; its scores are from the search."""
 
     number: Count
     round: Count
@@ -108,7 +108,7 @@ class Winner(TypedDict):
 
 @with_config(EXACT)
 class Short(TypedDict):
-    """One of the best trials."""
+    """A summary of one of the best trials."""
 
     number: Count
     score: float
@@ -160,7 +160,7 @@ class DefaultTrial(TypedDict):
 
 @with_config(EXACT)
 class Baselines(TypedDict):
-    """Field 13."""
+    """Field 13: the default configuration and random search, as baselines."""
 
     default: DefaultTrial | Missing
     random: dict[str, Any] | Missing
@@ -217,7 +217,7 @@ def _fresh_score(again: Trial, goal: Goal) -> FreshScore:
 
 
 def chosen_score(winner: Winner) -> FreshScore | Winner:
-    """Return the scores that decided the winner: its scores on fresh seeds if it has any, else those of the search."""
+    """Return the winner's scores on fresh seeds if these chose the winner, else its scores in the search."""
     return winner.get("fresh", winner)
 
 
@@ -253,7 +253,7 @@ def winner_view(report: ReportJson) -> TrialView:
 
 
 def spread_note(view: TrialView) -> str:
-    """Return the note that explains the ± after the winner's values; empty if they have no standard deviation."""
+    """Return a note that explains the ± after the winner's values; empty if there is no standard deviation."""
     return f" (± standard deviation, n = {view.trainings})" if view.standard_deviation is not None else ""
 
 
@@ -282,7 +282,7 @@ def describe_baselines(
 ) -> Baselines:
     """Return the trial of the default configuration and the result of random search at the same budget.
 
-    Each is replaced by the reason if it is missing.
+    If one of the two is missing, return the reason in its place.
     """
     random: dict[str, Any] | Missing = {"this_study": True}
     if study.config.strategy["name"] != "random":
@@ -347,7 +347,7 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
 
 
 def comparison_command(study: PreparedStudy) -> str:
-    """Return the command that compares this strategy with random search, or random search with another strategy.
+    """Return the command that compares this strategy with random search; for random search, with another strategy.
 
     For a pickled objective, return the Python call.
     """
@@ -420,8 +420,8 @@ def _metrics_table(report: ReportJson) -> Iterator[Block]:
 def against_default(summary: ReportJson) -> str:
     """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
-    The difference is in the metric's unit, with an interval if it is known. It uses the winner's expected score,
-    because its score in the search is the best of many and so too good. With several metrics, the sentence uses the
+    The difference is in the metric's unit, with an interval if one is known. It uses the winner's expected score,
+    because the score in the search is the best of many and so too good. With several metrics, the sentence uses the
     leading metric and names it.
     """
     winner, baselines = summary["winner"], summary["baselines"]
@@ -461,7 +461,7 @@ def _training_text(objective: str, best: str) -> str:
 def score_text(summary: ReportJson) -> Callable[[float], str]:
     """Return the function that formats a report's scores.
 
-    It writes enough digits to distinguish the five best trials, the winner and the default configuration.
+    The digits are enough to distinguish the five best trials, the winner and the default configuration.
     """
     default = require(summary["baselines"])["default"]
     others = [] if is_missing(default) else [default["score"]]

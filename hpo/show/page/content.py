@@ -63,7 +63,7 @@ class StudyContent:
     def refresh(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Content]]:
         """Yield the parts whose sources have changed, rendered again.
 
-        Parts that do not fit into two seconds wait for the next call, so that the texts, which come first, stay
+        Parts that are not reached within two seconds wait for the next call, so that the texts, which come first, stay
         current. While a search runs, yield only the first figure and figures in `wanted` (None = all).
         """
         live, end = self._read(), time.monotonic() + _LONGEST_LOOK

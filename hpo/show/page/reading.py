@@ -41,7 +41,7 @@ class LiveStudy:
 
     @property
     def is_over(self) -> bool:
-        """Whether the study is finished for now; an unreadable study is not, because it may become readable again."""
+        """Whether no process runs the study; False for an unreadable study, because it may become readable again."""
         return not self.view.goes_on and self.view.state != "unreadable"
 
     @property
@@ -101,7 +101,7 @@ class PageReader:
         return replace(live, changed=frozenset(name for name in is_changed if is_changed[name]))
 
     def _read_stamps(self) -> dict[str, Any]:
-        """Return the stamps of the study's files, which show whether the files changed without reading them."""
+        """Return the times and sizes of the study's files, which change if the content of a file changes."""
         folder = self._folder
         database = folder.database_path
         return {

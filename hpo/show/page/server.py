@@ -166,7 +166,7 @@ def _name(request: Request) -> str:
 
 
 def _own_files(folder: StudyFolder) -> StudyFolder:
-    """Return the folder; raise HTTPException 404 if a link in it, perhaps made by a stranger, leads out of it."""
+    """Return the folder; raise HTTPException 404 if a link in the folder leads out of the folder."""
     try:
         folder.refuse_links()
     except HpoError as error:

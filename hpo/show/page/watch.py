@@ -23,7 +23,7 @@ class PageContent(Protocol):
     is_over: bool
 
     def refresh(self, wanted: Collection[str] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the changed parts; slow parts only if they are in `wanted` (None = all)."""
+        """Yield the changed parts; yield slow parts only if their names are in `wanted` (None = all)."""
         ...
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
@@ -56,7 +56,7 @@ class Watch:
         self._thread.start()
 
     def page(self, seconds: float) -> str:
-        """Return the page once it has its first figure, or else after `seconds`; events bring the missing parts."""
+        """Return the page when its first figure is ready, or after `seconds`; later events send the missing parts."""
         self._wake.set()
         self._has_figure.wait(seconds)
         with self._changing:

@@ -1,4 +1,4 @@
-"""An objective's description of its metrics: their bounds, and whether they are shares of independent examples."""
+"""The bounds of an objective's metrics, and which metrics are shares of independent examples, such as accuracy."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ def refuse_bad_bounds(method: Mapping[str, Any], objective: str) -> None:
 
 
 def bounds_of(method: Mapping[str, Any] | None, metric: str) -> Bounds:
-    """Return the bounds of a metric from the result of `describe_method`; 0 and 1 for a share."""
+    """Return the bounds of a metric from the result of `describe_method`; a share has the bounds 0 and 1 by default."""
     low, high = (method or {}).get("bounds", {}).get(metric, (0.0, 1.0) if is_share(method, metric) else (None, None))
     return low, high
 

@@ -22,9 +22,9 @@ class Basis:
 
     Attributes:
         config: the configuration.
-        data: a description of the data; None if no data are read. `parts` has the fingerprints of the split's parts,
-            and there are also `kind`, `files` and `has_digests`. If the objective reads its own data, there is only
-            `parts`, with the fingerprints of its files.
+        data: a description of the data; None if no data are read. With a split it has the keys `kind`, `files`,
+            `has_digests` and `parts`; `parts` has the fingerprints of the train, validation and test splits. If the
+            objective reads its own data, the only key is `parts`, with the fingerprints of the data files.
         code: the code; None = do not compare it.
     """
 
@@ -33,15 +33,15 @@ class Basis:
     code: Code | None
 
     def changes_to(self, now: "Basis") -> list[str]:
-        """Return the differences to `now`, one line each."""
+        """Return a line for each difference between this basis and `now`."""
         changes = [f"config: {change}" for change in self.changed_config(now).values()]
         changes += [f"data: {change}" for change in self.changed_data(now).values()]
         return changes + ([] if self.code is None or now.code is None else self.code.changes_to(now.code))
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
-        """Return the forbidden changes of the configuration to `now`, by key.
+        """Return a line for each forbidden change of the configuration from this basis to `now`, by key.
 
-        A new path of a data file is forbidden only if the file's content may differ.
+        A data file may move to a new path if its content is known to be the same.
         """
         is_same = not self.changed_data(now)
         moved = {
@@ -52,9 +52,9 @@ class Basis:
         return moved | changed_config(self.config, now.config)
 
     def changed_data(self, now: "Basis") -> dict[str, str]:
-        """Return the changes of the data to `now`, by name.
+        """Return a line for each change of the data from this basis to `now`, by the name of the split or file.
 
-        With a split, compare its parts and the files that have moved; else compare all recorded files.
+        With a split, compare train, validation and test splits and the moved files; otherwise compare all files.
         """
         if now.data is None:
             return {}
@@ -74,13 +74,13 @@ class Basis:
         }
 
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
-        """Return whether a change of this file's content would be noticed; also True if only `now` has no data."""
+        """Return whether fingerprints would show a change of this file; also True if only this basis has data."""
         if self.data is None:
             return False
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
 
     def remarks_on(self, now: "Basis") -> list[str]:
-        """Return the differences to `now` that are always allowed: the toolkit's files, and versions of libraries."""
+        """Return a line for each difference to `now` in the toolkit's files and library versions; these are allowed."""
         if self.code is None or now.code is None:
             return []
         versions = changed_names(self.code.versions, now.code.versions)
@@ -89,13 +89,13 @@ class Basis:
 
 @dataclass(frozen=True)
 class AllowedChange:
-    """The changes with which a study was continued.
+    """The changes of a study's basis that a user allowed when the study was continued.
 
     Attributes:
         time: when the study was continued, in ISO 8601.
-        changes: the changes, one line each.
+        changes: a line for each change.
         trial: the objective's configuration before the changes.
-        threads, processes: how many each training used before the changes.
+        threads, processes: the numbers of threads and processes of each training before the changes.
         trials: how many trials existed at that time.
         unfinished: the numbers of the trials that had not finished at that time.
     """
@@ -110,21 +110,21 @@ class AllowedChange:
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
-    """Raise StudyError for changes that are not allowed, or that make another study; messages call the study `name`."""
+    """Raise StudyError for changes that are not allowed, and for every change of the search; `name` is the study."""
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
     changes = before.changes_to(now)
     decisive = [key for key in changed_config(before.config, now.config) if key.partition(".")[0] in _DECISIVE]
     if decisive:
         raise StudyError(
-            f"study '{name}': a change of {', '.join(decisive[:SHOWN])} makes another study ({first_of(changes)}); "
-            f"undo it, or choose another study.name"
+            f"study '{name}': {', '.join(decisive[:SHOWN])} cannot change after the study's start "
+            f"({first_of(changes)}); undo the change, or choose another study.name"
         )
     if changes and not are_allowed:
         raise StudyError(
-            f"study '{name}': its basis has changed since it was started: {first_of(changes)}; undo this, continue "
-            f"anyway with `hpo resume {name} --allow-changes`, which the report will mention, or start another study "
-            f"with study.name="
+            f"study '{name}': has changed since its start: {first_of(changes)}; undo the changes, start another study "
+            f"with study.name=, or continue anyway with `hpo resume {name} --allow-changes` (the report will mention "
+            f"the changes)"
         )
 
 
@@ -139,13 +139,13 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
         )
     if changed:
         raise StudyError(
-            f"study '{name}': the data has changed since it was started (part {', '.join(changed)}); restore the old "
-            f"files, or choose another study.name"
+            f"study '{name}': the data have changed since the study's start (changed: {', '.join(changed)}); restore "
+            f"the old files, or choose another study.name"
         )
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return the note that a study with these trials is continued although its basis has changed."""
+    """Return a note of the changes of the basis with which a study with these trials is continued."""
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.remarks_on(now)],
@@ -158,7 +158,7 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
 
 
 def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
-    """Return the configuration of a trial's training: without changes that were allowed after the trial ended."""
+    """Return the configuration with which a trial was trained: it lacks changes that came after the trial's end."""
     for change in allowed:
         if number < change.trials and number not in change.unfinished:
             # Use the current data sources; fingerprints detect other content.

@@ -1,4 +1,4 @@
-"""Compares two configurations of a study: finds the forbidden changes, and which of them a user made."""
+"""Compares two configurations of a study, and finds the forbidden changes that a user made."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _MISSING = _Missing()
 
 
 def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError if a study would continue with another configuration; budget and workers may differ."""
+    """Raise StudyError if the given configuration differs from the study's; only budget and workers may differ."""
     changes = made_changes(frozen.to_dict(), given.to_dict())
     if changes:
         command = "hpo ask" if frozen.objective == OUTSIDE else "hpo resume"
@@ -34,9 +34,9 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 
 
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the forbidden changes that a user made, by key, the most important section first.
+    """Return a line for each forbidden change that a user made, by key, the most important section first.
 
-    Skip changes that follow from other changes, and return a single change for each changed dimension of the space.
+    Skip changes that follow from other changes. A changed dimension of the space has a single line.
     """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
@@ -55,7 +55,7 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
 
 
 def _dimension(key: str, flats: Sequence[Mapping[str, Any]]) -> str:
-    """Return the key of the dimension to which a key of the space belongs; any other key unchanged."""
+    """Return the key of the dimension that contains this key of the space; return any other key unchanged."""
     parts = key.split(".")
     for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
         name = ".".join(parts[:number])
@@ -82,7 +82,7 @@ def _dimension_text(dimension: Any) -> str:
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return a line for each forbidden change of a configuration, by key; for paths of data see `moved_sources`."""
+    """Return a line for each forbidden change of a configuration, by key; `moved_sources` returns changed paths."""
     moved = moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
@@ -141,5 +141,5 @@ def _section_place(key: str) -> int:
 
 
 def first_of(changes: Sequence[str]) -> str:
-    """Return the first changes in one line, and the number of the others."""
+    """Return a line with the first changes and the number of further changes."""
     return "; ".join(changes[:SHOWN]) + (f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else "")

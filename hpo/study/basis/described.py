@@ -1,4 +1,4 @@
-"""An objective's description of a study's data and trainings, kept in a file so that readers do not need the data."""
+"""The objective's description of a study's data and trainings; a file stores it, so that readers need no data."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ _TEXTS = ("name", "version", "source", "licence")
 
 
 class PartFigures(TypedDict):
-    """The figures of one part of a split.
+    """The size and content of a train, validation or test split.
 
     Attributes:
         size: the number of examples.
-        fraction: its share of all examples.
-        fingerprint: a hash of its examples.
+        fraction: the share of all examples.
+        fingerprint: a hash of the examples.
         labels: the number of examples by label; None without labels.
     """
 
@@ -37,7 +37,7 @@ class PartFigures(TypedDict):
 
 
 class SplitFigures(TypedDict):
-    """The result of `Plan.to_dict`."""
+    """A split of the examples, as `Plan.to_dict` returns it."""
 
     kind: str
     parts: dict[str, PartFigures]
@@ -47,10 +47,10 @@ class SplitFigures(TypedDict):
 
 @dataclass(frozen=True)
 class Described:
-    """An objective's description: from `Examples`, `SearchDescription` and `describe_method`; None = unknown.
+    """An objective's description of its data, search space and metrics; None = unknown.
 
-    An objective that reads its own data has folds but no `split`. A hold-out split is one fold. `notes` are lines for
-    users on how the examples were read.
+    An objective that reads its own data has folds but no `split`. A hold-out split is one fold. `notes` tell users
+    how the examples were read.
     """
 
     folds: Annotated[int, Field(ge=1)]
@@ -69,7 +69,7 @@ class Described:
     def of(
         cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: SearchDescription
     ) -> Self:
-        """Make the description from the results of an imported objective's functions."""
+        """Return the description that results from calls of an objective's functions."""
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)
         return cls(
@@ -84,7 +84,7 @@ class Described:
 
     @classmethod
     def at(cls, path: Path) -> Self | None:
-        """Read a description from its file; None in a published study, which lacks the file."""
+        """Return the description in a file; None if the file is missing, as in a published study."""
         if not path.exists():
             return None
         try:
@@ -95,9 +95,9 @@ class Described:
 
     @property
     def parts(self) -> Mapping[str, PartFigures]:
-        """The figures of each part of the split, by name; empty without a split."""
+        """The figures of the train, validation and test splits, by name; empty without a split."""
         return {} if self.split is None else self.split["parts"]
 
     def write(self, path: Path) -> None:
-        """Write the description to a file that `at` reads."""
+        """Write the description to a file; `Described.at` reads this file."""
         write_atomically(path, json.dumps(vars(self), default=str) + "\n")

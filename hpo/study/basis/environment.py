@@ -53,7 +53,7 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
 
 
 def read_environment(path: Path) -> dict[str, Any]:
-    """Read the result of `describe_environment` from a file; StudyError if a key is missing."""
+    """Return the environment that `describe_environment` described in a file; StudyError if a key is missing."""
     environment = read_json(path)
     for key in _KEYS:
         if key not in environment:
@@ -62,7 +62,7 @@ def read_environment(path: Path) -> dict[str, Any]:
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each difference between two environments, and for each environment with uncommitted changes."""
+    """Yield a line for each difference between two environments, and for uncommitted changes in either of them."""
     for key in ("python", "platform", "processor", "commit"):
         if before.get(key) != now.get(key):
             yield f"{key}: was {before.get(key)}, is {now.get(key)}"
@@ -91,7 +91,7 @@ def _processor() -> str:
 def processor_of(info: str) -> str:
     """Return the processor's name, generation and widest vector instructions from the text of /proc/cpuinfo.
 
-    Numerical libraries choose their code by these.
+    Numerical libraries choose their code by generation and instructions, so results may depend on them.
     """
     lines = (line.partition(":") for line in info.partition("\n\n")[0].splitlines())
     values = {key.strip(): value.strip() for key, _, value in lines}
@@ -106,7 +106,7 @@ def processor_of(info: str) -> str:
 
 
 def _gpus() -> list[str]:
-    """Return the name of each NVIDIA GPU from its driver."""
+    """Return the names of this machine's NVIDIA GPUs."""
     paths = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
     lines = (line for path in paths for line in path.read_text().splitlines())
     return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]

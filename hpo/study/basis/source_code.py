@@ -25,7 +25,7 @@ _DIGITS = 12
 
 
 class Toolkit(TypedDict):
-    """The identity of the toolkit's own files: its commit, None without a repository, and a hash of all files."""
+    """The version of the toolkit's own files: the commit (None without a git repository) and a hash of all files."""
 
     commit: str | None
     files: str
@@ -36,10 +36,10 @@ class Code:
     """The code that decided a study's trials.
 
     Attributes:
-        revisions: the REVISION of the search, and of the toolkit's own strategies and objectives, by name.
+        revisions: the REVISION of the search loop, and of the toolkit's own strategies and objectives, by name.
         pieces: a hash of each piece of the user's code: a source file, or a function that was given from Python.
             Docstrings and comments do not count.
-        toolkit: the identity of the toolkit's own files.
+        toolkit: the version of the toolkit's own files.
         versions: the versions of Python and of libraries, by name.
     """
 
@@ -49,7 +49,7 @@ class Code:
     versions: Mapping[str, str]
 
     def changes_to(self, now: "Code") -> list[str]:
-        """Return the changes to `now` that may change trials, one line each."""
+        """Return a line for each change from this code to `now` that may change trials."""
         pieces = changed_names(self.pieces, now.without_written(self).pieces)
         return [
             *(f"code: revision of {change}" for change in changed_names(self.revisions, now.revisions)),
@@ -58,7 +58,7 @@ class Code:
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
-        """Return a line if the toolkit's own files differ in `now`, even with equal revisions; else nothing."""
+        """Return a line if the toolkit's own files differ in `now`, even with equal revisions; otherwise no line."""
         if self.toolkit["files"] == now.toolkit["files"]:
             return []
         before, after = (code.toolkit["commit"] for code in (self, now))
@@ -67,7 +67,7 @@ class Code:
         return [f"toolkit: its files were edited (hash {self.toolkit['files']}, now {now.toolkit['files']})"]
 
     def without_written(self, before: "Code") -> "Code":
-        """Return the code without files that a command names but `before` lacks: trainings have written these files."""
+        """Return this code without files of the user's command that `before` lacks, because trainings wrote them."""
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
 
@@ -78,7 +78,7 @@ class Code:
 
 
 def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a line for each name with another value in `now`."""
+    """Return a line for each name whose values in `before` and `now` differ."""
     return [
         f"{name} was {before.get(name, 'missing')} and is now {now.get(name, 'missing')}"
         for name in {**before, **now}
@@ -91,9 +91,9 @@ def describe_code(
 ) -> Code:
     """Return the code on which a study's results depend.
 
-    If a user's objective is in a package, the whole package counts. If it is in a single module, that module counts,
-    with the modules and packages that it imports from its folder. If it is a function given from Python, the parts of
-    its script or notebook that it uses count, with the modules of the working directory.
+    The code of a user's objective is its whole package. An objective in a single module depends on this module, and
+    on the modules and packages that the module imports from its folder. A function given from Python depends on the
+    code of its script or notebook that it uses, and on modules in the working directory.
 
     Args:
         objective: the objective.
@@ -123,7 +123,7 @@ def describe_code(
 
 @functools.cache
 def _toolkit() -> Toolkit:
-    """Return the identity of the toolkit's own files, hashed once per process."""
+    """Return the version of the toolkit's own files; hash the files only once per process."""
     hashed = hashlib.sha256()
     for folder in (PACKAGE, ROOT / "model"):
         for path in sorted(sources(folder)):
@@ -139,5 +139,5 @@ def _versions() -> dict[str, str]:
 
 
 def _file_of(module: str) -> Path:
-    """Return an imported module's file; a path that does not exist for a package without an __init__.py."""
+    """Return an imported module's file; for a package without an __init__.py, return a path that does not exist."""
     return Path(getattr(sys.modules.get(module), "__file__", None) or module)

@@ -1,4 +1,4 @@
-"""The units of metrics, and the settings that change them: they decide whether two scores compare."""
+"""The units of metrics, and the settings that change the units; scores in different units do not compare."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,10 +27,10 @@ class Unit:
     """The unit of a metric.
 
     Attributes:
-        unit: its name, such as "tokens".
-        depends_on: the values of the settings that change the unit, by dotted key; scores under other values do not
-            compare.
-        alike: for a setting of `depends_on`, the values that all give the same unit.
+        unit: the unit's name, such as "tokens".
+        depends_on: the settings that change the unit, with their current values, by dotted key. Scores with other
+            values do not compare.
+        alike: for a setting of `depends_on`, values that all give the same unit.
     """
 
     unit: str
@@ -38,7 +38,7 @@ class Unit:
     alike: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def changed_by(self, varied: Varied) -> list[str]:
-        """Return the settings of `depends_on` whose values vary, or that contain or are inside a key that varies."""
+        """Return the settings of `depends_on` that vary: the varied keys, and keys above or below a varied key."""
         return [
             setting
             for setting in self.depends_on
@@ -67,7 +67,7 @@ class Units:
 
     @classmethod
     def of(cls, method: Mapping[str, Any], objective: str) -> "Units":
-        """Read the units from the result of an objective's `describe_method`; DataError if they are malformed."""
+        """Return the units in the result of an objective's `describe_method`; DataError if the result is malformed."""
         try:
             units = TypeAdapter(dict[str, Unit] | None).validate_python(method.get("counted_in"))
         except ValidationError as error:
@@ -80,7 +80,7 @@ class Units:
     def at(cls, folder: StudyFolder, config: StudyConfig) -> "Units":
         """Return the units of an existing study with this frozen configuration.
 
-        A published study has no description. Then call the objective if it comes with the toolkit; run no other code.
+        A published study has no file with units. Then ask the objective if it is the toolkit's own; run no user code.
         """
         described = Described.at(short_path(folder.described_path))
         if described is None and config.objective.startswith("model."):
@@ -92,14 +92,14 @@ class Units:
         return (self.by_metric or {}).get(metric, Unit(metric))
 
     def unchanged_by(self, varied: Varied) -> list[str]:
-        """Return the metrics whose units do not vary."""
+        """Return the metrics whose units are the same for all values of the varied keys."""
         return [metric for metric in self.metrics if not self[metric].changed_by(varied)]
 
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
         """Return the settings that give a metric another unit in `other`, each with both values.
 
-        The value is None if the unit does not depend on the setting. The result is empty if one of the objectives does
-        not describe its units.
+        The value is None if a unit does not depend on the setting. The result is empty if an objective does not
+        describe its units.
         """
         if self.by_metric is None or other.by_metric is None:
             return {}
@@ -108,7 +108,7 @@ class Units:
         return {key: both for key, both in values.items() if both[0] != both[1] and not self[metric].is_same(key, both)}
 
     def same_as(self, other: "Units") -> list[str]:
-        """Return the metrics with the same unit in `other`."""
+        """Return the metrics that have the same unit in both `Units`."""
         return [metric for metric in self.metrics if not self.differences(metric, other)]
 
 

@@ -1,4 +1,4 @@
-"""The folder of a study, `runs/<study>/`: paths, the frozen configuration, and the driver's lock."""
+"""The folder of a study, `runs/<study>/`: the paths of its files, its frozen configuration and its lock."""
 
 import datetime
 import hashlib
@@ -33,9 +33,9 @@ _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 
 
 class StudyFolder:
-    """The absolute paths inside one study's folder, and operations on its files.
+    """The folder of one study: the absolute paths of its files, and operations on these files.
 
-    Links that lead out of the folder are refused, because the folder may come from someone untrusted.
+    Methods refuse links that lead out of the folder, because a stranger may have made the folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,33 +70,33 @@ class StudyFolder:
 
     @property
     def reference(self) -> str:
-        """The study's name for commands: the name under `runs/`, or the path of a folder elsewhere."""
+        """The study's name if its folder is in `runs/`, otherwise the folder's path; commands accept both."""
         path = short_path(self.path)
         return path.name if path.parent == RUNS else str(path)
 
     @property
     def exists(self) -> bool:
-        """Whether the folder has a study."""
+        """Whether the folder has a config.yaml, and so a study."""
         return os.path.exists(self.config_path)  # noqa: PTH110 -- `Path.exists` raises if the name is too long
 
     @property
     def is_outside(self) -> bool:
-        """Whether another program trains the study's trials (ask-and-tell); False if config.yaml cannot be read."""
+        """Whether another program trains the trials, by ask-and-tell; False if config.yaml cannot be read."""
         with suppress(HpoError, OSError):
             return read_yaml(self.config_path).get("objective") == OUTSIDE
         return False
 
     @property
     def go_on(self) -> str:
-        """The command that continues the study."""
+        """The command with which a user continues the study."""
         return f"hpo {'ask' if self.is_outside else 'resume'} {self.reference}"
 
     def freeze(self, config: StudyConfig) -> None:
-        """Write the resolved configuration to config.yaml, which commands that resume or reproduce the study read."""
+        """Write the resolved configuration to config.yaml, from which commands resume or reproduce the study."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def pickled_function(self, config: StudyConfig) -> "PickledFunction | None":
-        """Return the pickled objective without loading it; None for an imported objective or a missing file."""
+        """Return the pickled objective without running its code; None if it is imported or the file is missing."""
         # Import late: most commands need no pickled function.
         from hpo.workers.objective.pickled_function import PickledFunction
 
@@ -109,7 +109,7 @@ class StudyFolder:
             write_atomically(self.function_path, function.to_bytes())
 
     def write_rows(self, function: "PickledFunction | None") -> None:
-        """Write the data rows that were given with a pickled objective, unless the folder has them already."""
+        """Write the data that a user gave from Python with a pickled objective, unless the folder has them already."""
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
             return
@@ -135,7 +135,7 @@ class StudyFolder:
         return config_from_dict(read_yaml(short_path(self.config_path)))
 
     def refuse_other_format(self) -> None:
-        """Raise StudyError if environment.json is missing, or if this version cannot read its format number."""
+        """Raise StudyError if environment.json is missing, or has a format number that this version cannot read."""
         path = short_path(self.environment_path)
         if not path.exists():
             raise StudyError(f"{path}: is missing; restore the file")
@@ -153,7 +153,7 @@ class StudyFolder:
                     )
 
     def inside(self, name: str) -> Path:
-        """Return the path of a file that a record or report names; StudyError if it is outside the folder."""
+        """Return the path of a file that a record or report names; StudyError if the path leads out of the folder."""
         path = self.path / name
         is_inside = False
         # `realpath` raises ValueError if the name has a NUL or an unpaired surrogate. `Path.resolve` would also raise
@@ -165,14 +165,14 @@ class StudyFolder:
         return path
 
     def changed_files(self, below: str) -> list[str]:
-        """Return the files in subfolder `below` whose hashes differ from the report's; [] if no report can be read."""
+        """Return the files in subfolder `below` that differ from their hashes in the report; [] without a report."""
         files: Mapping[str, str] = {}
         with suppress(DocumentError):
             files = inner(self.report(), "files")
         return [name for name in files if name.startswith(f"{below}/") and not self.is_file(name, files[name])]
 
     def is_file(self, name: str, digest: str) -> bool:
-        """Return whether the folder has this file, with this SHA-256; `name` comes from a record or report."""
+        """Return whether the folder has a file with this name and this SHA-256."""
         path = self.inside(name)
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
@@ -185,18 +185,20 @@ class StudyFolder:
         return reveal_secrets(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
-        """Create the folder for this user only; StudyError if that fails, or if a link leads out of the folder."""
+        """Create the folder, readable by this user only; StudyError if this fails or a link leads out of the folder."""
         refuse_link(self.path)
         self.refuse_links()
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StudyError(f"{self}: cannot be created: {error.strerror}; free the path, or use another") from error
+            raise StudyError(
+                f"{self}: cannot be created: {error.strerror}; free the path, or use another one"
+            ) from error
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(0o700)
 
     def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
-        """Write a JSON file in one step, so that readers see the old or the new content."""
+        """Write a JSON file in one step, so that readers see either the old or the new content."""
         write_atomically(path, json.dumps(values, indent=2) + "\n")
 
     def test_result(self) -> dict[str, Any] | None:
@@ -204,17 +206,17 @@ class StudyFolder:
         return self.read_json("test.json") or None
 
     def report(self) -> dict[str, Any]:
-        """Return the content of report.json; empty without one. StudyError if it has another format number."""
+        """Return the content of report.json; {} if the file is missing. StudyError if it has another format number."""
         report = self.read_json("report.json")
         return upgraded("report", report, str(short_path(self.path / "report.json"))) if report else {}
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return the content of a JSON file of the folder; empty without one."""
+        """Return the content of a JSON file in the folder; {} if the file is missing."""
         path = self.path / name
         return read_json(short_path(path)) if path.exists() else {}
 
     def files_of(self, trial: int, task: str | None = None) -> list[Path]:
-        """Return the files that a trial's trainings wrote to `trial.dir`; with `task`, only those of this task."""
+        """Return the files that the trainings of a trial, or only this task, wrote to `trial.dir`."""
         folder = self.files_dir / f"trial_{trial:04d}"
         return sorted(path for path in (folder / task if task else folder).rglob("*") if path.is_file())
 
@@ -224,7 +226,7 @@ class StudyFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the study until the block or the process ends.
+        """Lock the study until the end of the `with` block or of the process.
 
         Raises:
             StudyError: another process holds the lock; the message names that process.
@@ -240,7 +242,7 @@ class StudyFolder:
                 self.remove_uncreated()
 
     def remove_uncreated(self) -> None:
-        """Remove the folder that `lock` made if no study was created in it."""
+        """Remove the folder if it contains only the lock, because no study was created in it."""
         if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
             self._lock.path.unlink()
             self.path.rmdir()
@@ -249,7 +251,7 @@ class StudyFolder:
 
     @property
     def is_import(self) -> bool:
-        """Whether the folder has trials that `hpo import` wrote, and no study."""
+        """Whether the folder has no study, but trials that `hpo import` wrote."""
         return not self.exists and os.path.isfile(self.path / IMPORT)  # noqa: PTH113 -- see `exists`
 
     @property
@@ -259,7 +261,7 @@ class StudyFolder:
         return not self.exists and not is_comparison and self.holder() is not None
 
     def refuse_running(self) -> None:
-        """Raise the StudyError of `lock` if a process runs the study; change nothing."""
+        """Raise the same StudyError as `lock` if a process runs the study; do not lock."""
         if (holder := self.holder()) is not None:
             raise self._running_error(holder)
 
@@ -279,12 +281,12 @@ class StudyFolder:
         )
 
     def holder(self) -> Holder | None:
-        """Return the process that runs the study, None if no process does; do not wait or change anything."""
+        """Return the process that runs the study, or None; do not wait or change anything."""
         return self._lock.holder()
 
 
 def find_study(name: str) -> StudyFolder:
-    """Return the folder of a study by its name under `runs/` or its path; StudyError if there is no study."""
+    """Return the folder of the study with this name under `runs/` or at this path; StudyError if there is no study."""
     if "://" in name:
         raise StudyError(
             f"study: must be a study's name or folder, given the URL {name}; only `hpo show`, `hpo watch` and "
@@ -309,15 +311,15 @@ def find_study(name: str) -> StudyFolder:
 
 
 def studies_in(runs: Path) -> list[Path]:
-    """Return the studies' folders in `runs`, sorted by name; skip hidden ones: they are being copied or removed."""
+    """Return the folders of the studies in `runs`, sorted by name; skip hidden folders, which are unfinished copies."""
     return sorted(path.parent for path in runs.glob("[!.]*/config.yaml") if not is_training(path.parent))
 
 
 def listed_in(folder: Path) -> Iterator[Path]:
-    """Yield the folders to list: of studies, of imports, of studies being created, and folders that may not be read.
+    """Yield the folders that a list of studies shows: studies, starting studies, imports and unreadable folders.
 
     Raises:
-        StudyError: `folder` itself cannot be read; a missing runs/ is not an error.
+        StudyError: `folder` cannot be read. A missing folder runs/ is no error.
     """
     try:
         # Skip hidden folders, which are being copied or removed.
@@ -343,17 +345,17 @@ def listed_in(folder: Path) -> Iterator[Path]:
 
 
 def new_training(study: str) -> StudyFolder:
-    """Return a new folder for a training without a search, with the current time in its name; do not create it."""
+    """Return the folder for a new training without a search, named by the time; do not create the folder."""
     return StudyFolder(RUNS / f"train-{study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
 
 
 def is_training(path: Path) -> bool:
-    """Return whether a folder's name is that of a training without a search."""
+    """Return whether a folder's name shows that the folder belongs to a training without a search."""
     return _TRAINING_NAME.fullmatch(path.name) is not None
 
 
 def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """Return the mapping at these nested keys; empty if it is missing, because a report may be malformed."""
+    """Return the mapping at these nested keys of a report; {} if a key is missing or its value is no mapping."""
     for key in keys:
         value = report.get(key)
         report = value if isinstance(value, Mapping) else {}
@@ -361,7 +363,7 @@ def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 
 
 def short_path(path: Path) -> Path:
-    """Return a path for messages: relative if it is below the working directory, else unchanged."""
+    """Return a path for messages: relative to the working directory for a path below it, otherwise unchanged."""
     try:
         working_dir = Path.cwd()
     except FileNotFoundError:

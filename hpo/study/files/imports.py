@@ -1,4 +1,4 @@
-"""Imports finished trials of other studies, from which a strategy learns."""
+"""Imports finished trials of other studies, so that a strategy can learn from them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -24,21 +24,21 @@ BEFORE = -1
 
 
 def unnamed(count: int) -> list[str]:
-    """Return the default names of `count` metrics, for an Optuna study without metric names."""
+    """Return the names of `count` metrics of an Optuna study without metric names: `value`, or `value_0`, `value_1`."""
     return ["value"] if count == 1 else [f"value_{place}" for place in range(count)]
 
 
 @dataclass(frozen=True)
 class ImportedTable:
-    """How many trials a study imports from a table, and how many it skips.
+    """The numbers of trials that a study imports from a table and skips.
 
     Attributes:
         source: the table's path.
-        finished: how many finished trials the table has.
-        outside: how many of the finished trials are not in the study's space.
-        shorter: how many finished trials in the space were trained for less than the largest amount in the table.
-        filled: how many of the used trials got a value from `study.imports_fill`.
-        has_metrics: whether a file next to the table says of which metrics its scores are.
+        finished: the number of finished trials in the table.
+        outside: the number of finished trials that are not in the study's space.
+        shorter: the number of finished trials in the space with less than the largest amount in the table.
+        filled: the number of used trials that got a value from `study.imports_fill`.
+        has_metrics: whether a file next to the table names the metrics of the scores.
     """
 
     source: str
@@ -50,11 +50,11 @@ class ImportedTable:
 
     @property
     def used(self) -> int:
-        """How many of the table's trials the study uses, before trials of the same point are joined."""
+        """The number of trials that the study uses; trials of the same point count separately."""
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
-        """Return the table's path and its numbers of trials as a dict for JSON."""
+        """Return the table's path and the numbers of its trials as a dict for JSON."""
         return {
             **{"source": self.source, "finished": self.finished, "used": self.used},
             **{"outside": self.outside, "shorter": self.shorter, "filled": self.filled},
@@ -74,16 +74,16 @@ class Imports:
     tables: Sequence[ImportedTable] = ()
 
     def counts(self) -> list[dict[str, Any]]:
-        """Return the path of each table and its numbers of trials, as dicts for JSON."""
+        """Return a dict for JSON for each table: the path and the numbers of trials."""
         return [table.counts() for table in self.tables]
 
 
 def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
-    """Return a text on how many trials are used, and why others are skipped: `3 of 5 finished trials of ...`.
+    """Return a text that says how many trials are used and why others are skipped: `3 of 5 finished trials of ...`.
 
     Args:
-        tables: the result of `Imports.counts`.
-        points: the number of different points.
+        tables: the path and the numbers of trials of each table, from `Imports.counts`.
+        points: the number of different points of the used trials.
     """
     has_repeats = points != sum(counts["used"] for counts in tables)
     if len(tables) == 1:
@@ -104,19 +104,19 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
     """Return the finished trials of other studies whose points are in this space.
 
-    All trials of one point count as repeats, even if they come from several studies. The complete repeats become one
-    trial with their mean scores.
+    Trials of the same point become one trial with the mean scores of the complete ones, even if they come from
+    several studies.
 
     Args:
-        references: each is a study's name, its folder, or a table with the columns of trials.csv. With several metrics
-            or limits, the table has a column for each.
+        references: study names, study folders, or tables with the columns of trials.csv. A table needs a column for
+            each metric and limit.
         space: the space of the new study.
         goal: the metrics and limits of the new study.
-        fill: values for trials that lack a key, by nested or dotted key.
+        fill: values for keys that trials lack, by nested or dotted key.
 
     Raises:
-        ConfigError: a table does not exist or has another metric, no trial is in the space, or a key of `fill` has no
-            effect, because no trial lacks it.
+        ConfigError: a table does not exist or has another metric, no trial is in the space, or no trial lacks a key
+            of `fill`.
         StudyError: a table lacks columns.
     """
     values = _fill_values(fill or {}, space)
@@ -131,7 +131,9 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
             by_point[trial.key].append(trial)
     if not by_point:
         counted = " and ".join(f"the {table.finished} trials in {table.source}" for table in tables)
-        raise ConfigError(f"study.imports: none of {counted} is in this space")
+        raise ConfigError(
+            f"study.imports: none of {counted} is in the study's space; import other trials, or widen the space"
+        )
     if unused := [key for key in values if key not in lacking]:
         raise ConfigError(
             f"study.imports_fill.{unused[0]}: has no effect, because every imported trial has its own value; remove it"
@@ -145,7 +147,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
 
 
 def _fill_values(fill: Mapping[str, Any], space: Space) -> dict[str, Value]:
-    """Return the values of `study.imports_fill` in the space's types; ConfigError for a value outside its range."""
+    """Return the values of `study.imports_fill`, converted to the space's types; ConfigError if one is out of range."""
     values: dict[str, Value] = {}
     given = given_values("study.imports_fill", fill, space)
     for dimension in space.dimensions:
@@ -177,7 +179,7 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return a table's numbers of trials, its used trials, and the keys of `fill` that some of its trials lack."""
+    """Return the numbers of trials in a table, the used trials, and the keys of `fill` that some of the trials lack."""
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -212,18 +214,18 @@ def _read_table(
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Raise StudyError if a table lacks the column of an unconditional hyperparameter other than the scale."""
+    """Raise StudyError if a table lacks the column of a hyperparameter without condition; the scale may be missing."""
     required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
     for key in own_columns(required):
         if key not in row and key not in fill:
             raise StudyError(
-                f"study.imports: {path} has no column '{key}'; it has {', '.join(row)}; if all its trials had the same "
-                f"value, give it: 'study.imports_fill={{{key}: VALUE}}'"
+                f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if all its trials had "
+                f"the same value, give this value: 'study.imports_fill={{{key}: VALUE}}'"
             )
 
 
 def table_path(reference: str) -> Path:
-    """Return the path of a table of trials; `reference` is a study's name or folder, or the path itself."""
+    """Return the path of a table of trials; `reference` is a study's name, a study's folder, or the table's path."""
     for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
         if path.is_file():
             return path
@@ -266,7 +268,7 @@ def _metrics_of(path: Path) -> Mapping[str, Any]:
 
 
 def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
-    """Return whether the metrics have default names, as in an Optuna study; then their order identifies them."""
+    """Return whether the metrics have the names from `unnamed`; such metrics are matched by their order."""
     return list(metrics) == unnamed(len(metrics))
 
 
@@ -286,13 +288,13 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
         their_name = list(theirs)[place] if _are_unnamed(theirs) and place < len(theirs) else name
         matches = [column for column in (f"metric.{their_name}", metric_column(their_name, ())) if column in row]
         if row and not matches:
-            raise StudyError(f"study.imports: {path} has no column '{their_name}'; it has {', '.join(row)}")
+            raise StudyError(f"study.imports: {path} has no column '{their_name}'; its columns are {', '.join(row)}")
         columns[name] = matches[0] if matches else their_name
     return columns
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the section `study` of the config.yaml next to a table, or the import.json; empty if neither exists."""
+    """Return the section `study` of the config.yaml, or the content of the import.json, next to a table; else {}."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():
@@ -316,7 +318,7 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
-    """Join the trials of one point into one: the mean of the complete trials, or a failed trial if none is complete."""
+    """Return one trial for all trials of a point: the mean of the complete trials, or a failed trial."""
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:
         return repeats[0]

@@ -20,9 +20,9 @@ class Holder:
     """The process that runs a study.
 
     Attributes:
-        process: its id; None if the file does not say it.
-        host: the machine's name; empty if the file does not say it.
-        since: when it took the lock, in seconds since the epoch.
+        process: the process id; None if the lock file has no id.
+        host: the machine's name; empty if the lock file has no name.
+        since: when the process took the lock, in seconds since the epoch.
     """
 
     process: int | None
@@ -36,23 +36,23 @@ class Holder:
 
     @property
     def is_this(self) -> bool:
-        """Whether it is this process."""
+        """Whether the holder is the current process."""
         return self.is_here and self.process == os.getpid()
 
     def __str__(self) -> str:
-        """Return the text for messages: `process 30085 on ada`."""
+        """Return a text for messages, such as `process 30085 on ada`."""
         return f"process {self.process} on {self.host}" if self.process else "an unknown process"
 
 
 class Lock:
-    """A lock on a file. Taking the lock creates the file; the lock is released when its process ends."""
+    """A lock on a file. `taken` creates the file; the system releases the lock when the process ends."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def taken(self) -> Iterator[Holder | None]:
-        """Take the lock until the end of the block and yield None; if another process holds it, yield that process.
+        """Take the lock until the end of the `with` block, and yield None; yield the holder if another process has it.
 
         Raises:
             StudyError: the file cannot be opened.
@@ -62,7 +62,7 @@ class Lock:
             lock = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
         except OSError as error:
             raise StudyError(
-                f"{self.path}: cannot be opened: {error.strerror or error}; check what is there"
+                f"{self.path}: cannot be opened: {error.strerror or error}; check the file and its permissions"
             ) from error
         with lock as file:
             if not _try_lock(file, fcntl.LOCK_EX, _TRIES):
@@ -78,7 +78,7 @@ class Lock:
                 file.truncate(0)
 
     def holder(self) -> Holder | None:
-        """Return the process that holds the lock, None if no process does; do not wait or change anything."""
+        """Return the process that holds the lock, or None; do not wait or change anything."""
         try:
             lock = os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "r")
         except (OSError, ValueError):  # ValueError: no file can have such a name

@@ -1,4 +1,4 @@
-"""Remembers which studies this user ran or trusts, in a file outside of all study folders."""
+"""Remembers which studies this user has run or trusts; the file for this is outside all study folders."""
 
 import hashlib
 import json
@@ -22,11 +22,12 @@ _OWN_STORE = "sqlite:///mlflow.db"
 
 
 def remember(config: StudyConfig, pickled: PickledFunction | None = None, reaches: Iterable[str] = ()) -> None:
-    """Note that this user trusts a study.
+    """Note that this user trusts every study with this objective, configuration and space.
+
+    If a user wrote the strategy, the strategy's settings must be the same, too.
 
     Args:
-        config: the study's configuration; only the objective, its configuration, the space and a user's own strategy
-            count.
+        config: the study's configuration.
         pickled: the objective, if it was given from Python.
         reaches: the lines from `reaches_of` that the user allows.
     """
@@ -44,16 +45,16 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
 
 
 def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) -> bool:
-    """Return whether this user has run or trusted a study with this objective, configuration and space."""
+    """Return whether this user has run or trusted a study with the same objective, configuration and space."""
     with suppress(OSError, UnicodeDecodeError):
         return _digest(config, pickled) in _known_digests()
     return False
 
 
 def reaches_of(config: StudyConfig) -> list[str]:
-    """Return a line for each key that lets a search act on something other than its objective.
+    """Return a line for each key with which a search reaches something outside its objective and its folder.
 
-    These are addresses of stores and servers, a command to run, and environment variables of workers.
+    These keys are addresses of stores and servers, a command to run, and environment variables of workers.
     """
     study, track = config.study, config.track
     addresses = {
@@ -99,11 +100,11 @@ def _digest_of(text: str) -> str:
 
 
 def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledFunction | None:
-    """Return the study's pickled objective, None without one; StudyError unless this user ran or trusts the study."""
+    """Return the study's pickled objective, or None; StudyError if this user neither ran nor trusts the study."""
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
-            f"{folder}: was not made here, and reading its pickled objective runs code; check the folder, and run "
+            f"{folder}: was not made here, and reading its pickled objective runs code; check the folder, then run "
             f"`hpo reproduce {name} --trust` first"
         )
     return pickled

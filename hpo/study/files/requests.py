@@ -1,4 +1,4 @@
-"""Requests from other processes to the process that runs a study: a file for each request, and one for its answer."""
+"""Requests of other processes to the process that runs a study; each request and each answer is a file."""
 
 import os
 import time
@@ -23,20 +23,20 @@ _SECONDS_BETWEEN_POLLS = 0.1
 _SECONDS_UNTIL_READ = 10.0
 # Advice while an ask-and-tell session has the study open.
 _SESSION_ADVICE: Mapping[Verb, str] = {
-    "add": "give it the point there (`session.add`), or try again when that has closed it",
-    "retry": "add the failed trial's point there (`session.add`), or try again when that has closed it",
-    "stop": "close it there (`session.close()`), or end that process",
-    "raise": "try again when that has closed it (`session.close()`)",
+    "add": "add the point in that process (`session.add`), or try again after the session's end",
+    "retry": "add the failed trial's point in that process (`session.add`), or try again after the session's end",
+    "stop": "close the session in that process (`session.close()`), or end the process",
+    "raise": "close the session (`session.close()`), and try again",
 }
 
 
 class Request(BaseModel):
-    """A request.
+    """A request of a user to the process that runs a study.
 
     Attributes:
-        do: the verb.
+        do: what to do, such as `stop`.
         by: the user's name.
-        given: the arguments, which depend on the verb.
+        given: the arguments; they depend on `do`.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -47,7 +47,7 @@ class Request(BaseModel):
 
 
 class Answer(BaseModel):
-    """The answer to a request: whether it took effect, and one line about it."""
+    """The answer to a request: whether the request took effect, and a line for the user."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -75,8 +75,8 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     """
     if read_status(folder).phase == "ask-and-tell":
         raise StudyError(
-            f"study: {folder} is open in {folder.holder() or 'a process'}, in an ask-and-tell session, which "
-            f"accepts no requests from other processes; {_SESSION_ADVICE[do]}"
+            f"study: {folder} is open in an ask-and-tell session of {folder.holder() or 'a process'}; a session "
+            f"accepts no requests from other processes, so {_SESSION_ADVICE[do]}"
         )
     folder.requests_dir.mkdir(mode=0o700, exist_ok=True)
     path = folder.requests_dir / f"{time.time_ns()}-{os.getpid()}.json"
@@ -98,7 +98,7 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
 
 
 def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> StudyError:
-    """Return the error for a request that came after the end of the search, with the command to use instead."""
+    """Return the error for a request after the end of the search; the message names the command to use instead."""
     name, holder = folder.reference, folder.holder()
     values = " ".join(f"study.{key}={value:g}" for key, value in given.items()) if do == "raise" else ""
     advice = {
@@ -112,7 +112,7 @@ def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> Stu
 
 
 def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
-    """Yield the requests that wait for an answer, the earliest first; refuse invalid ones."""
+    """Yield the valid requests that wait for an answer, the earliest first; refuse invalid requests."""
     try:
         names = sorted(name for name in os.listdir(folder.requests_dir) if _is_request_name(name))  # noqa: PTH208 -- in microseconds
     except FileNotFoundError:
@@ -132,13 +132,13 @@ def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
 
 
 def refuse_left_over(folder: StudyFolder) -> None:
-    """Refuse the requests that an earlier process left when it was killed; their senders have usually ended too."""
+    """Refuse the requests to an earlier process that was killed before it answered them."""
     for pending in pending_requests(folder):
         pending.answer("the process that ran the search was killed; give the command again", is_done=False)
 
 
 def delete_unread(folder: StudyFolder) -> None:
-    """Delete old answers that nobody will read, because their senders have died."""
+    """Delete old answers; nobody will read them, because the senders of the requests have died."""
     for path in folder.requests_dir.glob(f"*{_ANSWER}"):
         # The sender may read and delete the answer at the same time.
         with suppress(FileNotFoundError):
@@ -147,7 +147,7 @@ def delete_unread(folder: StudyFolder) -> None:
 
 
 def is_searching(folder: StudyFolder) -> bool:
-    """Return whether a process runs the study and its search is not over."""
+    """Return whether a process runs the study's search; False during trainings after the search."""
     status = read_status(folder)
     return status.state == "running" and status.phase != "after the search"
 

@@ -1,4 +1,4 @@
-"""A study's status and running tasks: files that the driver writes, so that readers need not open the record."""
+"""The status and the running tasks of a study; the driver writes both to files, so readers need not open the record."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -34,28 +34,28 @@ NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 
 
 class Status(BaseModel):
-    """The status of a study, which readers get without opening the record.
+    """The status of a study; readers get it from a file, without opening the record.
 
     Attributes:
         format: the format number; see `hpo.study.upgrade`.
         name: the study's name.
-        state: `running`: a process runs it; `interrupted`: its process ended before the search was over, so it can be
-            resumed; `open`: another program trains its trials, by ask-and-tell; `ended` by a budget; `failed` by an
-            error; `imported` from another program; `unreadable`.
+        state: `running`: a process runs the study; `interrupted`: that process ended before the search, and
+            `hpo resume` continues it; `open`: another program trains the trials, by ask-and-tell; `ended`: a budget
+            ended the search; `failed`: an error ended it; `imported` from another program; `unreadable`.
         phase: the phase of a running study: `starting` (its first workers start), `search`, `after the search`, or
             `ask-and-tell`.
-        holder: the process that runs it; None if no process does.
+        holder: the process that runs the study, or None.
         study_id: the study's unique id; empty if unknown.
-        user: the user who started it; empty if unknown.
+        user: the user who started the study; empty if unknown.
         updated: when the status was written, in seconds since the epoch.
         following: after the search, which trainings run and how many of them are done, as text.
-        begun: when its first training began, in seconds since the epoch; None before that.
-        strategy, data: the names of its strategy and its data.
-        metrics: the directions by metric.
+        begun: when the first training began, in seconds since the epoch; None before that.
+        strategy, data: the names of the strategy and the data.
+        metrics: the direction of each metric, by name.
         best: the number of the winner, or of the best trial so far.
-        scores: the metrics and limited values of `best`; those on fresh seeds, if fresh seeds chose the winner.
-        search_scores: its metrics and limited values in the search; empty unless fresh seeds chose the winner.
-        expected: the winner's expected score in a new training; `expected_texts` has it as text.
+        scores: the metrics and limited values of `best`, on fresh seeds if fresh seeds chose the winner.
+        search_scores: the metrics and limited values of `best` in the search; empty unless fresh seeds chose it.
+        expected: the winner's expected score in a new training; `expected_texts` has this score as text.
         texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
         on_front: with several metrics the number of trials on the Pareto front; else None.
         done: how much of the budget is used.
@@ -66,7 +66,7 @@ class Status(BaseModel):
         ended_by: the budget that ended it.
         error: why the study failed, or cannot be read.
         test: the metrics on the test split; empty before the test evaluation.
-        lags: whether the record may have more trials than the status, because the process that wrote it was killed.
+        lags: whether the record may have more trials than the status, because the driver was killed.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -104,17 +104,17 @@ class Status(BaseModel):
 
     @property
     def score(self) -> float | None:
-        """The leading metric of the best trial."""
+        """The value of the leading metric of `best`."""
         return self.scores.get(next(iter(self.metrics), ""))
 
     @property
     def goes_on(self) -> bool:
-        """Whether new trials may come at any moment: a process runs the study, or another program trains it."""
+        """Whether new trials may come at any moment: a process runs the study, or another program trains the trials."""
         return self.state in ("running", "open")
 
     @property
     def words(self) -> str:
-        """The state as text: `running since 11:47 by process 30085 on ada`."""
+        """The state as text, such as `running since 11:47 by process 30085 on ada`."""
         if self.holder is not None:
             following = f", {self.following}" if self.following else ""
             state = "starting" if self.phase == "starting" else "running"
@@ -125,7 +125,7 @@ class Status(BaseModel):
 
 
 def write_status(folder: StudyFolder, status: Status) -> None:
-    """Write a study's status in one step, so that readers see the old or the new one."""
+    """Write a study's status in one step, so that readers see either the old or the new status."""
     text = status.model_dump_json(exclude={"holder", "test"}, exclude_none=True)
     write_atomically(folder.status_path, text + "\n")
 
@@ -159,7 +159,7 @@ def read_status(folder: StudyFolder) -> Status:
 
 
 def parse_status(text: str, where: str) -> Status:
-    """Return the status in the text of a status file; DocumentError for any other text."""
+    """Return the status from the text of a status file; DocumentError if the text is not valid."""
     return _validate_status(parse_json(text, where), where)
 
 
@@ -183,7 +183,7 @@ def _read_file(folder: StudyFolder) -> Status | None:
 
 
 def _derive_status(folder: StudyFolder) -> Status:
-    """Return the status of a study without a status file, such as a published one, from its other files."""
+    """Return the status of a study that has no status file, such as a published study, from the other files."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
     trials = {state: counts.get(state, 0) for state in STATES} if counts else _count_recorded(folder, config)
@@ -218,7 +218,7 @@ def _derive_status(folder: StudyFolder) -> Status:
 
 
 def _count_recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
-    """Count the trials in the folder's record by state, without reading them; all 0 if the record is elsewhere."""
+    """Return the numbers of trials in the folder's record, by state; all are 0 if the record is not in the folder."""
     if config.study.storage is not None or not folder.database_path.exists():
         return dict.fromkeys(STATES, 0)
     # Import late: nearly every study has a status file.
@@ -228,13 +228,13 @@ def _count_recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
 
 
 def _clock(seconds: float) -> str:
-    """Return a local time as text, with the day unless it is today."""
+    """Return a time as text in the local time zone; leave out today's date."""
     time = datetime.fromtimestamp(seconds)
     return time.strftime("%H:%M" if time.date() == datetime.now().date() else "%Y-%m-%d %H:%M")
 
 
 def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
-    """Return the winner's scores by metric from a report's section with them."""
+    """Return the winner's scores by metric from the section of a report that has these scores."""
     several, score = inner(reported, "scores"), reported.get("score")
     alone = {metric: score} if isinstance(score, int | float) else {}
     return {name: several[name]["mean"] for name in several} or alone
@@ -260,9 +260,9 @@ class RunningTask(BaseModel):
         worker: the worker's index, from 0.
         host, process, gpus: the machine, process and GPUs (see `Host`); None or empty until the worker reports them.
         started: when the training started.
-        reported: the time of its last report; None before the first.
-        point: the last point of its learning curve; empty before the first.
-        curve: pairs of step and leading metric so far, thinned out to about 200 points.
+        reported: the time of the last report; None before the first report.
+        point: the last point of the learning curve; empty before the first report.
+        curve: the learning curve as pairs of step and leading metric, thinned out to about 200 pairs.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -288,7 +288,7 @@ _TASKS = TypeAdapter(list[RunningTask])
 
 
 def write_running(folder: StudyFolder, tasks: list[RunningTask]) -> None:
-    """Write the running tasks."""
+    """Write the running tasks to running.json."""
     write_atomically(folder.running_path, _TASKS.dump_json(tasks).decode() + "\n")
 
 
@@ -301,7 +301,7 @@ def read_running(folder: StudyFolder) -> list[RunningTask]:
 
 
 def parse_running(text: str, where: str) -> list[RunningTask]:
-    """Return the tasks in the text of a running.json; [] if the text is not valid."""
+    """Return the running tasks from the text of a running.json; [] if the text is not valid."""
     try:
         return _TASKS.validate_python(parse_json(text, where))
     except (HpoError, ValidationError):

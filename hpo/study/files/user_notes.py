@@ -1,4 +1,4 @@
-"""The notes and tags that users add to a study, even while it runs; its folder has them as lines of `notes.jsonl`."""
+"""The notes and tags that users add to a study, even while it runs; they are lines of `notes.jsonl` in its folder."""
 
 import datetime
 import os
@@ -22,10 +22,10 @@ class UserNote(BaseModel):
     """A note on a study; either its text or its tags may be empty.
 
     Attributes:
-        time: when it was written, in ISO 8601, UTC.
+        time: when the note was written, in ISO 8601, UTC.
         user: the author.
-        text: the note.
-        tags: the tags that it sets; an empty value removes a tag.
+        text: the note's text.
+        tags: the values of the tags that the note sets, by name; an empty value removes a tag.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -37,11 +37,11 @@ class UserNote(BaseModel):
 
 
 def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
-    """Add a note to a study; StudyError if it is empty, or if a tag's name or value is invalid."""
+    """Add a note to a study; StudyError if the note is empty, or if a tag's name or value is invalid."""
     for key, value in tags.items():
         if not _KEY.fullmatch(key) or key.startswith(_RESERVED):
             raise StudyError(
-                f"tag: its name must be 1 to 100 letters, digits, '.', '_' or '-', and not begin with "
+                f"tag: the name must be 1 to 100 letters, digits, '.', '_' or '-', and not begin with "
                 f"{' or '.join(_RESERVED)}, given {key!r}"
             )
         if not isinstance(value, str):
@@ -68,6 +68,6 @@ def read_notes(folder: StudyFolder) -> list[UserNote]:
 
 
 def tags(folder: StudyFolder, with_removed: bool = False) -> dict[str, str]:
-    """Return the tags of a study with their last values; `with_removed` includes removed tags, with an empty value."""
+    """Return the last values of a study's tags, by name; `with_removed` includes removed tags, with empty values."""
     last = {key: value for note in read_notes(folder) for key, value in note.tags.items()}
     return {key: value for key, value in last.items() if value or with_removed}

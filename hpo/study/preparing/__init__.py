@@ -1,1 +1,1 @@
-"""Prepares a study: builds it from its configuration, and checks it before anything is created."""
+"""Prepares a study: builds it from a configuration, and runs all checks before anything is created."""

@@ -1,4 +1,4 @@
-"""Preflight checks of a whole study: those that need no data, then those that need data. They create nothing."""
+"""Preflight checks of a study; they create nothing. Checks without data come before checks that need data."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ _CONTINUE_ADVICE = "stop at trial.amount and continue from trial.resume_dir"
 
 
 def refuse_bad_parts(study: PreparedStudy) -> None:
-    """Raise HpoError for faults that can be found without the study's data."""
+    """Raise HpoError for a fault of the study that needs no data to be found."""
     _refuse_bad_space(study)
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
@@ -41,23 +41,24 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
 
 
 def refuse_bad_data(study: PreparedStudy) -> None:
-    """Raise HpoError for faults that can be found only after the study's data are split."""
+    """Raise HpoError for a fault of the study that only a check after the split of the data can find."""
     _refuse_other_examples(study)
     after, folds, section = study.config.split.race_after, study.num_folds, study.config.study
     if after is not None and folds <= after:
         raise ConfigError(
-            f"split.race_after: must be less than the number of folds, {folds}, given {after}; give more folds, or null"
+            f"split.race_after: must be less than the number of folds ({folds}), given {after}; give more folds, or "
+            f"split.race_after=null"
         )
     seeds = section.finalist_repeats if section.finalists else section.repeats
     if section.winner == "one_standard_error" and folds * seeds == 1:
         raise ConfigError(
-            "study.winner: one_standard_error needs several trainings per trial, and there is one; give split.folds or "
-            "study.repeats of 2 or more, or study.winner=best"
+            "study.winner: one_standard_error needs several trainings per trial, and each trial has one; give "
+            "split.folds or study.repeats of 2 or more, or study.winner=best"
         )
 
 
 def _refuse_bad_space(study: PreparedStudy) -> None:
-    """Refuse keys that neither the configuration nor the objective knows, and values that the objective refuses."""
+    """Refuse a space with keys that neither configuration nor objective has, or with values that are refused."""
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
@@ -93,7 +94,7 @@ def _refuse_missing_keys(study: PreparedStudy) -> None:
 
 
 def _refuse_other_examples(study: PreparedStudy) -> None:
-    """Refuse dimensions that change the examples, because a study reads and splits them once."""
+    """Refuse a space that changes the examples, because a study reads and splits its examples only once."""
     examples = study.examples
     for dimension in study.space.dimensions:
         keys = changed_keys(study.config.study.scales) if dimension.key == SCALE else [dimension.key]
@@ -103,8 +104,8 @@ def _refuse_other_examples(study: PreparedStudy) -> None:
             other = study.objective.examples(study.config.trial_config({dimension.key: value}))
             if other is None or (other.size, other.digests) != (examples.size, examples.digests):
                 raise SpaceError(
-                    f"space.{dimension.key}: the value {value!r} changes the examples, and a study reads and splits "
-                    f"them once; remove it from the space, and run a study for each value"
+                    f"space.{dimension.key}: the value {value!r} changes the examples, but a study reads and splits "
+                    f"its examples only once; remove this key from the space, and run one study per value"
                 )
 
 
@@ -121,11 +122,11 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
         cause: Any = error.__cause__
         if len(set(keys_at_fault(cause)) & set(study.space.keys)) > 1:
             return
-        raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error
+        raise SpaceError(f"space.{dimension.key}: the objective refuses the value {value!r}: {error}") from error
 
 
 def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Objective) -> None:
-    """Refuse metrics and limits that `method` (of `describe_method`) does not list; pass if it lists none."""
+    """Refuse metrics and limits that `method`, from `describe_method`, does not list; if it lists none, allow all."""
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     names = list(goal.names)
     if known and "columns" in method:
@@ -137,7 +138,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
             hint = (
                 "; another kind of data has other metrics"
                 if objective.module.startswith("model.")
-                else "; the objective reports no other"
+                else "; the objective reports no other metric"
             )
             raise ConfigError(
                 f"study.{key if name in goal.metrics else 'limits'}: must be one of {', '.join(known)}, given {name!r}"
@@ -146,27 +147,27 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a line that names the metrics that depend on the machine and decide which trials are better, if any."""
+    """Return a line if deciding metrics depend on the machine, with their names; otherwise no line."""
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
         return ()
     return (
-        f"{', '.join(measured)}: measured on the machine that trains, so another run of the same study may have other "
+        f"{', '.join(measured)}: depends on the machine that trains, so another run of the same study may have other "
         f"trials",
     )
 
 
 def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ...]:
-    """Return lines on how the examples were read; add a line if the test split cannot be identified."""
+    """Return lines about the reading of the examples; one line warns if the test split cannot be identified."""
     if examples is None or plan is None:
         return ()
     if examples.digests is not None or "test" not in plan.parts:
         return tuple(examples.notes)
     return (
         *examples.notes,
-        "data: the examples have no digests (a hash of each), so duplicates are not found, and a test part of other "
-        "data with the same size and labels counts as the same",
+        "data: the examples have no digests (one hash per example), so duplicates are not found, and a test split of "
+        "other data with the same size and labels counts as the same test split",
     )
 
 
@@ -183,9 +184,9 @@ def refuse_several_metrics(study: PreparedStudy) -> None:
 
 
 def refuse_incomparable_metric(study: PreparedStudy) -> None:
-    """Refuse a metric whose unit changes from trial to trial: the winner would be meaningless.
+    """Refuse a metric with a unit that changes from trial to trial, because the scores would not compare.
 
-    Call this for new studies only. An existing study gets a caution in its report.
+    Call this for new studies only; an existing study gets a caution in its report.
     """
     varied = varied_keys(study.config)
     units = Units.of(study.described.method or {}, study.config.objective)
@@ -195,15 +196,16 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
         others, keys = ", ".join(units.unchanged_by(varied)), ", ".join(changed)
         by_scales = not {*changed}.isdisjoint(changed_keys(study.config.study.scales))
         raise ConfigError(
-            f"study.metric: the unit of {metric} is {units[metric].unit}, and {keys}, which "
-            f"{'study.scales changes' if by_scales else 'is searched'}, changes this unit, so scores of different "
-            f"trials do not compare; {f'choose one of {others}, or ' if others else ''}"
+            f"study.metric: scores of different trials do not compare, because the unit of {metric} is "
+            f"{units[metric].unit} and depends on {keys}, which "
+            f"{'study.scales changes' if by_scales else 'is searched'}; "
+            f"{f'choose one of {others}, or ' if others else ''}"
             f"{f'remove {keys} from study.scales' if by_scales else f'do not search {keys}'}"
         )
 
 
 def _refuse_training_keys(study: PreparedStudy) -> None:
-    """Refuse keys about trainings in a study whose trials another program trains."""
+    """Refuse keys that affect only trainings if another program trains the study's trials."""
     for key, none in _TRAINING_KEYS.items() if study.is_outside else ():
         if (given := getattr(study.config.study, key)) != none:
             raise ConfigError(
@@ -212,13 +214,13 @@ def _refuse_training_keys(study: PreparedStudy) -> None:
 
 
 def refuse_no_amounts(own: SearchDescription, who: str) -> None:
-    """Refuse an objective that needs a value which only a strategy with amounts gives; `who` begins the message."""
+    """Refuse an objective that needs a strategy with amounts; the message begins with `who`."""
     if own.needs_amounts is not None:
         raise ConfigError(f"{who} trains without amounts, and the objective needs them: {own.needs_amounts}")
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
-    """Refuse a strategy and an objective that do not agree on whether trainings are continued."""
+    """Refuse an objective that does not fit the strategy: one of the two needs amounts, and the other has none."""
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
         raise ConfigError(
@@ -229,20 +231,24 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
         refuse_no_amounts(study.own, f"strategy: {name}")
         return
     if needed is not None:
-        raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}; or choose another strategy")
+        raise ConfigError(
+            f"strategy: {name} continues trainings, and for this the objective needs {needed}; or choose another "
+            f"strategy"
+        )
     if not study.objective.continues:
-        advice = f"decorate it with @hpo.objective(continues=True), {_CONTINUE_ADVICE}"
+        advice = f"decorate the function with @hpo.objective(continues=True), {_CONTINUE_ADVICE}"
         if path.form == "task":
             advice = "stop at task['amount'], continue from task['resume_dir'] and set CONTINUES = True there"
         who = path.module if path.form == "task" else path.function
         raise ConfigError(
-            f"strategy: {name} continues trainings, which {who} does not support; choose another strategy, or {advice}"
+            f"strategy: {name} continues trainings, and {who} does not support this; choose another strategy, or "
+            f"{advice}"
         )
     _refuse_short_trainings(study)
 
 
 def _refuse_short_trainings(study: PreparedStudy) -> None:
-    """Refuse trainings that end by themselves before the largest amount: they would count as full ones."""
+    """Refuse trainings that end by themselves before the largest amount, because they would count as full trainings."""
     if study.objective.describe_length is None:
         return
     full, where, point = study.full_amount, "strategy.max_amount: here", dict[str, Value]()
@@ -260,5 +266,5 @@ def _refuse_short_trainings(study: PreparedStudy) -> None:
     if (shortest := length(point)) < full:
         raise ConfigError(
             f"{where} a training ends at {shortest:g}, before strategy.max_amount={full}, and would count as a full "
-            f"one; set strategy.max_amount={max(1, math.floor(shortest))}, or make trainings longer"
+            f"training; set strategy.max_amount={max(1, math.floor(shortest))}, or make trainings longer"
         )

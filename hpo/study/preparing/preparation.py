@@ -46,7 +46,7 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
     Args:
         config: the study's configuration.
         pickled: its objective, if it was given from Python.
-        is_again: whether the study repeats a recorded one; only then may the unit of a metric change between trials.
+        is_again: whether the study repeats a recorded study. Then the unit of a metric may change between trials.
 
     Raises:
         HpoError: a check fails.
@@ -55,9 +55,9 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return a search's configuration with the MLflow server of its existing study, unless the user names another.
+    """Return a search's configuration with the MLflow settings of its existing study, except settings from the user.
 
-    MLflow's environment variables may have changed since, and all runs of a study belong in one place.
+    All runs of a study belong on one server, and MLflow's environment variables may have changed since its start.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
@@ -68,14 +68,14 @@ def with_its_tracker(config: StudyConfig) -> StudyConfig:
     if not restored or before["name"] != now["name"]:
         return config
     where = ", ".join(f"track.{key}={value}" for key, value in restored.items())
-    _log.warning("study '%s' continues in the MLflow in which it began: %s", config.study.name, where)
+    _log.warning("study '%s' continues with the MLflow settings of its start: %s", config.study.name, where)
     return config.model_copy(update={"track": config.track.model_copy(update=restored)})
 
 
 def refuse_bad_search(
     config: StudyConfig, pickled: PickledFunction | None = None, is_again: bool = False
 ) -> StudyConfig:
-    """Run the checks of `prepare_study` that need no data, and return the configuration; HpoError if one fails."""
+    """Run the checks of `prepare_study` that need no data, and return the configuration; HpoError if a check fails."""
     study = _without_data(config, pickled, is_again)
     _read_imports_of(study)
     return study.config
@@ -90,7 +90,7 @@ def _without_data(config: StudyConfig, pickled: PickledFunction | None, is_again
 
 
 def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | None) -> PreparedStudy:
-    """Run the checks that need no data, and return the study."""
+    """Build a study from its configuration, run the checks that need no data, and return the study."""
     if is_outside(config):
         # In ask-and-tell the caller decides which results a proposal knows, so the order is free.
         config = config.model_copy(update={"study": config.study.model_copy(update={"order": "free"})})
@@ -110,13 +110,13 @@ def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | 
 
 
 def _with_data(study: PreparedStudy) -> PreparedStudy:
-    """Read a study's data, run the checks that need them, and return the study with its data."""
+    """Read a study's data, run the checks that need data, and return the study with the data."""
     config, own = study.config, study.own
     examples = study.objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
-            f"split.folds: has no effect, because {study.objective.owner} has no describe_data, so there are no data "
-            f"to split; given {config.split.folds}; set split.folds=1, or from Python give `data`"
+            f"split.folds: must be 1, given {config.split.folds}; {study.objective.owner} has no describe_data, so "
+            f"there are no data to split; set split.folds=1, or from Python give `data`"
         )
     imports, strategy = _read_imports_of(study), study.strategy
     if isinstance(strategy, FirstPoints):
@@ -137,7 +137,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
 
 
 def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return the configuration with the objective's defaults for the keys that are searched or that scales change."""
+    """Return the configuration with the objective's defaults for searched keys and for keys that scales change."""
     if objective.describe_defaults is None:
         return config
     references = config.study.references or {}
@@ -151,10 +151,10 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with only the references that lead to searched keys or to keys that scales change.
+    """Return the configuration without references to keys that are neither searched nor changed by scales.
 
     Raises:
-        ConfigError: a reference leads to a secret, or a referring key has another value than its reference.
+        ConfigError: a reference leads to a secret, or a key does not have the value of its reference.
     """
     section = config.study
     if section.references is None:
@@ -164,14 +164,14 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():
         raise ConfigError(
-            f"{key}: must have the value of its reference, {resolved!r}, given {given!r}; change the key that it "
-            f"refers to, or remove its line from study.references"
+            f"{key}: must be {resolved!r}, the value of the key to which study.references refers it, given {given!r}; "
+            f"change that key, or remove {key} from study.references"
         )
     return config
 
 
 def _read_imports_of(study: PreparedStudy) -> Imports:
-    """Return the trials to import into a new study; return none for an existing study, whose record has them."""
+    """Return the trials that a new study imports; return no trials for an existing study, which has imported them."""
     section = study.config.study
     if section.imports is None or study.folder.exists:
         return Imports()
@@ -188,7 +188,7 @@ def _read_imports_of(study: PreparedStudy) -> Imports:
 
 
 def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]:
-    """Return a line on the imports: their numbers, assumptions, and whether the strategy learns from them."""
+    """Return a line about the imports: how many trials, under which assumptions, and whether the strategy learns."""
     if not imports.trials:
         return ()
     name, metrics = study.config.strategy["name"], ", ".join(study.goal.names)
@@ -204,7 +204,7 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
 
 
 def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: PreparedStudy) -> None:
-    """Raise ConfigError if a metric of the imported trials has another unit than this study's."""
+    """Raise ConfigError if a metric has another unit in the imported trials than in this study."""
     folder, objective = StudyFolder(path.parent), study.config.objective
     if config.objective != objective:
         return
@@ -212,9 +212,8 @@ def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: Prepa
     for metric in study.goal.names:
         for key, (ours, theirs) in units.differences(metric, others).items():
             raise ConfigError(
-                f"study.imports: the unit of {metric} is {units[metric].unit}, and {key}, which is {theirs!r} in "
-                f"{path} and {ours!r} here, changes this unit, so the scores do not compare; give "
-                f"{key}={theirs!r}, or import nothing"
+                f"study.imports: scores of {path} do not compare, because the unit of {metric} depends on {key}, which "
+                f"is {theirs!r} there and {ours!r} in this study; give {key}={theirs!r}, or import nothing"
             )
 
 
@@ -224,16 +223,16 @@ def load_study(
     allow_changes: bool = False,
     elsewhere: Mapping[str, str] | None = None,
 ) -> PreparedStudy:
-    """Read an existing study's data, and return the prepared study; `known_study` does not read the data.
+    """Return an existing study with its data; use `known_study` if no data are necessary.
 
-    Only opening the record compares the data with those that the study was started with.
+    This does not check that the data are unchanged; `open_study` and `read_study` compare them with the record.
 
     Args:
-        name: its name under runs/, or its folder.
-        config: the frozen configuration with another budget or other workers; with `allow_changes` also with other
-            changes. None = the frozen configuration.
+        name: the study's name under runs/, or its folder.
+        config: the configuration; without `allow_changes` it may differ from the frozen one only in budget and
+            workers. None = the frozen configuration.
         allow_changes: whether the study may continue although its basis has changed.
-        elsewhere: new paths of its data sources, by key.
+        elsewhere: new paths of the study's data sources, by key.
 
     Raises:
         HpoError: a check fails, the configuration differs without permission, or the folder was published.
@@ -255,18 +254,18 @@ def load_study(
 
 
 def _refuse_published(folder: StudyFolder, config: StudyConfig) -> None:
-    """Raise StudyError for a folder that `hpo report --publish` wrote: it has results but no record."""
+    """Raise StudyError for a folder that `hpo report --publish` wrote, because such a folder has no record."""
     has_record = config.study.storage is not None or any(folder.path.glob(f"{folder.database_path.name}*"))
     if has_record or not (folder.path / "report.json").exists() or (folder.path / "report.html").exists():
         return
     raise StudyError(
-        f"study: {folder} was published without its record, which this command needs; use `hpo show`, `hpo reproduce` "
-        f"or `hpo search --replay`, or run `hpo resume {config.study.name}` where the original study is"
+        f"study: {folder} was published without its record, and this command needs the record; use `hpo show`, "
+        f"`hpo reproduce` or `hpo search --replay`, or run `hpo resume {config.study.name}` where the original study is"
     )
 
 
 def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
-    """Return an existing study without reading its data; use it to read or report the study, not to train or test."""
+    """Return an existing study without its data; this is enough to read or report it, but not to train or test."""
     folder = find_study(name)
     frozen = folder.config()
     _refuse_published(folder, frozen)
@@ -282,11 +281,13 @@ def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
 
 
 def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
-    """Return the configuration with new paths for data sources, by key; StudyError if a key names no data source."""
+    """Return the configuration with these paths, by key of a data source; StudyError if a key is no data source."""
     sources = sources_of(config)
     for key in places:
         if key not in sources:
-            raise StudyError(f"{key}: is not a data source of the study; it has {', '.join(sources) or 'none'}")
+            raise StudyError(
+                f"{key}: is not a data source of the study; its data sources are {', '.join(sources) or 'none'}"
+            )
     return config.model_copy(update={"objective_config": config.trial_config(places)})
 
 

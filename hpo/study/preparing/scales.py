@@ -1,4 +1,4 @@
-"""The scales of a study: their dimension in the space, their costs for a ladder, and their checks."""
+"""The scales of a study: adds the scale to the space, finds the scales' costs for a ladder, and checks the scales."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -33,7 +33,7 @@ _COMPARING_KEYS = {
 
 
 def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return the configuration with the scale's number as a dimension of its space, and with all settings of a ladder.
+    """Return the configuration with the scale as a dimension of the space, and with all settings of a ladder.
 
     Raises:
         ConfigError: the scales are invalid, or the strategy does not support them.
@@ -70,7 +70,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
-    """Return a line if the budget ends before a ladder reaches its target; else nothing."""
+    """Return a line if the budget ends before a ladder reaches its target scale; otherwise no line."""
     ladder = strategy.strategy if isinstance(strategy, FirstPoints) else strategy
     if imports or not isinstance(ladder, Ladder):
         return ()
@@ -85,15 +85,15 @@ def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[T
 
 
 def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, config: StudyConfig) -> None:
-    """Raise ConfigError if the scales of imported trials are not the first scales of the study.
+    """Raise ConfigError unless the study's scales begin with the scales of the imported trials.
 
     Trials of a study without scales count as trials of the smallest scale.
     """
     scales, theirs = config.study.scales or [], source_config.study.scales
     if theirs is not None and theirs != scales[: len(theirs)]:
         raise ConfigError(
-            f"study.scales: must begin with the scales of the imported {path}, {theirs}, given {scales or None}; else "
-            f"trials do not compare"
+            f"study.scales: must begin with the scales of the imported {path}, {theirs}, given {scales or None}; "
+            f"otherwise the trials do not compare"
         )
     if theirs is None and scales:
         flat = flatten(source_config.objective_config)
@@ -106,7 +106,7 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
 
 
 def _first_settings(given: Any, full: int | None) -> dict[str, Any]:
-    """Return all settings of the strategy for the smallest scale; `full` is the default for `max_amount`."""
+    """Return all settings of the strategy that searches the smallest scale; `full` is the default of `max_amount`."""
     settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
     allowed = [name for name in STRATEGIES if name not in ("ladder", "hyperband")]
     if (name := settings.get("name", "")) not in allowed:
@@ -117,14 +117,14 @@ def _first_settings(given: Any, full: int | None) -> dict[str, Any]:
         settings["max_amount"] = settings["max_amount"] or full
         if settings["counts"] != "configurations":
             raise ConfigError(
-                f"strategy.first.counts: must be configurations, because a ladder plans by points; given "
-                f"{settings['counts']!r}"
+                f"strategy.first.counts: must be configurations, given {settings['counts']!r}; a ladder counts "
+                f"configurations"
             )
     return settings
 
 
 def ladder_settings(strategy: Mapping[str, Any]) -> LadderSettings:
-    """Return the checked settings of a ladder; ConfigError if they are invalid."""
+    """Check the settings of a ladder and return them; ConfigError if a setting is invalid."""
     try:
         return LadderSettings.model_validate(dict(strategy))
     except ValidationError as error:
@@ -132,14 +132,16 @@ def ladder_settings(strategy: Mapping[str, Any]) -> LadderSettings:
 
 
 def _refuse_trials_with_budget(config: StudyConfig) -> None:
-    """Refuse a given number of trials, because `strategy.budget` determines the numbers of trials."""
+    """Refuse a number of trials from the user, because `strategy.budget` already determines this number."""
     numbers = {
         "study.trials": (config.study.trials, shipped("study", "default")["trials"]),
         "strategy.trials": (config.strategy.get("trials"), shipped("strategy", "ladder")["trials"]),
     }
     for key, (given, default) in numbers.items():
         if given != default:
-            raise ConfigError(f"{key}: follows from strategy.budget, given {given}; give one of the two keys")
+            raise ConfigError(
+                f"{key}: cannot be combined with strategy.budget, given {given}; give one of the two keys"
+            )
 
 
 def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], searched: list[str]) -> None:
@@ -158,8 +160,8 @@ def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], search
     for (section, key), none in _COMPARING_KEYS.items():
         if (given := getattr(getattr(config, section), key)) != none:
             raise ConfigError(
-                f"{section}.{key}: cannot be used with study.scales, because it compares trials as if all had one "
-                f"scale; given {given}; remove it"
+                f"{section}.{key}: cannot be used with study.scales, given {given}; remove this key, because it "
+                f"compares trials as if all had the same scale"
             )
 
 
@@ -172,11 +174,11 @@ def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> No
 
 
 def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, ScalesDescription | None]:
-    """Return a configuration that has scales, its objective, and the objective's description of scales or None.
+    """Return the configuration with scales, the objective, and the objective's description of scales (or None).
 
     Args:
-        tree: the whole configuration; if it has no scales, it gets those that the objective describes.
-        over: "width" or "depth": what grows from scale to scale.
+        tree: the whole configuration; without scales, it gets the scales that the objective describes.
+        over: what grows from scale to scale: "width" or "depth".
 
     Raises:
         ConfigError: neither the configuration nor the objective has scales.
@@ -196,10 +198,10 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
 
 
 def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
-    """Return the cost of a training at each scale; searched keys have their values from the configuration.
+    """Return the cost of a training at each scale, with the configured values of the searched keys.
 
     Raises:
-        ConfigError: a scale is invalid, the objective has no `describe_cost`, or costs do not grow.
+        ConfigError: a scale is invalid, the objective has no `describe_cost`, or the costs do not grow with the scale.
     """
     count = len(config.study.scales or ())
     for number in range(1, count + 1):
@@ -209,7 +211,7 @@ def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
             raise ConfigError(f"study.scales: scale {number}: {error}") from error
     if objective.describe_cost is None:
         raise ConfigError(
-            "study.scales: the objective has no describe_cost; give it one, or give strategy.costs, such as "
+            "study.scales: the objective has no describe_cost; add this function, or give strategy.costs, such as "
             f"{[4**place for place in range(count)]}"
         )
     costs = [objective.cost(config.trial_config({SCALE: number}), 0) for number in range(1, count + 1)]

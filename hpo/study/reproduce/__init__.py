@@ -1,1 +1,1 @@
-"""Runs recorded trainings again from a study's folder, a published copy or a report."""
+"""Repeats recorded trainings and searches, from a study's folder, a published copy or a report."""

@@ -21,15 +21,15 @@ from hpo.workers.training.tasks import Task
 
 @dataclass(frozen=True)
 class Repetition:
-    """A recorded value of a trial and the value of its repetition.
+    """A recorded value of a trial, and the value that the same training has now.
 
     Attributes:
         trial: the trial's number.
-        name: the task's name in trials.csv (`fold_0`); for a mean the metric's name.
+        name: the task's name in trials.csv, such as `fold_0`; for a mean, the metric's name.
         recorded: the value in trials.csv.
-        reproduced: the value of the repetition; None if the training failed.
-        error: why it failed; None if it did not.
-        is_mean: whether the value is the mean of a further or limited metric over all tasks of the trial.
+        reproduced: the value now; None if the training failed.
+        error: why the training failed; None if it did not fail.
+        is_mean: whether the value is the mean of a second metric or limited value over all tasks of the trial.
     """
 
     trial: int
@@ -40,7 +40,7 @@ class Repetition:
     is_mean: bool = False
 
     def holds(self, tolerance: float) -> bool:
-        """Return whether the two values differ by at most `tolerance`, relative to the larger one."""
+        """Return whether the two values differ by at most `tolerance`, relative to the larger value."""
         return self.reproduced is not None and math.isclose(self.recorded, self.reproduced, rel_tol=tolerance)
 
 
@@ -52,8 +52,8 @@ def reproduce(
     Args:
         recorded: the study.
         which: `best`, `all` or a trial's number.
-        folds: the folds to train; None = all. The means of further metrics are compared only if all folds are trained.
-        show: called with each repetition when it is finished.
+        folds: the folds to train; None = all folds, and then also compare the means of further metrics.
+        show: a function that is called with each finished repetition.
 
     Raises:
         StudyError: there is no such trial or fold, or a row is not in the study's space.
@@ -103,7 +103,7 @@ def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatc
 
 
 def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
-    """Yield a trial's means of further and limited metrics over all tasks, except those measured on the machine."""
+    """Yield repetitions of a trial's means of further metrics and limited values, except machine-dependent values."""
     error = next((outcome.error for outcome in done if outcome.error), None)
     again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))
     for name, column in metric_columns(row, study.goal).items():
@@ -113,13 +113,13 @@ def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[
 
 
 def measured_metrics(study: PreparedStudy) -> list[str]:
-    """Return the further and limited metrics that depend on the machine, such as times; these are not compared."""
+    """Return the further metrics and limited values that depend on the machine, such as times; never compare them."""
     measured = (study.described.method or {}).get("measured") or ()
     return [name for name in study.goal.names[1:] if name in measured]
 
 
 def _read_number(row: Row, column: str) -> float:
-    """Return the finite number in a row's column, or raise StudyError."""
+    """Return the number in this column of a row; StudyError if it is not a finite number."""
     try:
         value = number(float(row[column]))
     except ValueError:

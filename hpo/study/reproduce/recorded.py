@@ -44,15 +44,15 @@ _CODE = TypeAdapter(Code)
 
 @dataclass(frozen=True)
 class StudyFiles:
-    """The contents of the files of a study, or of a published copy. Reading them runs no code of the study.
+    """The files of a study, or of a published copy; reading these files runs no code of the study.
 
     Attributes:
-        folder, config: the folder, and the frozen configuration in it.
-        report: the content of report.json; empty without one.
-        allowed: the changes with which the study was continued.
-        changes: one line for each difference from the recorded environment, and for each allowed change.
-        is_same_machine: whether scores can be bit-identical in this environment; `read_recorded` then also compares
-            data and code.
+        folder, config: the folder, and its frozen configuration.
+        report: the content of report.json; {} if the file is missing.
+        allowed: the changes of the basis with which the study was continued.
+        changes: a line for each difference from the recorded environment, and for each allowed change.
+        is_same_machine: whether scores can be bit-identical in this environment. `read_recorded` also compares data
+            and code for this.
     """
 
     folder: StudyFolder
@@ -64,21 +64,20 @@ class StudyFiles:
 
     @property
     def tolerance(self) -> float:
-        """The largest relative difference at which two scores count as equal."""
+        """The largest relative difference between two scores that count as equal."""
         return 0.0 if self.is_same_machine else _TOLERANCE
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A study as read from its files, ready to be trained again on the current data.
+    """A study from its files, ready for training its trials again on the current data.
 
     Attributes:
-        files: the contents of the study's files; their `changes` list differences of data first, then of code, then of
-            the environment.
+        files: the study's files; `changes` has differences of the data first, then of code and environment.
         study: the prepared study.
         rows: all rows of trials.csv.
-        winner: the winner's row; None if no trial is complete, or none keeps the limits. See `recorded_winner`.
-        is_same_study: whether data and code are the same as when the report was written.
+        winner: the winner's row; None if the study has no winner. See `recorded_winner`.
+        is_same_study: whether data and code are unchanged since the report was written.
     """
 
     files: StudyFiles
@@ -88,7 +87,7 @@ class Recorded:
     is_same_study: bool
 
     def trials(self, which: str) -> Sequence[Row]:
-        """Return the rows of the complete trials that `which` names: `best`, `all` or a trial's number.
+        """Return the rows of the complete trials that `which` selects: `best`, `all` or a trial's number.
 
         Raises:
             StudyError: there is no such trial, or no winner.
@@ -112,7 +111,7 @@ class Recorded:
 
 
 def read_files(folder: StudyFolder) -> StudyFiles:
-    """Read the files of a study, or of a published copy; HpoError if one is missing or was changed."""
+    """Read the files of a study, or of a published copy; HpoError if a file is missing or was changed."""
     config, report = folder.config(), folder.report()
     if is_outside(config):
         raise StudyError(f"{folder}: another program trained its trials ({OUTSIDE}); reproduce them with that program")
@@ -127,7 +126,7 @@ def read_files(folder: StudyFolder) -> StudyFiles:
 
 
 def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None) -> Recorded:
-    """Import the objective of these files, read the data, and return the study.
+    """Import the objective that these files name, read the data, and return the study.
 
     Args:
         files: the study's files.
@@ -162,9 +161,9 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
 
 
 def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: StudySection) -> Row | None:
-    """Return the winner's row of a trials.csv: the report's winner, or else the best trial.
+    """Return the row of the winner that the report names; if it names none, return the best trial's row.
 
-    With several metrics, `study.choose` picks the best trial from the Pareto front.
+    With several metrics, the best trial is the one that `study.choose` picks from the Pareto front.
 
     Args:
         rows: all rows of trials.csv.
@@ -172,7 +171,7 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
         study: the section `study` of the configuration.
 
     Returns:
-        The row; None if no trial is complete (at the largest scale), or none keeps the limits.
+        The row; None if no trial is complete (at the largest scale), or if no trial keeps the limits.
     """
     complete = [row for row in rows if row["state"] == "complete" and is_at_target(row, study)]
     winner = str(inner(report, "winner").get("number"))
@@ -192,7 +191,7 @@ def is_at_target(row: Row, study: StudySection) -> bool:
 
 
 def _as_trials(complete: Iterable[Row], goal: Goal) -> list[Trial]:
-    """Return the trials of complete rows, sorted by number; StudyError if a column is missing or not a number."""
+    """Return the trials in the rows of complete trials, sorted by number; StudyError if a row lacks a number."""
     try:
         return sorted((_as_trial(row, goal) for row in complete), key=lambda trial: trial.number)
     except ValueError as error:
@@ -209,7 +208,7 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each part of the split that differs from the report; without a split, for each such file."""
+    """Yield a line for each difference of the data from the report, by split or, without a split, by file."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -228,9 +227,9 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
 
 
 def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each revision, code file, toolkit file and library version that differs from a report.
+    """Yield a line for each revision, code file, toolkit file and library version that differs from the report.
 
-    Yield nothing without a report. Skip the versions in the report's environment, because `read_files` compares them.
+    Skip versions in the report's environment, because `read_files` compares them. Without a report, yield nothing.
     """
     if not report:
         return
@@ -255,7 +254,7 @@ def _read_allowed_changes(report: Mapping[str, Any]) -> list[AllowedChange]:
 
 
 def amount_of(row: Row) -> int | None:
-    """Return the amount of training of a row's trial; None under a strategy without amounts."""
+    """Return the trial's amount from a row of trials.csv; None under a strategy without amounts."""
     return int(row["amount"]) if row.get("amount") else None
 
 
@@ -263,25 +262,27 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
     """Raise StudyError if a file of the study differs from its hash in the report."""
     hashes = report.get("files") or {}
     if not isinstance(hashes, Mapping):
-        raise StudyError(f"{folder}/report.json: 'files' must map names to hashes, given {hashes!r:.60}; restore it")
+        raise StudyError(
+            f"{folder}/report.json: 'files' must map names to hashes, given {hashes!r:.60}; restore the file"
+        )
     for name, digest in hashes.items():
         path = folder.inside(name)
         if not path.exists() and path.parent != folder.path:
             continue  # The winner's model, which is not published.
         if not path.exists():
-            raise StudyError(f"{short_path(path)}: is missing; restore it, or write it again with `hpo report`")
+            raise StudyError(f"{short_path(path)}: is missing; restore the file, or write it again with `hpo report`")
         if not folder.is_file(name, digest):
             raise StudyError(
-                f"{short_path(path)}: differs from the file that the report was written with; restore it, or, if the "
-                f"study continued after the report, write the report again with `hpo report`"
+                f"{short_path(path)}: differs from the file that the report was written with; restore the file, or, if "
+                f"the study continued after the report, write the report again with `hpo report`"
             )
 
 
 def unpack_report(path: Path, into: Path) -> StudyFolder:
-    """Make a study's folder from a report: write its configuration, its environment, and its winner as trials.csv.
+    """Make a study's folder from a report alone; the folder's trials.csv has only the winner.
 
     Raises:
-        StudyError: the file is not a report, or has no winner with a score.
+        StudyError: the file is no report, or the report has no winner with a score.
     """
     report = upgraded("report", read_json(path), str(path))
     winner = report.get("winner")

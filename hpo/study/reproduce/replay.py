@@ -27,12 +27,12 @@ _DERIVED = ("is_on_front", "excess")
 
 @dataclass(frozen=True)
 class Replay:
-    """A search to run again.
+    """A replay: a recorded search that is run again under another name.
 
     Attributes:
         files: the original study's files.
-        tree: the configuration of the replay, which has another name.
-        rows: the original trials.csv, for comparison.
+        tree: the replay's configuration.
+        rows: the rows of the original trials.csv.
     """
 
     files: StudyFiles
@@ -40,9 +40,9 @@ class Replay:
     rows: Sequence[Row]
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
-        """Return the prepared study of `tree` with the original's folder, added points, user actions, and script.
+        """Return the replay's prepared study with the added points and user actions of the original study.
 
-        Only a search in free order has a script.
+        With `study.order=free`, also tell the study which outcomes each original proposal knew (`script`).
 
         Raises:
             StudyError: the report's user actions cannot be read.
@@ -56,7 +56,7 @@ class Replay:
 
 
 def refuse_changed_config(files: StudyFiles) -> None:
-    """Raise StudyError if the search was continued with another configuration, because a replay has only one."""
+    """Raise StudyError if the search has had several configurations, because a replay can have only one."""
     for change in files.allowed:
         if any(line.startswith("config:") for line in change.changes):
             raise StudyError(
@@ -66,7 +66,7 @@ def refuse_changed_config(files: StudyFiles) -> None:
 
 
 def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
-    """Return the points that users added to a search, from a report; StudyError if they cannot be read."""
+    """Return the points that users added to a search, from its report; StudyError if they cannot be read."""
     where = "report.json: added_points"
     if isinstance(reported, Mapping):
         # Instead of these points, the report has the reason why they are missing.
@@ -75,19 +75,19 @@ def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
         return tuple(_added_point(each, read_point(where, each["point"], space, {})) for each in reported)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
-            f"{where}: must be a list of points with their place, given {reported!r:.80}; restore the file"
+            f"{where}: must be a list of points, each with `after`, given {reported!r:.80}; restore the file"
         ) from error
 
 
 def _added_point(reported: Mapping[str, Any], point: Point) -> AddedPoint:
     after, retry_of = int(reported["after"]), reported.get("retry_of")
     if retry_of is not None and int(retry_of) not in range(after):
-        raise ValueError(f"retry_of: must be one of the {after} trials before it, given {retry_of}")
+        raise ValueError(f"retry_of: must be the number of one of the {after} earlier trials, given {retry_of}")
     return AddedPoint(point, after, retry_of=retry_of)
 
 
 def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
-    """Return the trials that users stopped, from a report; StudyError if they cannot be read."""
+    """Return the user actions that stopped trials, from a report; StudyError if they cannot be read."""
     if isinstance(reported, Mapping):
         return ()
     try:
@@ -95,22 +95,21 @@ def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
         return tuple(action for action in actions if action.do == "stop_trial")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StudyError(
-            f"report.json: user_actions: must be a list of actions, given {reported!r:.80}; restore the file"
+            f"report.json: user_actions: must be a list of user actions, given {reported!r:.80}; restore the file"
         ) from error
 
 
 def compare_trials(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
-    """Compare the trials of a replay with the original ones.
+    """Compare the trials of a replay with the original trials.
 
-    If only one of the two searches trained a trial further afterwards, do not compare the scores, amount and cost of
-    that trial.
+    If only one of the two studies trained a trial further after the search, skip that trial's scores, amount and cost.
 
     Args:
-        replay: the search that was run again.
-        replayed: the replay's trials.csv.
+        replay: the replay, with the rows of the original trials.
+        replayed: the path of the replay's trials.csv.
 
     Returns:
-        The number of trials compared, and the differing columns by trial number.
+        The number of compared trials, and the names of the differing columns by trial number.
     """
     now = read_rows(replayed, ["number"])
     nothing: Row = {}

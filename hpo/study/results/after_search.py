@@ -23,17 +23,17 @@ from hpo.trials.trial import Outcome, TaskLayout, Trial
 def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials to train to the end after the search, the best first.
 
-    These are the trials with the longest trainings of the best points: of `eta` points, or of `study.finalists` points
-    if that is more. Points within the limits come first; with several metrics, Pareto fronts rank them. If the full
-    training of a trial fails, the next best trial takes its place.
+    Choose `eta` or `study.finalists` best points, whichever is more, and the trial with the longest training of each
+    point. Points within the limits come first; with several metrics, Pareto fronts rank the points. If the full
+    training of a trial fails, the next best trial replaces this trial.
 
     Args:
         config: the study's configuration.
         record: its record.
-        with_next: also return the trials that take the places of failed ones.
+        with_next: also return the trials that would replace trials with failed full trainings.
 
     Returns:
-        The trials; [] if the budget counts trials, or under a ladder, which trains the best fully in the search.
+        The trials; [] if the budget counts trials, or under a ladder, because its search trains the best fully.
     """
     full = full_amount_of(config)
     if full is None or counts_of(config) == "trials" or config.strategy["name"] == "ladder":
@@ -56,15 +56,15 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
 
 
 def are_trained_to_the_end(config: StudyConfig, record: Record) -> bool:
-    """Return whether every training that completes a trial after the search has an outcome."""
+    """Return whether all trials from `trials_to_finish` have been trained to the end."""
     known = Notes(record).full_outcomes
     return all(len(known[trial.number]) == record.layout.size for trial in trials_to_finish(config, record))
 
 
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
-    """Return the complete further trainings after the search, as trials.
+    """Return the complete trainings that trained trials fully after the search, as trials.
 
-    Skip points that the search itself has fully trained since then, with a larger budget.
+    Skip a point if the search itself, continued with a larger budget, has fully trained it since then.
     """
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
     full = config.strategy.get("max_amount")
@@ -80,14 +80,14 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
-    """Return the trials of a search, each joined with its further training if it has one."""
+    """Return the trials of a search; join each trial that has a further training with this training."""
     continued = {trial.number: trial for trial in further}
     return [_join(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
 
 
 @dataclass(frozen=True)
 class Finalist:
-    """A finalist: its trial in the search, and `again`, the same trial with only the outcomes on fresh seeds.
+    """A finalist: the trial in the search, and the same trial with only the outcomes on fresh seeds (`again`).
 
     The state of `again` is `running` until every fresh seed has an outcome.
     """
@@ -97,7 +97,7 @@ class Finalist:
 
 
 def read_finalists(section: StudySection, record: Record, history: History) -> list[Finalist]:
-    """Return the finalists, the best of the search first, all with the same amount.
+    """Return the finalists, the best of the search first; all finalists have the same amount.
 
     Args:
         section: the section `study` of the configuration.
@@ -108,7 +108,7 @@ def read_finalists(section: StudySection, record: Record, history: History) -> l
 
 
 def _candidates(section: StudySection, record: Record, history: History) -> list[Trial]:
-    """Return the best trials within the limits, all with the scale and amount of the first of them.
+    """Return the best trials within the limits that have the same scale and amount as the best one.
 
     With several metrics, the trial that `study.choose` picks comes first.
     """
@@ -121,7 +121,7 @@ def _candidates(section: StudySection, record: Record, history: History) -> list
 
 
 def _fresh_trial(trial: Trial, record: Record, section: StudySection) -> Trial:
-    """Return a trial with only its outcomes on fresh seeds; it is `running` until every fresh seed has an outcome."""
+    """Return a trial with only its outcomes on fresh seeds; the state is `running` until every seed has an outcome."""
     indices = fresh_indices(section, record.layout)
     noted = {index: Notes(record).finalist_outcome(trial.number, index) for index in indices}
     known = {index: outcome for index, outcome in noted.items() if outcome is not None}
@@ -130,23 +130,23 @@ def _fresh_trial(trial: Trial, record: Record, section: StudySection) -> Trial:
 
 
 def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
-    """Return the indices of a finalist's tasks on fresh seeds: they follow the search's indices."""
+    """Return the indices of a finalist's tasks on fresh seeds; these indices follow those of the search's tasks."""
     return range(layout.size, layout.size + section.finalist_repeats * layout.folds)
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return how many of the best points are fully trained after a search with amounts."""
+    """Return the number of best points that are fully trained after a search under a strategy with amounts."""
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 
 
 def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
-    """Return an open trial that stands for the further training of a trial, from amount `trained` to `full`."""
+    """Return the further training of a trial, from amount `trained` to `full`, as a trial without outcomes."""
     return replace(trial.as_opened, amount=full, continues=trial.number, trained=trained)
 
 
 def _join(before: Trial, after: Trial) -> Trial:
-    """Return the trial `after`, with the times and costs of both trainings and the whole learning curve."""
+    """Return the further training `after` with the times and costs of both trials, and the whole learning curve."""
 
     def join(first: Outcome, second: Outcome) -> Outcome:
         # A second training that began anew already has the whole curve.

@@ -1,4 +1,4 @@
-"""Chooses the winner of a search, and explains the choice, or why there is no winner."""
+"""Chooses the winner of a search; explains the choice, or why there is no winner."""
 
 import math
 import statistics
@@ -22,18 +22,18 @@ def choose_best(
 ) -> Trial | None:
     """Return the winner among the finished trials of a search; while the search runs, the best trial so far.
 
-    With one metric the winner is the best trial, or the cheapest trial within one standard error (`study.winner`). With
-    several metrics `study.choose` picks it from the Pareto front.
+    With one metric, the winner is the best trial, or the cheapest trial within one standard error of the best
+    (`study.winner`). With several metrics, `study.choose` picks the winner from the Pareto front.
 
     Args:
         section: the section `study` of the configuration.
         goal: the metrics and limits.
         trials: the finished trials.
-        again: the finalists with their outcomes on fresh seeds; these decide once all finalists are trained.
-        at_target: whether the trial must have the target scale.
+        again: the finalists with their outcomes on fresh seeds, which decide once all finalists are trained.
+        at_target: whether the winner must have the target scale.
 
     Returns:
-        The trial; None if no trial is complete (at the target scale if `at_target`), or none keeps the limits.
+        The winner; None if no trial is complete (at the target scale if `at_target`), or if no trial keeps the limits.
     """
     deciding = deciding_finalists(again) or trials
     members = front(deciding)
@@ -49,12 +49,12 @@ def choose_best(
 
 
 def deciding_finalists(again: Sequence[Trial]) -> list[Trial]:
-    """Return the finalists that are complete on fresh seeds; [] until every finalist has finished."""
+    """Return the finalists that are complete on fresh seeds; [] while a finalist is running."""
     return [] if any(trial.state == "running" for trial in again) else [t for t in again if t.state == "complete"]
 
 
 def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
-    """Return the trial that `choice` picks from a Pareto front with at least one trial; ties go to the earlier trial.
+    """Return the trial that `choice` picks from a Pareto front that is not empty; the earlier trial wins ties.
 
     - `knee`: the smallest sum of losses, each scaled from 0 (the front's best) to 1 (its worst). With two metrics this
       is the trial farthest from the straight line between the front's ends (Das 1999, "On characterizing the 'knee' of
@@ -62,14 +62,14 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     - `first_within_limits`: the best value of the leading metric.
     - weights by metric: the smallest weighted sum of the scaled losses; a metric without a weight does not count.
     - `{best: a, within: {b: share}}`: the best `a` among the trials whose `b` is worse than the front's best `b` by at
-      most this share. If no trial meets all shares, the choice is among the trials closest to meeting them.
+      most this share. If no trial meets all shares, the choice is among the trials that exceed the shares least.
     """
     members = sorted(members, key=lambda trial: trial.number)
     return members[choose_row(np.array([trial.losses for trial in members]), list(goal.metrics), choice)]
 
 
 def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
-    """Return the row that `choice` picks from the losses of a front, of shape (members, metrics); see `choose`."""
+    """Return the row that `choice` picks from the losses of a Pareto front, shape (trials, metrics); see `choose`."""
     if choice == "first_within_limits":
         keys = losses[:, 0]
     elif choice == "knee":
@@ -85,7 +85,7 @@ def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
 
 
 def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
-    """Return the leaders of a search; with several metrics, move the chosen trial of the front to the start."""
+    """Return the leaders of a search; with several metrics, the trial that `choice` picks from the front is first."""
     if len(goal.metrics) == 1 or not members:
         return list(leaders)
     chosen = choose(members, goal, choice)
@@ -93,7 +93,7 @@ def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: G
 
 
 def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
-    """Return how far each trial exceeds the shares allowed by `within` in `choose`, summed over metrics; 0 = within."""
+    """Return the sum over metrics of how far each trial exceeds the allowed shares (`within` in `choose`)."""
     beyond = np.zeros(len(losses))
     for name, share in shares.items():
         column = losses[:, names.index(name)]
@@ -103,7 +103,7 @@ def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> A
 
 
 def why(choice: Choice) -> str:
-    """Return the text that describes a choice after the words `chosen as`."""
+    """Return a description of a choice that completes the sentence `chosen as ...`."""
     if choice == "knee":
         return "the knee of the front"
     if choice == "first_within_limits":
@@ -118,7 +118,7 @@ def why(choice: Choice) -> str:
 
 
 def why_none(history: History, goal: Goal) -> str:
-    """Return the reason why a search has no winner."""
+    """Return a text that says why a search has no winner."""
     nearest = history.best()
     if nearest is None:
         errors = [trial.error for trial in history if trial.error]
@@ -144,7 +144,7 @@ def standard_error(trial: Trial, metric: str) -> float | None:
 
 
 def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
-    """Return the other complete trials within one standard error of `best` that have its scale and amount."""
+    """Return the other complete trials with the scale and amount of `best` that are within one standard error of it."""
     error = standard_error(best, metric)
     if error is None:
         return []
@@ -153,10 +153,10 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
 
 
 def cheapest(trials: Iterable[Trial]) -> Trial:
-    """Return the trial with the lowest cost; ties go to the better one.
+    """Return the trial with the lowest cost; of several such trials, return the best.
 
-    Source: Breiman, Friedman, Olshen & Stone 1984, "Classification and Regression Trees", section 3.4.3 (the 1 SE rule;
-    there the smallest tree).
+    Source: the 1 SE rule for the smallest tree, section 3.4.3 of Breiman, Friedman, Olshen & Stone 1984,
+    "Classification and Regression Trees".
     """
     return min(trials, key=lambda trial: (_cost(trial), trial.loss, trial.number))
 

@@ -26,7 +26,7 @@ _LEAST_FREEDOM = 1.0
 
 
 class Gain(NamedTuple):
-    """The gain of one trial over another, with the ends of its 95 % interval: how much lower the first loss is."""
+    """How much lower the loss of one trial is than the loss of another, with a 95 % interval."""
 
     value: float
     low: float
@@ -38,9 +38,9 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expected value of each metric and limited value; for metrics lower is better.
+        worths: the expectation of each metric and limited value, by name; lower values of metrics are better.
         num_candidates: the number of trials from which the winner was chosen.
-        of_all: whether the noise was estimated from all complete trials, because few have the winner's amount.
+        of_all: whether all complete trials were used to estimate the noise, because few have the winner's amount.
     """
 
     worths: dict[str, Worth]
@@ -57,12 +57,12 @@ class Expected:
         return ExpectedScore(value, low, high, self.num_candidates, self.of_all)
 
     def gain_over(self, other: Trial) -> Gain | None:
-        """Return the gain, in the leading metric, of the winner's expected score over another trial's recorded score.
+        """Return the gain of the winner's expected score over another trial's recorded score in the leading metric.
 
-        Both trials were scored on the same folds, so fold effects cancel.
+        Both trials have scores on the same folds, so fold effects cancel.
 
         Returns:
-            None if the other trial has another amount or scale, or its noise is unknown.
+            The gain; None if the other trial has another amount or scale, or if its noise is unknown.
         """
         winner, metric = self._run.winner, self._run.goal.metric
         assert winner is not None
@@ -84,7 +84,7 @@ class Expected:
 
 
 def gain(ours: Worth, theirs: Worth) -> Gain:
-    """Return how much lower `ours` is than `theirs`, with an interval; the effects of shared folds cancel."""
+    """Return how much lower `ours` is than `theirs`, with an interval; both share the fold effects, which cancel."""
     value, own = theirs.value - ours.value, [ours.own, theirs.own]
     if ours.is_alone or theirs.is_alone:
         # With a single trial, fold effects cancel only in the differences fold by fold.
@@ -95,7 +95,7 @@ def gain(ours: Worth, theirs: Worth) -> Gain:
 
 
 def half_width(*variances: Variance) -> float:
-    """Return half the width of the 95 % interval of a sum of independent means with these variances.
+    """Return half the width of the 95 % interval for a sum of independent means that have these variances.
 
     Source: Satterthwaite 1946, "An approximate distribution of estimates of variance components".
     """
@@ -112,9 +112,9 @@ def half_width(*variances: Variance) -> float:
 def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
     """Return the ends of the interval `value` ± `half`, adapted to the bounds of the value.
 
-    This computes two intervals: `value` ± `half`, cut at the bounds, and an interval on the logit scale (delta method).
-    At each side it returns the outer end of the two. The logit interval alone is too short on the side of the nearer
-    bound: it covered .91 of the true scores, and the combination covered .945.
+    There are two candidates: `value` ± `half`, cut at the bounds, and an interval on the logit scale (delta method).
+    Return the lower of their two lower ends, and the higher of their two upper ends. The logit interval alone is too
+    short near a bound: it covered .91 of the true scores, and the combination covered .945.
     """
     least, most = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
     low, high, size = max(value - half, least), min(value + half, most), most - least
@@ -127,11 +127,11 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 
 
 def expected_of(run: StudyRun) -> Expected | None:
-    """Return the winner's expected scores; None without a winner, or if its noise is unknown.
+    """Return the winner's expected scores; None if there is no winner, or if the noise of its scores is unknown.
 
-    The candidates are the complete trials with the winner's scale and amount, or the finalists. The noise of finalists
-    is estimated from their scores in the search, too. With a single fold and seed, the noise is known only if the
-    objective describes the metric as a share of independent examples.
+    The candidates are the finalists or, without finalists, the complete trials with the winner's scale and amount. The
+    noise of finalists is estimated also from their scores in the search. With a single fold and seed, the noise is
+    known only if the objective describes the metric as a share of independent examples.
     """
     winner, goal = run.winner, run.goal
     if winner is None:
@@ -154,7 +154,7 @@ _Group = tuple[Sequence[Trial], Candidates]
 
 
 def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return the trials of `equal` that could have won, with their noise as estimated from `noisy`; None if unknown."""
+    """Return the trials of `equal` that could have won, with noise estimated from `noisy`; None for unknown noise."""
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
     rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
@@ -172,7 +172,7 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
 
 
 def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
-    """Return the finalists on fresh seeds, with noise estimated from these seeds and the search; None if unknown."""
+    """Return the finalists on fresh seeds, with noise estimated from fresh seeds and search; None for unknown noise."""
     again, layout = [*run.fresh.values()], run.layout
     values = _values(again, run.goal, layout)
     if values.shape[1] == 1:
@@ -194,7 +194,7 @@ def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
 
 
 def _variance_of_seeds(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return the variance of each value over the repeats of a fold; the trials must have several repeats."""
+    """Return the variance of each value over the repeats of a fold, as a mean over folds and trials."""
     tasks = np.array([[[o.metrics[name] for name in goal.names] for o in t.outcomes.values()] for t in trials])
     by_repeat = tasks.reshape(len(trials), -1, layout.folds, len(goal.names))
     variances: Array = by_repeat.var(axis=1, ddof=1).mean(axis=(0, 1))
@@ -206,9 +206,9 @@ def _method(run: StudyRun) -> Mapping[str, Any] | None:
 
 
 def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return the values of trials, of shape (trials, columns, names); metrics get the sign that makes lower better.
+    """Return the values of trials as an array (trials, columns, names); lower values of metrics are better.
 
-    A column is the mean over the repeats of a fold, or with a hold-out split the value of a seed.
+    A column has the mean over the repeats of one fold; with a hold-out split, it has the value of one seed.
     """
     columns = layout.fold if layout.folds > 1 else layout.repeat
     signs = _signs(goal)
@@ -223,7 +223,7 @@ def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
 
 
 def _signs(goal: Goal) -> dict[str, float]:
-    """Return by name the factor, 1 or -1, that makes lower values better; 1 for a limited value without a direction."""
+    """Return the sign, 1 or -1, that makes lower values better, by name; limited values without direction have 1."""
     return {name: loss_sign(goal.metrics[name]) if name in goal.metrics else 1.0 for name in goal.names}
 
 
@@ -232,10 +232,10 @@ def _noises(values: Array, layout: TaskLayout) -> list[Noise]:
 
 
 def _noise_of_share(losses: Array, examples: int) -> Noise:
-    """Return the binomial noise of shares of independent examples; `losses` are the shares, (trials, 1).
+    """Return the binomial noise of shares of independent examples; `losses` has the shares, an array (trials, 1).
 
-    One success and one failure are added, so that a share of 1 has noise, too (Laplace's rule of succession). The noise
-    is computed from estimated true shares, because the best trials look better, and so less noisy, than they are.
+    Add one success and one failure (Laplace's rule of succession), so that a share of 1 has noise, too. Use the
+    estimated true shares, because the observed shares of the best trials look better and so less noisy.
     """
     shares = (np.abs(losses[:, 0]) * examples + 1) / (examples + 2)
     shares = true_values(shares, np.sqrt(shares * (1 - shares) / examples))
@@ -243,7 +243,7 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
 
 
 def _chooser(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
-    """Return a function that applies the rules of `choose_best` to these trials with other mean values."""
+    """Return a function that chooses the winner of these trials like `choose_best`, but for other mean values."""
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
     costs = np.array([trial.total_cost if trial.amount is None else trial.cost for trial in trials])

@@ -1,4 +1,4 @@
-"""Estimates the noise of trials: each trial's variance over folds or seeds, moderated by all trials' variances."""
+"""Estimates the noise of trials: a trial's variance over folds or seeds, moderated by the variances of all trials."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ _LEAST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of trials in a single column, that is, in one fold or with one seed of a hold-out split.
+    """The noise of trials in a single column. A column is one fold or, with a hold-out split, one seed.
 
     Attributes:
-        variances: the variance of each trial around its own mean plus the column effects.
+        variances: the variance of each trial around the sum of its mean and the fold effects.
         freedom: the degrees of freedom of each variance.
-        effects: the effect of each fold on the loss of every trial; 0 for seeds, which have no effects in common.
-        effects_noise: the part of the variance of `effects` that is noise of the trials.
-        has_one_trial: whether there is a single trial on folds; then its noise includes the fold effects.
+        effects: the effect of each fold on the loss of every trial; 0 for seeds, which have no common effects.
+        effects_noise: the share of the variance of `effects` that comes from the noise of the trials.
+        has_one_trial: whether there is a single trial, with several folds; then its noise includes the fold effects.
     """
 
     variances: Array
@@ -38,7 +38,7 @@ class Noise:
         return replace(self, variances=self.variances[[*rows]], freedom=self.freedom[[*rows]])
 
     def pooled_with(self, before: "Noise") -> "Noise":
-        """Return the noise pooled with an earlier estimate for the same trials."""
+        """Return the noise of the same trials, pooled from this estimate and an earlier one."""
         freedom = self.freedom + before.freedom
         variances = (self.freedom * self.variances + before.freedom * before.variances) / freedom
         return replace(self, variances=variances, freedom=freedom)
@@ -47,14 +47,14 @@ class Noise:
 def noise_of(losses: Array, are_folds: bool) -> Noise:
     """Return the noise of trials from their finite losses, of shape (trials, columns) with two or more columns.
 
-    With few columns a trial's own variance is a poor estimate, and trials far from the best are often noisier. So
+    With few columns, the variance of a single trial is a poor estimate. Trials far from the best are often noisier. So
     variances are shrunk towards a line over the trials' ranks: moderated variances with a trend (Smyth 2004, "Linear
     models and empirical Bayes methods for assessing differential expression in microarray experiments", sections 3 and
     6; the trend is that of limma, the program of that paper). The uncertainty of the line (the leverage of each trial)
     reduces the degrees of freedom.
 
-    The effects of folds are common to all trials, and estimated as weighted means over the trials. The weight of a
-    trial is the inverse of its variance on the line, so that noisy trials do not hide the effects.
+    All trials have the same fold effects, which are estimated as weighted means over the trials. The weight of a trial
+    is the inverse of its variance on the line, so that noisy trials do not hide the effects.
     """
     trials, columns = losses.shape
     means = losses.mean(axis=1)

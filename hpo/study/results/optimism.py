@@ -1,4 +1,4 @@
-"""The expected value of the best of many noisy trials: its mean, corrected for the optimism of choosing the best."""
+"""The expected value of the best of many noisy trials: its mean minus the optimism from choosing the best."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -37,14 +37,14 @@ class Variance:
 
 @dataclass(frozen=True)
 class Worth:
-    """The expectation of one value of a chosen trial.
+    """The expectation of one value, such as a metric, of the chosen trial.
 
     Attributes:
-        value: its mean, minus the optimism.
-        own: the variance of its own noise or of the optimism, whichever is larger.
+        value: the mean of the trial's observed values minus the optimism.
+        own: the variance of the trial's noise or of the optimism, whichever is larger.
         folds: the variance of the mean fold effect, which all trials share.
-        columns: its value in each fold, or with each seed of a hold-out split.
-        is_alone: whether the trial is the only one; then `own` includes the fold effects.
+        columns: the observed value in each fold or, with a hold-out split, with each seed.
+        is_alone: whether there is no other trial; then `own` includes the fold effects.
     """
 
     value: float
@@ -59,9 +59,9 @@ class Candidates:
     """The trials from which the winner is chosen.
 
     Attributes:
-        values: of shape (trials, columns, values); for metrics lower is better. A column is a fold, or with a hold-out
-            split a seed.
-        noises: the noise of these trials, for each value.
+        values: an array (trials, columns, values); lower values of metrics are better. A column is a fold or, with a
+            hold-out split, a seed.
+        noises: for each value, the noise of the trials.
     """
 
     values: Array
@@ -69,13 +69,13 @@ class Candidates:
 
     @property
     def means(self) -> Array:
-        """The means over the columns: (trials, values)."""
+        """The means over the columns, an array (trials, values)."""
         means: Array = self.values.mean(axis=1)
         return means
 
     @property
     def errors(self) -> Array:
-        """The standard errors of the means without fold effects: (trials, values)."""
+        """The standard errors of the means, without fold effects, an array (trials, values)."""
         errors: Array = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1) / self.values.shape[1])
         return errors
 
@@ -95,10 +95,10 @@ class Candidates:
         return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return, for each value, the mean and the variance of the winner's observed value minus its true value.
+        """Return the mean and the variance of the winner's error (observed minus true) in each metric or limited value.
 
-        Below 0 the winner looks better than it is. The estimate is a parametric bootstrap: each simulated search draws
-        the trials' means around their estimated true values, and `choose` picks its winner.
+        A mean below 0 says that the winner looks better than it is. Use a parametric bootstrap: each simulated search
+        draws the trials' means around their estimated true values, and `choose` picks the winner of this search.
         """
         means, errors = self.means, self.errors
         trials, values = means.shape
@@ -120,7 +120,7 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return the correlation of the values' noise within a trial: (values, values)."""
+        """Return the correlation of the noise between the values of a trial, an array (values, values)."""
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         residuals = self.values - self.means[:, None, :] - effects
@@ -137,7 +137,7 @@ class Candidates:
 
 
 def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1) -> NDArray[np.intp]:
-    """Return the rows of the trials that may be the winner; leave out far worse trials, such as diverged trainings.
+    """Return the rows of the trials that may be the best; leave out far worse trials, such as diverged trainings.
 
     The first `num_metrics` values are metrics, for which lower is better. With several metrics, the trials on the
     Pareto front are always included.
@@ -154,11 +154,11 @@ def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1)
 
 
 def true_values(means: Array, errors: Array) -> Array:
-    """Return the posterior mean of the true value behind each mean with this standard error.
+    """Return the posterior mean of the true value for each observed mean and its standard error.
 
     The prior, the distribution of the true values, is the nonparametric maximum likelihood estimate (Kiefer & Wolfowitz
     1956, "Consistency of the maximum likelihood estimator in the presence of infinitely many incidental parameters").
-    It is fitted on a grid by the EM algorithm (Koenker & Mizera 2014, "Convex optimization, shape constraints, compound
+    The EM algorithm fits the prior on a grid (Koenker & Mizera 2014, "Convex optimization, shape constraints, compound
     decisions, and empirical Bayes rules").
     """
     if not errors.all():

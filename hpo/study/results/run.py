@@ -1,7 +1,7 @@
-"""A study with its record: its trials, its later trainings and its winner.
+"""A study with its record: the trials, the trainings after the search, and the winner.
 
-The driver opens the record for writing. Readers open the study's folder read-only: they do not import or run the
-objective, and do not create or change files.
+The driver opens the record for writing. All other processes only read: they do not import or run the objective, and
+do not create or change files.
 """
 
 import re
@@ -46,13 +46,13 @@ _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A study with the state of its record at one moment; results are computed once.
+    """A study with the state of its record at one moment; its properties compute each result of the search only once.
 
     Attributes:
-        record: the record; for a published study, a record in memory that is made from trials.csv and the report.
+        record: the record; for a published study, a record in memory with the content of trials.csv and report.
         described: the objective's description; None for a published study.
-        reported_winner: the winner's number in a published study's report; else None.
-        new_model: a model that was trained after the report was written; else None.
+        reported_winner: for a published study, the winner's number in the report; otherwise None.
+        new_model: the model if it was trained after the report was written; otherwise None.
     """
 
     folder: StudyFolder
@@ -119,17 +119,17 @@ class StudyRun:
 
     @property
     def has_front(self) -> bool:
-        """Whether the report shows a Pareto front: for several metrics, limits, or a changed choice of the winner."""
+        """Whether the report shows a Pareto front: with several metrics, limits or a changed choice of the winner."""
         return not self.goal.is_single or bool(self.notes.changed_choices)
 
     @property
     def layout(self) -> TaskLayout:
-        """The tasks of a trial."""
+        """The layout of a trial's tasks: the folds and the repeats."""
         return self.record.layout
 
     @property
     def parts(self) -> Mapping[str, PartFigures]:
-        """The parts of the study's split by name; empty without a split."""
+        """The figures of the train, validation and test splits, by name; empty without a split."""
         return self.described.parts if self.described else {}
 
     @property
@@ -144,17 +144,17 @@ class StudyRun:
 
     @cached_property
     def searched(self) -> list[Trial]:
-        """All trials, including running ones, by number, with the outcomes of the search only."""
+        """All trials in the order of their numbers, with the outcomes of the search only; some may be running."""
         return self.record.trials()
 
     @cached_property
     def further(self) -> list[Trial]:
-        """The trainings that completed trials after the search, each as a trial with the completed trial's number."""
+        """The trainings after the search that trained trials fully, as trials with the numbers of these trials."""
         return further_trainings(self.config, self.record)
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """All trials, including running ones, each joined with its further training after the search."""
+        """All trials, joined with their further trainings after the search; some may be running."""
         return join_trainings(self.searched, self.further)
 
     @property
@@ -164,11 +164,13 @@ class StudyRun:
         return [trial for trial in self.trials if trial.number in numbers]
 
     def trial(self, number: int, name: str) -> Trial:
-        """Return the trial with this number; StudyError if there is none. Messages call the study `name`."""
+        """Return the trial with this number; StudyError if no trial has it. Messages call the study `name`."""
         trials = {trial.number: trial for trial in self.trials}
         if number not in trials:
             last = max(trials, default=0)
-            allowed = f"its trials are 0 to {last}" if last else "its only trial is 0" if trials else "it has none yet"
+            allowed = (
+                f"its trials are 0 to {last}" if last else "its only trial is 0" if trials else "it has no trial yet"
+            )
             raise StudyError(f"trial: study '{name}' has no trial {number}; {allowed}")
         return trials[number]
 
@@ -179,12 +181,12 @@ class StudyRun:
 
     @property
     def front(self) -> list[Trial]:
-        """The Pareto front by the search's scores; with one metric the best trial and its equals."""
+        """The Pareto front by scores in the search; with one metric, the trials with the best score."""
         return self.history.front
 
     @cached_property
     def finalists(self) -> list[Finalist]:
-        """The finalists, the best of the search first; [] without `study.finalists`."""
+        """The finalists in the order of their scores in the search, the best first; [] without `study.finalists`."""
         return read_finalists(self.config.study, self.record, self.history)
 
     @cached_property
@@ -198,7 +200,7 @@ class StudyRun:
 
     @cached_property
     def winner(self) -> Trial | None:
-        """The winner; None if no trial is complete at the target scale, or none keeps the limits."""
+        """The winner; None if no trial is complete at the target scale, or if no trial keeps the limits."""
         reported = (trial for trial in self.history if trial.number == self.reported_winner and trial.keeps_limits)
         return next(reported, None) or choose_best(self.config.study, self.goal, self.history, self._fresh_finalists)
 
@@ -220,7 +222,7 @@ class StudyRun:
 
     @cached_property
     def model(self) -> FinalModel | None:
-        """The winner's model; None if it is missing or was changed, or if the objective saves none."""
+        """The winner's model; None if the model is missing or was changed, or if the objective saves no models."""
         if self.new_model is not None:
             return self.new_model
         noted = self.notes.final_model
@@ -231,7 +233,7 @@ class StudyRun:
 
 
 def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
-    """Return the SQLite file with the record; None if the record is in another database."""
+    """Return the path of the SQLite file with the record; None if the record is in a database of another kind."""
     if config.study.storage is None:
         return folder.database_path
     from hpo.trials.record.storage import sqlite_path
@@ -240,10 +242,10 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 
 
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
-    """Yield the trials of a trials.csv.
+    """Yield the trials in the rows of a trials.csv.
 
-    The table has only the means of further metrics, so every task gets the mean. It has only the total seconds and cost
-    of a trial, so the first task gets them.
+    The table has only the means of further metrics, so every task gets the mean. The table has only the total seconds
+    and cost of a trial, so the first task gets the totals.
     """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}
@@ -266,7 +268,7 @@ def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLay
 
 
 def _note_finalists(record: Record, report: Mapping[str, Any], config: StudyConfig) -> None:
-    """Note the finalists' scores on fresh seeds from the report of a published study."""
+    """Write the finalists' scores on fresh seeds, from a published study's report, into the record in memory."""
     finalists = report.get("finalists")
     for each in finalists if isinstance(finalists, list) else ():
         further = {name: float(value) for name, value in each.get("fresh_scores", {}).items()}

@@ -1,4 +1,4 @@
-"""Archives of studies: `NAME.tar.gz` with a study's folder and a manifest with the SHA-256 of each file."""
+"""Archives of studies: a file `NAME.tar.gz` with a study's folder, and a manifest of the SHA-256 of each file."""
 
 import gzip
 import hashlib
@@ -32,7 +32,7 @@ _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError,
 def archive(folder: StudyFolder, file: Path) -> Manifest:
     """Write a study as an archive in one step, and return its manifest.
 
-    Leave out files that can be made again: the workers' copy of the data, locks, the record's backup.
+    Leave out files that the toolkit makes again: the workers' copy of the data, locks, and the record's backup.
 
     Raises:
         ConfigError: the file's name does not end in .tar.gz or .tgz.
@@ -45,7 +45,7 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
     if file.absolute().parent.resolve().is_relative_to(folder.path.resolve()):
         raise StudyError(f"archive: {file} is inside the study's folder; give a path outside of it")
     if not file.absolute().parent.is_dir():
-        raise StudyError(f"archive: there is no directory {file.parent}; make it, or give another")
+        raise StudyError(f"archive: there is no directory {file.parent}; create it, or give another one")
     config = folder.config()
     with ExitStack() as stack:
         stack.enter_context(folder.lock())
@@ -79,11 +79,11 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
 
 
 def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
-    """Unpack an archive's study into a folder under `runs`, compare its files with the manifest, and return the folder.
+    """Unpack an archived study into a folder under `runs`, compare the files with the manifest, and return the folder.
 
     Raises:
-        StudyError: a study of that name exists, the file is damaged or is not an archive of a study, or one of its
-            links leads out of the study's folder.
+        StudyError: a study with the same name exists, the file is damaged or no archive of a study, or a link in the
+            archive leads out of the study's folder.
     """
     is_new = not runs.exists()
     try:
@@ -122,7 +122,7 @@ def _copy_record(folder: StudyFolder, target: Path) -> Path:
 
 
 def _write_members(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Path]) -> Manifest:
-    """Write the folders, files and links, then the manifest; return the manifest with the SHA-256 of each file."""
+    """Write folders, files, links and at last the manifest; return the manifest, which has the files' SHA-256."""
     top, digests = manifest.name, dict[str, str]()
     for name in ("", *manifest.folders):
         tar.addfile(_member(f"{top}/{name}".rstrip("/"), tarfile.DIRTYPE))
@@ -153,7 +153,7 @@ def _member(name: str, kind: bytes) -> tarfile.TarInfo:
 
 
 class _HashingReader(io.RawIOBase):
-    """Hashes a file while it is read."""
+    """A file that computes the SHA-256 of its content while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._hash = file, hashlib.sha256()
@@ -168,7 +168,7 @@ class _HashingReader(io.RawIOBase):
 
 
 def _open(stack: ExitStack, file: Path) -> tuple[tarfile.TarFile, str]:
-    """Return the opened archive and the name of its study."""
+    """Open an archive, and return it with the name of its study."""
     if not file.is_file():
         raise StudyError(f"archive: there is no file {file}; give an archive from `hpo archive STUDY FILE.tar.gz`")
     try:

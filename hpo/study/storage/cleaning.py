@@ -1,4 +1,4 @@
-"""Deletes files that a study no longer needs: states, models, copies of data, and left-overs of killed processes."""
+"""Deletes files that a study no longer needs: states, models, copies of data, temporary files of killed processes."""
 
 import csv
 import re
@@ -26,14 +26,14 @@ _TEMPORARY = re.compile(r"\..+([.-]\d+|-[a-z0-9_]{8})")
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A folder that was cleaned.
+    """The result of cleaning a folder.
 
     Attributes:
         study: the folder's name.
-        folder: its path.
-        bytes: the freed bytes in total.
-        freed: the freed bytes by kind; kinds without files are missing.
-        kept: why states or models were not cleaned; `null` = they were cleaned, or there are none.
+        folder: the folder's path.
+        bytes: the total number of freed bytes.
+        freed: the number of freed bytes for each kind of file with deleted files, such as `states`.
+        kept: why states or models stay; `null` = all unneeded states and models were deleted.
     """
 
     folder: StudyFolder
@@ -42,11 +42,11 @@ class Cleaned:
 
     @property
     def bytes(self) -> int:
-        """The freed bytes in total."""
+        """The total number of freed bytes."""
         return sum(self.freed.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dict."""
+        """Return the output of `--json`: the fields by name."""
         path = self.folder.path
         return {"study": path.name, "folder": path, "bytes": self.bytes, "freed": self.freed, "kept": self.kept}
 
@@ -57,13 +57,13 @@ def clean(
     """Delete the files that a study no longer needs.
 
     An unfinished search keeps its training states and models, because resuming needs them. A finished search keeps the
-    models of the winner and of the best `study.checkpoints` trials. Under a strategy with amounts it also keeps the
-    states, because a search with a larger budget continues from them.
+    models of the winner and of the best `study.checkpoints` trials. Under a strategy with amounts, it also keeps the
+    states, because a larger budget continues from these states.
 
     Args:
         folder: the study's folder.
         states: also delete the states from which a larger budget would continue. A larger budget then trains from the
-            start; this costs more on the clock, so later proposals may differ.
+            start. This costs more on the clock, so later proposals may differ.
         logs: also delete the logs of complete trials.
         files: also delete the files that trainings wrote to `trial.dir`.
         dry_run: delete nothing, and return what would be deleted.
@@ -94,14 +94,14 @@ def clean(
 
 
 def clean_runs(runs: Path, *, dry_run: bool = False) -> Cleaned:
-    """Delete the incomplete copies of studies in `runs` that killed processes left there at least a day ago."""
+    """Delete incomplete copies of studies in `runs` that are older than a day; killed processes left them."""
     return Cleaned(StudyFolder(runs), _delete({"leftovers": list(_leftovers(runs, "*"))}, dry_run))
 
 
 def _unneeded_trained(
     folder: StudyFolder, config: StudyConfig, with_states: bool
 ) -> tuple[dict[str, list[Path]], str | None]:
-    """Return the states and models to delete, by kind; if states or models are not cleaned, also return the reason."""
+    """Return the states and models to delete, by kind, and the reason why others stay, or None."""
     study = known_study(str(folder.path))
     with opened_run(study) as run:
         if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):
@@ -117,7 +117,7 @@ def _unneeded_trained(
 
 
 def _logs(folder: StudyFolder) -> Iterator[Path]:
-    """Yield the logs of the trials that are complete in trials.csv."""
+    """Yield the logs of the complete trials, which trials.csv lists."""
     if not folder.trials_path.is_file():
         return
     with folder.trials_path.open(newline="", encoding="utf-8", errors="replace") as table:
@@ -135,7 +135,7 @@ def _leftovers(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def _delete(unneeded: Mapping[str, list[Path]], dry_run: bool) -> dict[str, int]:
-    """Delete the files and folders; return their bytes by kind."""
+    """Delete the files and folders unless `dry_run`, and return the number of their bytes by kind."""
     freed = {kind: sum(map(_size, paths)) for kind, paths in unneeded.items() if paths}
     for path in (path for paths in unneeded.values() if not dry_run for path in paths):
         if path.is_dir() and not path.is_symlink():

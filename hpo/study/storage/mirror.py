@@ -1,6 +1,6 @@
 """The mirror: a copy of a study at a URL, from which the study can continue on any machine.
 
-A mirror consists of `manifest.json` (see `Manifest`) and `files/`, which has each file's content under its SHA-256.
+A mirror consists of `manifest.json` (see `Manifest`) and `files/`, where each file's name is its content's SHA-256.
 The manifest is written after the files, so an interrupted copy leaves the previous copy complete.
 """
 
@@ -29,7 +29,7 @@ from hpo.workers.store.url import UrlStore
 
 
 def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
-    """Return the id of the study in a folder; None if neither the record's mark nor the record has it."""
+    """Return the id of the study in a folder; None if neither the file study.db.mark nor the record has an id."""
     mark = read_mark(folder.database_path)
     if mark is not None or config is None:
         return mark.study_id if mark else None
@@ -58,13 +58,13 @@ _EXCLUDED = (
 
 
 class NotOursError(StudyError):
-    """A place must not be overwritten: it has no valid copy, another study, or a newer copy from another folder."""
+    """A URL must not be overwritten, because it has another study, another folder's copy, or no valid copy."""
 
 
 def _check_inside(name: str) -> str:
     # Normalized names only: `a/./b` and `a/b` would be the same file.
     if os.path.normpath(name) != name or PurePosixPath(name).parts[:1] in ((), ("..",), ("/",), ("//",)):
-        raise ValueError("must be a name in the folder")
+        raise ValueError("must be a path inside the folder")
     return name
 
 
@@ -89,7 +89,7 @@ class Manifest(BaseModel):
         files: the SHA-256 of each file, by path.
         links: the target of each link, by the link's path; targets are relative to the link's folder.
         folders: the paths of all folders.
-        id: unique to this copy; empty in an archive.
+        id: the unique id of this copy; empty in an archive.
         generation: the number of copies written to this mirror so far, including this one; 0 in an archive.
         writer, written: the machine and folder of the original, and the time of the copy.
     """
@@ -109,7 +109,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
-        """Return the manifest stored at a place; None if there is none, NotOursError if it is not valid."""
+        """Return the manifest at a mirror's URL; None if there is no manifest, NotOursError if it is not valid."""
         content = place.read(_FILE)
         if content is None:
             return None
@@ -125,7 +125,7 @@ class Manifest(BaseModel):
         return manifest
 
     def write(self, place: Place) -> None:
-        """Write the manifest to a place."""
+        """Write the manifest to a mirror's URL."""
         place.write(_FILE, [json.dumps(self.model_dump(), indent=1).encode()])
 
 
@@ -134,7 +134,7 @@ def _unreadable_error(place: Place) -> NotOursError:
 
 
 def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError if a place has another study, or a copy of this study from another folder."""
+    """Raise NotOursError if the manifest at a URL is of another study, or of a copy from another folder."""
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
             f"study.mirror: {place.url} has another study, '{manifest.name}'; give another URL, or go on with that "
@@ -150,7 +150,7 @@ def refuse_another(manifest: Manifest | None, study_id: str | None, folder: Stud
 
 
 def _note_copies(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
-    """Note the ids of the folder's own copies at a URL, a line `ID URL` each; replace earlier ids for this URL."""
+    """Write the ids of this folder's copies at a URL, as lines `ID URL`; replace the older lines for this URL."""
     others = [line for line in _noted_copies(folder) if line.partition(" ")[2] != url]
     lines = [*others, *(f"{copy} {url}" for copy in ids if copy)]
     write_atomically(folder.mirrored_path, "".join(f"{line}\n" for line in lines))
@@ -163,7 +163,7 @@ def _noted_copies(folder: StudyFolder) -> list[str]:
 
 
 class Mirror:
-    """A copy of one study at one place; each call of `copy` updates it."""
+    """The copy of a study at a URL; each call of `copy` updates this copy."""
 
     def __init__(self, url: str, folder: StudyFolder, name: str, study_id: str) -> None:
         self._store = UrlStore(url, "study.mirror")
@@ -171,7 +171,7 @@ class Mirror:
         self._warned: set[str] = set()
 
     def copy(self) -> None:
-        """Update the copy; StudyError if the URL cannot be written, or holds a copy of another study or folder."""
+        """Update the copy; StudyError if the URL cannot be written, or has a copy of another study or folder."""
         self._own_manifest()
         stored = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
@@ -214,7 +214,7 @@ class Mirror:
         return True
 
     def _own_manifest(self) -> Manifest | None:
-        """Return the manifest at the place, None if there is none; NotOursError if another folder or study owns it."""
+        """Return the manifest at the URL, or None; NotOursError if the copy is of another study or folder."""
         manifest = Manifest.at(self._store.place)
         refuse_another(manifest, self._study_id, self._folder, self._store.place)
         return manifest
@@ -226,10 +226,9 @@ def copy_record(folder: StudyFolder, target: Path) -> Path:
 
 
 def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
-    """Return the files, the link targets and the folders to copy, by name, without the record.
+    """Return the files to copy by name, the targets of links by name, and the folders' names; leave out the record.
 
-    Skip links that lead out of the folder. Log a warning for each such link that is not in `warned`, and add it to
-    `warned`.
+    Skip links that lead out of the study's folder. Log a warning for each such link once: add the link to `warned`.
     """
     files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
     for entry in entries(folder.path):
@@ -250,15 +249,15 @@ def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], di
 
 
 def restore(url: str, runs: Path = RUNS) -> StudyFolder:
-    """Write the study at a URL into its folder under `runs`, and return the folder.
+    """Copy the study from a mirror's URL into a folder under `runs`, and return the folder.
 
     Raises:
-        StudyError: the URL has no copy of a study, the copy is damaged, or the folder exists already.
+        StudyError: the URL has no copy of a study, the copy is damaged, or the folder already exists.
     """
     store = UrlStore(url, "study")
     manifest = Manifest.at(store.place)
     if manifest is None:
-        raise StudyError(f"study: there is no copy of a study at {store.place.url}; give a study.mirror's URL")
+        raise StudyError(f"study: there is no copy of a study at {store.place.url}; give the URL of a study.mirror")
     folder = StudyFolder(runs / manifest.name)
     if folder.path.exists():
         raise StudyError(
@@ -297,7 +296,7 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
 def _is_excluded(name: PurePosixPath) -> bool:
     """Return whether to leave out a file or folder.
 
-    A hidden name in the top two levels is temporary. Deeper hidden files belong to a state or model, and are copied.
+    Leave out hidden names in the top two levels, which are temporary. Deeper hidden files belong to states and models.
     """
     is_temporary = any(part.startswith(".") for part in name.parts[:2])
     return is_temporary or name.parts[0] in _EXCLUDED

@@ -21,12 +21,12 @@ class Removal:
     """A study that can be removed.
 
     Attributes:
-        folder: its folder.
-        is_link: whether the folder's path is a link; then only the link is deleted, and the other fields are empty.
+        folder: the study's folder.
+        is_link: whether the path is a link. Then only the link is deleted, and the other fields are empty.
         sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
-        config: its configuration; None if it cannot be read: then the study's runs in MLflow and its mirror stay.
-        study_id: the study's id in MLflow and in its mirror; None if it cannot be read.
+        config: the study's configuration. If it cannot be read, it is None, and runs in MLflow and the mirror stay.
+        study_id: the study's id in MLflow and in its mirror; None if the id cannot be read.
     """
 
     folder: StudyFolder
@@ -38,14 +38,14 @@ class Removal:
 
     @property
     def bytes(self) -> int:
-        """The total size of its files."""
+        """The total size of the files."""
         return sum(self.sizes.values())
 
     @property
     def same(self) -> StudyFolder | None:
-        """Another folder with the same study id, such as a manual copy; None without one.
+        """Another folder with the same study id, such as a manual copy, or None.
 
-        The study's runs in MLflow and its mirror then stay, because they belong to that folder too.
+        If there is such a folder, runs in MLflow and the mirror stay, because they belong to that folder too.
         """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):
@@ -56,13 +56,13 @@ class Removal:
 
 
 def find_removal(name: str) -> Removal:
-    """Return what the removal of a study deletes; the study may be damaged.
+    """Return what the removal of a study would delete; the study may be damaged.
 
     Args:
-        name: the study's name under `runs/`, or its path.
+        name: the study's name under `runs/`, or the path of its folder.
 
     Raises:
-        StudyError: there is no such study, it runs, or the working directory is inside its folder.
+        StudyError: the study does not exist or runs, or the working directory is inside its folder.
     """
     folder = _find_folder(name)
     if folder.path.is_symlink():

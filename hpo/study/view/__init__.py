@@ -1,1 +1,1 @@
-"""The read-only view of a study: everything that commands and pages show."""
+"""The read-only view of a study: everything that commands and web pages show of it."""

@@ -1,4 +1,4 @@
-"""Cautions: reasons to doubt a search's result, as a reviewer would raise them, derived only from its trials."""
+"""Cautions: reasons to doubt the result of a search, as a reviewer would raise them; only its trials are used."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -15,10 +15,10 @@ from hpo.trials.trial import Trial, loss_of
 
 
 class Searched(Protocol):
-    """A search. While it runs, `winner` is the best trial so far.
+    """What cautions need to know of a search. While the search runs, `winner` is the best trial so far.
 
-    `finalists` are the finalists on fresh seeds; empty if the search's scores chose the winner. Texts refer to
-    the winner as `called`.
+    `finalists` has the finalists with scores on fresh seeds; it is empty if the scores of the search chose the
+    winner. Cautions call the winner `called`.
     """
 
     @property
@@ -36,11 +36,11 @@ class Searched(Protocol):
 
 
 class AtEnd(TypedDict):
-    """Field 21: a best value at an end of its range.
+    """A hyperparameter whose best value is at an end of its range (field 21 of the report).
 
     Attributes:
-        key: the hyperparameter.
-        value: its best value.
+        key: the hyperparameter's key.
+        value: the best value.
         end: `lower` or `upper` of a range, `first` or `last` of a list of values.
     """
 
@@ -67,7 +67,7 @@ def cautions_so_far(search: Searched) -> list[str]:
 
 
 def search_cautions(search: Searched, has_ended: bool = True) -> Iterator[str]:
-    """Yield the cautions about all trials: failures, limits, repeated trainings, too few trials."""
+    """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings, few trials."""
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
     # A failure does not count if its retry is complete: the fault was not in the point.
@@ -102,9 +102,9 @@ def search_cautions(search: Searched, has_ended: bool = True) -> Iterator[str]:
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
-    """Return every ordered hyperparameter whose best value is at an end of its range.
+    """Return the hyperparameters with ordered values whose best value is at an end of the range.
 
-    Skip a lower end of 0, such as a dropout's: usually no smaller value makes sense.
+    Skip a best value of 0 at the lower end, such as a dropout of 0, because smaller values usually make no sense.
     """
     ends: list[AtEnd] = []
     for dimension in space.dimensions:
@@ -129,7 +129,7 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
 
 
 def boundary_cautions(search: Searched, winner: Trial) -> Iterator[str]:
-    """Yield a caution for each best value at an end of its range."""
+    """Yield a caution for each hyperparameter whose best value is at an end of its range."""
     for each in at_the_end(search.space, winner):
         end = each["end"]
         place = f"the {end} of its values" if end in ("first", "last") else f"at the {end} end of its range"
@@ -156,7 +156,7 @@ def noise_cautions(search: Searched, winner: Trial) -> Iterator[str]:
 
 
 def curve_cautions(search: Searched, winner: Trial) -> Iterator[str]:
-    """Yield a caution if all learning curves of the winner were best at their last evaluation."""
+    """Yield a caution if every learning curve of the winner has its best value at the last evaluation."""
     best_at_end = []
     for outcome in winner.outcomes.values():
         curve = [point[search.goal.metric] for point in outcome.curve if search.goal.metric in point]

@@ -1,4 +1,4 @@
-"""Makes the view of a study from its status alone, for lists of many studies."""
+"""Makes the view of a study from its status file alone, which is fast enough for lists of many studies."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _FILES = (
 
 
 def view_in_list(path: Path) -> StudyView:
-    """Return the view of the study in a folder, for lists of studies; its state is `unreadable` if reading fails."""
+    """Return the view of the study in a folder, for a list of studies; the state is `unreadable` if reading fails."""
     folder = StudyFolder(path)
     try:
         refuse_link(path)
@@ -35,12 +35,12 @@ def view_in_list(path: Path) -> StudyView:
 def view_of_status(
     folder: StudyFolder, status: Status, *, reference: str | None = None, copied: str = "", fault: str | None = None
 ) -> StudyView:
-    """Return the view from a study's status alone, which takes a millisecond.
+    """Return the view of a study from its status alone; this takes a millisecond.
 
     Args:
         folder: the study's folder; for a mirror, the folder of its temporary copy.
         status: the status.
-        reference: the study's name for commands, or its mirror's URL; None = the name or path of its folder.
+        reference: the name or the mirror's URL that names the study in commands; None = the folder's name or path.
         copied: when the mirror was written; empty for a folder.
         fault: why the configuration or record cannot be read.
     """
@@ -106,7 +106,7 @@ def _tags(folder: StudyFolder) -> dict[str, str]:
 
 
 def size_of(folder: Path | str) -> int:
-    """Return the total size of all files below a folder in bytes; do not follow links, skip unreadable folders."""
+    """Return the total size in bytes of all files below a folder; do not follow links, and skip unreadable folders."""
     size = 0
     try:
         with os.scandir(folder) as entries:

@@ -1,4 +1,4 @@
-"""The latest status of a study: from its file, or from its record if its process was killed."""
+"""The latest status of a study: from the status file or, if the driver was killed, from the record."""
 
 from collections import Counter
 from contextlib import suppress
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def latest_status(folder: StudyFolder) -> Status:
-    """Return a study's status. If its process was killed, update the status from the record, if that can be read."""
+    """Return a study's status; if the driver was killed, update the status from the record, if possible."""
     if folder.is_import:
         return _imported_status(folder)
     status = read_status(folder)
@@ -57,7 +57,7 @@ def _imported_status(folder: StudyFolder) -> Status:
 
 
 def status_of_record(run: "StudyRun", state: State) -> Status:
-    """Return the status of a study; its state is given, and the rest is read from its record and configuration."""
+    """Return the status of a study in this state; read everything else from the study's record and configuration."""
     from hpo.engine.loop import seconds_spent
     from hpo.study.notes import Notes
 

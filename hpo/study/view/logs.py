@@ -10,20 +10,20 @@ from hpo.trials.trial import Trial
 
 
 def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
-    """Return the logs of a study or of one trial; StudyError with the reason if there is no such trial or no log."""
+    """Return the logs of a study or of one trial; StudyError if there is no log, with the reason, or no such trial."""
     logs = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
     if not logs:
         run = StudyRun.read(folder)
         name = f"study '{folder}'" if number is None else f"trial {number} of study '{folder}'"
         trials = run.trials if number is None else [run.trial(number, str(folder))]
-        raise StudyError(f"logs: {name} has none: {_why_no_logs(run, trials)}")
+        raise StudyError(f"logs: {name} has no logs: {_why_no_logs(run, trials)}")
     return logs
 
 
 def read_log(path: Path, most: int | None = None) -> str:
-    """Return the text of a log, or its last `most` bytes.
+    """Return the text of a log, or the text in its last `most` bytes.
 
-    If the path is not a regular file, return a line that says so, because reading a pipe might never end.
+    Do not read a pipe or device, because reading it might never end; return a line that names the fault.
     """
     if not path.is_file():
         return f"{path.name}: is not a regular file, and is not read\n"

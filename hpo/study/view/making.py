@@ -47,10 +47,9 @@ def view_of(
 
     Args:
         run: the study with its record.
-        status: the study's status, or only its state if the caller is the driver; the rest is then taken from the
-            record.
+        status: the study's status. The driver gives only the state; everything else then comes from the record.
         tasks: the running tasks.
-        reference: the study's name for commands, or its mirror's URL; None = the name or path of its folder.
+        reference: the name or the mirror's URL that names the study in commands; None = the folder's name or path.
         copied: when the mirror was written; empty for a folder.
         fault: why the mirror cannot be read now.
     """
@@ -104,7 +103,7 @@ def trial_view(run: StudyRun, trial: Trial) -> TrialView:
 
 
 class _TrialViewMaker:
-    """Makes views of trials; scores as text get enough digits to distinguish all trials of the study."""
+    """Makes views of trials; the texts of scores have enough digits to distinguish all trials of the study."""
 
     def __init__(self, run: StudyRun) -> None:
         self._run = run
@@ -141,7 +140,7 @@ class _TrialViewMaker:
         )
 
     def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
-        """Return the view of the winner, with its expected score if the report has it."""
+        """Return the view of the winner; this view has the expected score if the report has it."""
         view = self.trial(trial)
         expected = None if report is None else ExpectedScore.of(report)
         if expected is None or inner(report or {}, "winner").get("number") != trial.number:
@@ -167,14 +166,14 @@ class _Searched:
 
 
 def _best(run: StudyRun, status: Status) -> Trial | None:
-    """Return the winner of an ended study, or else the best trial so far."""
+    """Return the winner of an ended study; for any other study, return the best trial so far."""
     if status.state != "ended":
         return run.best
     return next((trial for trial in run.trials if trial.number == status.best), None)
 
 
 def _leaders(history: History, front: Sequence[Trial]) -> list[Trial]:
-    """Return the best trials; with several metrics, the leaders on the Pareto front in the order of `front`."""
+    """Return the best trials; with several metrics, the leaders on the Pareto front, in the order of `front`."""
     leaders = [trial for trial in history.leaders(_MOST_LEADERS) if trial.keeps_limits]
     numbers = {trial.number for trial in leaders}
     return [trial for trial in front if trial.number in numbers] if front else leaders

@@ -1,4 +1,4 @@
-"""The next steps: commands that make sense for a study in its current state."""
+"""The next steps: the commands that are useful for a study in its current state."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +14,7 @@ from hpo.trials.space.space import point_key
 
 
 def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
-    """Yield the commands that fit a study's state, the most useful first; `run` is None if the study cannot be read."""
+    """Yield the useful commands for a study's state, the most useful first; `run` is None for an unreadable study."""
     name = view.reference
     if view.is_mirror:
         if view.state == "running":
@@ -73,7 +73,7 @@ def _idle_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> I
 
 
 def _has_tried_all(view: StudyView, run: StudyRun) -> bool:
-    """Return whether a larger budget would add no trial."""
+    """Return whether all points of the space have trials, so that a larger budget would add no trial."""
     if view.ended_by == "space" or run.space.size is None:
         return view.ended_by == "space"
     return len({point_key(trial.point) for trial in run.trials}) >= run.space.size

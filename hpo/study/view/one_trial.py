@@ -24,26 +24,26 @@ class TrainingDetails:
     """A training of a trial. Unknown values are `null` or empty; times are in seconds since the epoch.
 
     Attributes:
-        task: its name: `fold_0`.
-        seed: the seed of its random numbers.
+        task: the task's name, such as `fold_0`.
+        seed: the seed of the random numbers.
         state: `complete`, `failed`, `stopped`, `running` or `not trained`.
-        score: its value of the (leading) metric.
-        metrics: its metrics by name.
+        score: the value of the (leading) metric.
+        metrics: the metrics by name.
         notes: the objective's notes by name.
-        curve: pairs of step and metric.
-        point: the last point of its learning curve.
-        seconds: its duration.
-        started: when it began.
-        host: the machine that trains or trained it.
-        process: the id of its process.
-        gpus: its GPUs.
-        attempt: the number of the attempt, if it was repeated.
-        error: why it failed, in one line.
-        details: its traceback.
-        stopped: where and why it was stopped.
-        log: the file with its output.
-        printed_last: the last lines of its output.
-        files: the files that it wrote to `trial.dir`.
+        curve: the learning curve as pairs of step and (leading) metric.
+        point: the last point of the learning curve.
+        seconds: the duration.
+        started: when the training began.
+        host: the machine of the training.
+        process: the id of the training's process.
+        gpus: the GPUs of the training.
+        attempt: the number of the attempt, if the training was repeated.
+        error: why the training failed, in one line.
+        details: the traceback of the error.
+        stopped: where and why the training was stopped.
+        log: the file with the training's output.
+        printed_last: the last lines of the output.
+        files: the files that the training wrote to `trial.dir`.
     """
 
     task: str
@@ -73,8 +73,8 @@ class TrialDetails:
     """All details of a trial. Unknown values are `null` or empty; times are in seconds since the epoch.
 
     Attributes:
-        study: the name of its study's folder.
-        folder: the path of that folder; `null` for a mirror.
+        study: the name of the study's folder.
+        folder: the path of the study's folder; `null` for a mirror.
         copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` for a folder.
         trial: its number.
         state: `complete`, `failed`, `stopped`, `running`, or `interrupted`: unfinished, and no process trains it.
@@ -84,22 +84,22 @@ class TrialDetails:
         search_scores: see [a trial](#a-trial-of-it).
         texts: see [a trial](#a-trial-of-it).
         search_texts: see [a trial](#a-trial-of-it).
-        excess: how far its values exceed the limits, relative to the limits; `null` without limits.
-        point: its hyperparameters.
+        excess: how far the trial's values exceed the limits, relative to the limits; `null` without limits.
+        point: the trial's hyperparameters.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
-        config: the whole configuration of its trainings.
+        config: the whole configuration of the trainings.
         amount: the planned amount of training; `null` = a full training.
-        reached: the amount that all of its trainings have reported; `null` if one has reported nothing.
-        continues: the trial that it continues.
-        retry_of: the failed trial that it tries again.
-        error: why it failed.
-        stopped: where and why it was stopped.
-        seconds: the duration of its trainings.
-        started: when its first training began.
-        ended: when its last training ended.
-        num_parameters: the number of its network's parameters.
+        reached: the amount that all trainings of the trial have reported; `null` if a training has reported nothing.
+        continues: the number of the trial that this trial continues.
+        retry_of: the number of the failed trial that this trial tries again.
+        error: why the trial failed.
+        stopped: where and why the trial was stopped.
+        seconds: the duration of the trainings.
+        started: when the first training began.
+        ended: when the last training ended.
+        num_parameters: the number of the network's parameters.
         host: for a running trial, the machine of the process that runs the study.
-        tasks: its trainings, as below.
+        tasks: the trainings of the trial, as below.
     """
 
     study: str
@@ -136,7 +136,7 @@ class TrialDetails:
 
 
 def read_trial(reader: StudyReader, number: int) -> TrialDetails:
-    """Return all details of a trial, and change nothing; HpoError if the study is unreadable or lacks the trial."""
+    """Return all details of a trial without changing files; HpoError if the study is unreadable or lacks the trial."""
     snapshot, folder = reader.snapshot(), reader.folder
     run = reader.study()
     trial = run.trial(number, reader.reference)
@@ -233,7 +233,7 @@ def _add_running(training: TrainingDetails, task: RunningTask) -> TrainingDetail
 
 
 def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[float, float]]:
-    """Return pairs of step and metric; the step of a point without one is its position in the curve, from 1."""
+    """Return pairs of step and metric; if a point has no step, use its position in the curve, from 1."""
     return [
         (point.get("epoch", point.get("step", place)), point[metric])
         for place, point in enumerate(points, 1)
@@ -242,6 +242,6 @@ def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[flo
 
 
 def _asked_task(trial: int, asked: Asked, metric: str) -> RunningTask:
-    """Return the training of a trial that another program asked for, and whose result it has not told yet."""
+    """Return the running training of a trial that another program asked for and has not reported yet."""
     point, curve = dict(asked.curve[-1]) if asked.curve else {}, _curve(asked.curve, metric)
     return RunningTask(trial=trial, task=0, worker=asked.place - 1, started=asked.time, point=point, curve=curve)

@@ -34,10 +34,10 @@ class Snapshot:
     """The state of a study at one moment.
 
     Attributes:
-        status: its status.
-        tasks: its running tasks.
+        status: the study's status.
+        tasks: the study's running tasks.
         copied: when the mirror was written; empty for a folder.
-        fault: why the mirror cannot be read now; empty if it can.
+        fault: why the mirror cannot be read now; empty if the mirror can be read.
     """
 
     status: Status
@@ -50,9 +50,9 @@ class StudyReader:
     """Reads a study in its folder.
 
     Attributes:
-        folder: the folder.
-        reference: the study's name for commands.
-        seconds: the shortest time between two snapshots.
+        folder: the study's folder.
+        reference: the name, path or URL that names the study in commands.
+        seconds: the shortest time in seconds between two snapshots.
     """
 
     seconds = 1.0
@@ -66,7 +66,7 @@ class StudyReader:
         return Snapshot(latest_status(self.folder), read_running(self.folder))
 
     def study(self) -> StudyRun:
-        """Return the study with its current trials; for a mirror, with the trials at the last snapshot.
+        """Return the run of the study with the current trials; for a mirror, with the trials of the last snapshot.
 
         Raises:
             HpoError: the study is just starting, or cannot be read.
@@ -81,7 +81,7 @@ class StudyReader:
         return self._run
 
     def view(self, snapshot: Snapshot | None = None) -> StudyView:
-        """Return the view of the study at the time of `snapshot`; None = now.
+        """Return the view of the study at the time of `snapshot`; for None, take a new snapshot.
 
         Raises:
             StudyError: a mirror cannot be reached, or a link leads out of the folder.
@@ -118,7 +118,7 @@ class StudyReader:
             time.sleep(self.seconds)
 
     def wait_until_created(self, show: Callable[[str], None]) -> None:
-        """Wait until the study exists; while it starts, call `show` with a line. Raise the errors of `follow`."""
+        """Wait until the study exists; if it is starting, first call `show` with a line. Raises like `follow`."""
         if self.folder.is_starting:
             status = self.snapshot().status
             show(f"study {status.name}: {status.words}")
@@ -126,7 +126,7 @@ class StudyReader:
 
 
 class MirrorReader(StudyReader):
-    """Reads a study's mirror, through a temporary copy; the process that runs the study may have died."""
+    """Reads a study from its mirror through a temporary copy, even if the process that ran the study has died."""
 
     seconds = 10.0
 
@@ -137,7 +137,7 @@ class MirrorReader(StudyReader):
         self._last: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Fetch the changed files and return the state; if that fails, return the last snapshot with the fault."""
+        """Fetch the changed files and return the current state; on failure, return the last snapshot with the fault."""
         try:
             self._last = self._fetch_snapshot()
         except StudyError as error:
@@ -189,11 +189,11 @@ def open_reader(study: str, patience_seconds: float = 0.0) -> Iterator[StudyRead
     """Yield a reader of a study.
 
     Args:
-        study: its name under `runs/`, its folder, or its mirror's URL.
-        patience_seconds: how long to wait for a folder that does not exist yet, because its search may have just begun.
+        study: the study's name under `runs/`, its folder, or its mirror's URL.
+        patience_seconds: how long to wait if the folder does not exist yet, because its search may just have begun.
 
     Raises:
-        StudyError: there is no such study.
+        StudyError: the study does not exist.
     """
     if "://" not in study:
         folders, deadline = [*map(StudyFolder, (RUNS / study, Path(study)))], time.monotonic() + patience_seconds

@@ -20,19 +20,19 @@ class TrialView:
 
     Attributes:
         trial: its number.
-        score: the mean of its (leading) metric over folds and seeds; over fresh seeds only, if these chose the winner.
+        score: the mean of the (leading) metric over folds and seeds; if fresh seeds chose the winner, only over these.
         scores: the mean of each metric and limited value, by name, over the same trainings as `score`.
-        search_scores: the same means in the search, if fresh seeds chose the winner; else empty.
+        search_scores: the means in the search, by name, if fresh seeds chose the winner; otherwise empty.
         texts: `scores` as text, with enough digits to distinguish the trials.
         search_texts: `search_scores` as text, with enough digits to distinguish the trials.
-        point: its hyperparameters; empty if only the status file is read.
+        point: the trial's hyperparameters; empty if the view was made from the status file alone.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
         standard_deviation: the standard deviation of the score over these trainings; `null` for fewer than two.
-        expected: the expected score in a new training, as below; `null` unless it is the winner of an ended study.
+        expected: the expected score in a new training, as below; `null` unless the trial won an ended study.
         expected_texts: `value`, `low` and `high` of `expected` as text.
         amount: the planned amount of training; `null` = a full training.
-        reached: the amount that all of its trainings have reported; `null` if one has reported nothing.
+        reached: the amount that all trainings of the trial have reported; `null` if a training has reported nothing.
         full_amount: the amount of a full training; `null` if every training is full.
     """
 
@@ -54,27 +54,27 @@ class TrialView:
 
     @property
     def values(self) -> str:
-        """The metrics as text; for a winner, the expected score comes first.
+        """The metrics as text, such as `accuracy 0.91`.
 
-        `accuracy 0.91`; for a finalist `accuracy 0.91 on fresh seeds (0.93 in the search)`; for a winner `accuracy 0.90
-        expected (95 % 0.88 to 0.92); 0.91 on validation, the best of 16`.
+        For a finalist: `accuracy 0.91 on fresh seeds (0.93 in the search)`. For a winner, the expected score is first:
+        `accuracy 0.90 expected (95 % 0.88 to 0.92); 0.91 on validation, the best of 16`.
         """
         return self._values_text(self.texts)
 
     @property
     def values_with_spread(self) -> str:
-        """The text of `values`, with the standard deviation of the leading metric: `accuracy 0.91 ± 0.02`."""
+        """The text of `values` with the standard deviation of the leading metric, such as `accuracy 0.91 ± 0.02`."""
         return self._values_text(_with_spread(self.texts, self.score, self.standard_deviation))
 
     @property
     def headline(self) -> str:
-        """The most important number: the expected score, `accuracy 0.90 expected`, or `values` if there is none."""
+        """The most important text: the expected score, such as `accuracy 0.90 expected`; `values` if it is unknown."""
         name = next(iter(self.texts), "")
         return f"{name} {self.expected_texts['value']} expected" if self.expected else self.values
 
     @property
     def headline_note(self) -> str:
-        """The note below the headline: the interval, and the scores that chose the winner."""
+        """The text below `headline`: the interval of the expected score, and the scores that chose the winner."""
         if self.expected is None:
             return "on validation"
         return f"{self._interval}; {self._validation_text(self.texts)}"
@@ -100,7 +100,7 @@ class TrialView:
 
     @property
     def amount_text(self) -> str:
-        """The text after the values under a strategy with amounts: ` trained to 3 of 9`; else empty."""
+        """How far the trial is trained, as text after `values`: ` trained to 3 of 9`; empty without amounts."""
         return amount_text(self.amount, self.reached, self.full_amount)
 
 
@@ -110,17 +110,17 @@ class TaskView:
 
     Attributes:
         trial: the trial's number.
-        task: its name: `fold_0`, or `final` for the winner's model.
-        worker: its worker's index, from 0.
-        host: the machine that trains it; `null` while unknown.
-        process: the id of its process; `null` while unknown.
-        gpus: its GPUs.
+        task: the task's name, such as `fold_0`; `final` for the training of the winner's model.
+        worker: the worker's index, from 0.
+        host: the machine of the training; `null` while unknown.
+        process: the id of the training's process; `null` while unknown.
+        gpus: the GPUs of the training.
         where: machine, process and GPUs as text.
-        started: when it began.
-        reported: the time of its last report; `null` before the first.
-        seconds: how long it has been running.
-        seconds_silent: the seconds since its last report; before the first, the seconds since it began.
-        point: the last point of its learning curve.
+        started: when the training began.
+        reported: the time of the last report; `null` before the first report.
+        seconds: how long the training has been running.
+        seconds_silent: the seconds since the last report; before the first report, the seconds since the start.
+        point: the last point of the learning curve.
     """
 
     trial: int
@@ -142,10 +142,10 @@ class FailureView:
     """A failed trial.
 
     Attributes:
-        trial: its number.
-        error: why it failed, in one line.
-        details: the tracebacks of its trainings; empty if there are none.
-        logs: the log files of its trainings.
+        trial: the trial's number.
+        error: why the trial failed, in one line.
+        details: the tracebacks of the trainings; empty if there are none.
+        logs: the log files of the trainings.
     """
 
     trial: int
@@ -159,9 +159,9 @@ class NoteView:
     """A user's note on the study (`hpo note`).
 
     Attributes:
-        time: when it was written, in UTC (ISO 8601).
+        time: when the note was written, in UTC (ISO 8601).
         user: the author.
-        text: the note.
+        text: the note's text.
     """
 
     time: str
@@ -171,11 +171,11 @@ class NoteView:
 
 @dataclass(frozen=True)
 class NextStep:
-    """A command that makes sense now.
+    """A command that is useful now.
 
     Attributes:
         command: the command.
-        does: its effect.
+        does: the effect of the command.
     """
 
     command: str
@@ -187,33 +187,34 @@ class StudyView:
     """A study. Unknown values are `null` or empty; times are in seconds since the epoch.
 
     Attributes:
-        study: its name: the name of its folder.
-        folder: its folder; `null` for a mirror.
-        reference: its name for commands: its name, its folder, or the URL of its mirror.
+        study: the study's name, which is the name of its folder.
+        folder: the study's folder; `null` for a mirror.
+        reference: the name, folder or mirror's URL that names the study in commands.
         copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` for a folder.
-        study_id: its unique id; a copy gets its own.
-        user: the user who started it; `null` for a published or imported study.
+        study_id: the study's unique id; a copy of the study gets a new id.
+        user: the user who started the study; `null` for a published or imported study.
         state: `running`, `interrupted`, `open` (another program trains it, by
             [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or `unreadable`.
         says: the state as text, with the process that runs the study, or the reason why it failed.
-        phase: the phase of a running study: `starting` (its first workers start, and nothing else is known), `search`,
+        phase: the phase of a running study: `starting` (the first workers start, and nothing else is known), `search`,
             `after the search`, or `ask-and-tell`.
         following: after the search, which trainings run and how many of them are done, as text.
-        process: the process that runs it, with its id (`process`), its machine (`host`) and `since`; else `null`.
-        begun: when its first training began.
-        updated: when its status was last written.
+        process: the process that runs the study: its id (`process`), machine (`host`) and start (`since`), or `null`.
+        begun: when the first training began.
+        updated: when the status was last written.
         error: why the study failed, or cannot be read.
-        fault: why its configuration or record cannot be read.
-        objective: the path of its objective.
-        data: the name of its data.
-        parts: the number of examples in each part of its split, by name; empty if the objective reads its own data.
-        strategy: the name of its strategy.
-        seed: its seed.
+        fault: why the configuration or record cannot be read.
+        objective: the path of the objective.
+        data: the name of the data.
+        parts: the number of examples in the train, validation and test splits, by name; empty if the objective reads
+            its own data.
+        strategy: the name of the strategy.
+        seed: the study's seed.
         metrics: the direction of each metric by name, the leading one first.
         limits: the limits that the winner must keep, as text.
         hyperparameters: the number of searched hyperparameters.
-        points: the number of points in its space; `null` = infinite, or too many to count.
-        scales: the number of its scales.
+        points: the number of points in the space; `null` = infinite, or too many to count.
+        scales: the number of scales.
         folds: the number of folds of each trial; 1 = a hold-out split.
         repeats: the number of seeds on each fold.
         done: how much of the budget is used.
@@ -231,22 +232,22 @@ class StudyView:
             several metrics: the trials that contribute most to the Pareto front, in the order of `front`.
         within_limits: how many complete trials keep the limits; `null` without limits.
         further_trained: the trials that were fully trained after the search.
-        finalists: the finalists' scores on fresh seeds, by trial; `null` for a finalist that failed or is not finished.
+        finalists: the finalists' scores on fresh seeds, by trial; `null` for a failed or unfinished finalist.
         test: the metrics on the test split; empty before the test evaluation.
         test_texts: `test` as text.
         test_trial: the trial that was evaluated on the test split: the winner at that time.
         running: the running trainings, as below.
-        untried: the number of points added by `hpo add` that have no trial yet.
+        untried: the number of points that users added (`hpo add`) and that have no trial yet.
         retries: the number of failed trials that wait for a retry (`hpo retry`).
         failures: the latest failed trials, at most 20, as below.
         num_failed: the number of failed trials.
         cautions: the known reasons to doubt the result, the most serious first.
         notes: the latest 20 notes (`hpo note`), the earliest first, as below.
         tags: the tags (`hpo note --tag`), by name.
-        next: commands that make sense now, as below.
+        next: commands that are useful now, as below.
         cost: seconds and shares of time, as in [report.json](report.md); `null` before there is a report.
-        files: its report and tables by name.
-        size: the size of all its files in bytes.
+        files: the paths of the study's report and tables, by name.
+        size: the total size of the study's files in bytes.
         metric: the (leading) metric.
         direction: `maximize` or `minimize`.
     """
@@ -321,7 +322,7 @@ class StudyView:
 
     @property
     def untried_text(self) -> str:
-        """The added points and retries without a trial as text: `2 added points and 1 failed trial again`, or empty."""
+        """The untried points and retries as text, such as `2 added points and 1 failed trial again`; may be empty."""
         again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
         added = "" if not self.untried else format_count(self.untried, "added point*")
         return " and ".join(filter(None, (added, again)))
@@ -349,9 +350,9 @@ def _to_plain(value: Any) -> Any:
 
 
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
-    """Join values in one line of text.
+    """Return values as one line of text.
 
-    `in_search` has the values in the search if `texts` has those on fresh seeds; else it is empty.
+    If `texts` has the values on fresh seeds, `in_search` has the values in the search; otherwise it is empty.
     """
     return format_scores(_join_texts(texts), _join_texts(in_search))
 

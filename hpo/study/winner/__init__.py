@@ -1,1 +1,1 @@
-"""What follows a search: full trainings, finalists, the winner's model, and the test evaluation."""
+"""The steps after a search: full trainings, finalists, the winner's model, and the test evaluation."""

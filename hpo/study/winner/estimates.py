@@ -37,11 +37,11 @@ class Sample:
     is_grouped: bool = False
 
     def estimates(self, scored: Scored) -> dict[str, Estimate]:
-        """Return each metric with its interval: Wilson's for a share, else the bootstrap over its scores by example."""
+        """Return each metric with an interval: Wilson's for a share, otherwise a bootstrap over scores by example."""
         return {name: self._estimate(value, name, scored) for name, value in scored.metrics.items()}
 
     def differences(self, scored: Scored, other: Scored) -> dict[str, Estimate]:
-        """Return each metric minus the other model's, with the bootstrap interval over the paired scores by example."""
+        """Return the difference of two models in each metric, with a bootstrap interval over paired examples."""
         both = {name: (value, other.metrics[name]) for name, value in scored.metrics.items() if name in other.metrics}
         return {name: self._bootstrap(ours - theirs, name, scored, other) for name, (ours, theirs) in both.items()}
 
@@ -51,7 +51,7 @@ class Sample:
         return self._bootstrap(value, name, scored)
 
     def _bootstrap(self, value: float, name: str, *models: Scored) -> Estimate:
-        """Return the estimate of the first model's metric, minus the second model's if there are two."""
+        """Return the estimate of a model's metric or, for two models, of the difference of their metrics."""
         scores = [self._scores(scored, name, len(models)) for scored in models]
         if (note := next((why for why in scores if isinstance(why, str)), None)) is not None:
             return Estimate(value, n=self.size, note=note)
@@ -61,7 +61,7 @@ class Sample:
         return Estimate(value, *bootstrap_interval(values), self.size, "percentile bootstrap over the examples")
 
     def _scores(self, scored: Scored, name: str, num_models: int) -> Sequence[Any] | str:
-        """Return a metric's score of each example, or the reason why there are none."""
+        """Return a model's score for each example, or the reason why there are no such scores."""
         if self.is_grouped:
             return "the examples are in groups, so they are not independent"
         if name not in scored.by_example:
@@ -83,7 +83,7 @@ class ScoresOnTest:
 
     Attributes:
         metrics: the winner's scores.
-        default: the default configuration's scores; empty if it was not scored.
+        default: the default configuration's scores; empty if the default was not scored.
         difference: the winner's scores minus the default configuration's.
     """
 

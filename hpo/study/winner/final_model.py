@@ -1,4 +1,4 @@
-"""The winner's configuration, and its model: from the hold-out training, or trained on all folds together."""
+"""The winner's configuration and model; the model comes from the hold-out training, or is trained on all folds."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the winner's model must still be trained, or still be noted in the record.
+    """Return whether the winner's model still has to be trained, or to be noted in the record.
 
-    Without a test split, a model is needed only if the trainings have written models.
+    Without a test split, the winner needs a model only if the trainings have written models.
     """
     if run.winner is None or run.model is not None:
         return False
@@ -40,13 +40,13 @@ def make_final_model(
     """Train the winner's model if it is missing, note it in the record, and return it.
 
     With a hold-out split, a missing model is trained again with the winner's seed. With folds, the winner's
-    configuration is trained once on all folds together, for as many epochs as the mean of the folds' best epochs.
+    configuration is trained once on all folds together; the number of epochs is the mean of the folds' best epochs.
 
     Args:
         study: the study.
         run: the study with its record.
         dispatcher: runs the training.
-        report: called with the kind of the trainings, the number finished and the total.
+        report: called with a text about the trainings, the number of finished trainings, and the total number.
 
     Returns:
         The new model; None if no model was missing.
@@ -77,8 +77,8 @@ def make_final_model(
 def model_task(builder: TaskBuilder, trial: Trial) -> Task:
     """Return the task that trains a trial's model, with the trial's seed.
 
-    With a hold-out split, it repeats the trial's training. With folds, it trains on all folds together, for as many
-    epochs as the mean of the folds' best epochs.
+    With a hold-out split, the task repeats the trial's training. With folds, the task trains on all folds together;
+    the number of epochs is the mean of the folds' best epochs.
     """
     if builder.layout.folds == 1:
         return builder.tasks_of(replace(trial, trained=0))[0]
@@ -87,7 +87,7 @@ def model_task(builder: TaskBuilder, trial: Trial) -> Task:
 
 
 def has_own_model(study: PreparedStudy, trial: Trial) -> bool:
-    """Return whether the model of a trial's hold-out training exists and is unchanged."""
+    """Return whether a trial's hold-out training left a model that still exists unchanged."""
     name = f"checkpoints/{checkpoint_name(trial.number)}"
     return study.has_model(name) and not study.folder.changed_files(name)
 

@@ -1,4 +1,4 @@
-"""Finds the trials on or near a Pareto front whose order may be due to noise alone."""
+"""Finds trials on or near a Pareto front whose order may come from noise alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class Overlap:
-    """The trials, by number, whose order is uncertain because of the spread over folds and seeds.
+    """The numbers of trials whose order is uncertain because of the spread over folds and seeds.
 
     Attributes:
-        members: for each trial on the front that has intervals, the other trials on the front whose intervals overlap
-            its intervals in every metric.
+        members: the trials on the front that have intervals, each with the other trials on the front whose intervals
+            overlap in every metric.
         near: dominated trials that may belong to the front.
     """
 
@@ -32,16 +32,16 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
     """Return which trials of a front overlap, and which other trials may belong to it.
 
     A trial's interval of a metric is its mean over folds and seeds ± 1.96 standard errors. A trial with a single task
-    has no interval and is skipped. With few tasks these intervals are narrower than Student's: with 3 tasks less than
-    half as wide. So trials whose intervals do not overlap may still differ only by chance.
+    has no interval and is skipped. With few tasks, these intervals are narrower than Student's intervals: less than
+    half as wide with 3 tasks. So trials without overlap may still differ only by chance.
 
     A dominated trial may belong to the front if the best ends of its intervals are not dominated by the worst ends of
     the intervals of any trial on the front.
 
     Args:
         front: the trials on the front.
-        others: trials of the same search. Members of the front, incomplete trials, trials beyond a limit, and trials
-            with another amount than the front's are skipped.
+        others: trials of the same search. Trials on the front, incomplete trials, trials that exceed a limit, and
+            trials with another amount than the front's trials are skipped.
         goal: the metrics and their directions.
     """
     members = [trial for trial in front if len(trial.values(goal.metric)) > 1]
@@ -72,7 +72,7 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
 
 
 def _interval_ends(trials: Sequence[Trial], goal: Goal) -> tuple[Array, Array]:
-    """Return the lower and the upper ends of the intervals in losses, of shape (trials, metrics) each."""
+    """Return the lower ends and the upper ends of the intervals of losses, two arrays (trials, metrics)."""
     losses = np.array([trial.losses for trial in trials]).reshape(-1, len(goal.metrics))
     errors = np.array([[standard_error(trial, name) or 0.0 for name in goal.metrics] for trial in trials])
     width = _Z * errors.reshape(losses.shape)

@@ -1,6 +1,7 @@
 """The test evaluation: scores the winner or the whole Pareto front, and the default configuration, on the test split.
 
-The default shows overtuning: a search has overtuned if its winner is no better than the default on unseen examples.
+The default's score shows overtuning: a search has overtuned if its winner is no better than the default on unseen
+examples.
 Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
 """
 
@@ -36,13 +37,13 @@ _DEFAULT = -1
 
 @dataclass(frozen=True)
 class _Model:
-    """A trial to score.
+    """A trial to score, with its model.
 
     Attributes:
         trial: the trial.
         study: the study with the configuration under which the trial was trained.
-        checkpoint_dir: the folder of its model; None if the objective saves no models. Then scoring trains the model.
-        error: why the training of its model failed; None if it did not fail.
+        checkpoint_dir: the folder of the model; None if the objective saves no models, so that scoring trains first.
+        error: why the training of the model failed; None if the training did not fail.
     """
 
     trial: Trial
@@ -66,7 +67,7 @@ def open_test(
         again: whether to score even if these data were evaluated before.
         with_default: whether to score the default configuration.
         with_front: whether to score the other trials on the Pareto front in the same evaluation. Missing models are
-            trained again first, with their seeds. A trial that fails gets its error in place of scores.
+            first trained again with the trials' seeds. A trial that fails gets an error in place of scores.
 
     Returns:
         The content of test.json.
@@ -83,7 +84,7 @@ def open_test(
     if study.is_outside:
         raise StudyError(
             f"test: another program trains the trials of study '{study.reference}' (`hpo ask`, `hpo tell`), so the "
-            f"study has no test part; score its winner in that program, once"
+            f"study has no test split; score its winner in that program, once"
         )
     winner = _winner(study, run)
     # The report needs this file; read it now, so that an incomplete one fails before the test split is read.
@@ -141,19 +142,19 @@ def open_test(
 
 
 def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> dict[str, Any]:
-    """Return a model's entry in test.json: its metrics and their intervals, or its error."""
+    """Return a model's entry in test.json: the metrics with their intervals, or the error."""
     if isinstance(scored, str):
         return {"error": scored}
     return {"metrics": dict(scored.metrics), "estimates": _describe_estimates(sample.estimates(scored), names)}
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return as dicts the estimates that have an interval, and those of `names` even without an interval."""
+    """Return the estimates as dicts; leave out an estimate without interval unless it is in `names`."""
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
 def _describe_member(study: PreparedStudy, trial: Trial, scored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry in test.json of a trial on the front: its test scores or error, and its scores in the search."""
+    """Return a front trial's entry in test.json: the test scores or the error, and the scores in the search."""
     values = {name: trial.mean(name) for name in study.goal.names}
     return {"trial": trial.number, **scored, "validation_score": trial.score, "validation_metrics": values}
 
@@ -163,7 +164,7 @@ def _no_test_part(objective: Objective) -> str:
     if objective.pickled is not None:
         advice = "write `@hpo.objective(describe_data=...)` above it"
     hint = "" if objective.revision is not None else f"; {advice}, and start another study"
-    return f"test: {objective.owner} has no describe_data, so there is no split and no test part{hint}"
+    return f"test: {objective.owner} has no describe_data, so there is no split and no test split{hint}"
 
 
 def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> str:
@@ -171,9 +172,9 @@ def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> 
     number = num_scored([last])
     front = "" if number == 1 else f" with {number} configurations"
     return (
-        f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
+        f"test: the test split of these data was scored before ({len(earlier)} time(s), last by study "
         f"'{last['study']}' at {last['time']}{front}); the comparison used {examples.compared_by}; `--again` (from "
-        f"Python `again=True`) opens it once more, and the report will always mention this"
+        f"Python `again=True`) scores it once more, and the report will always mention this"
     )
 
 
@@ -193,10 +194,10 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
-    """Train the default configuration in this process, and save its model below `scratch`; None without a default.
+    """Train the default configuration in this process with a model below `scratch`; return None without a default.
 
-    With a hold-out split, the training stops early by its validation score, like every trial. With folds, it trains on
-    all folds together for all epochs, because the default's best epoch is not known.
+    With a hold-out split, the validation score stops the training early, as in every trial. With folds, the training
+    uses all folds together and all epochs, because the default's best epoch is not known.
     """
     if why_no_default(study.space, study.config):
         return None
@@ -212,7 +213,7 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
-    """Return the model from a front trial's hold-out training if it exists; else train a model below `scratch`."""
+    """Return the model of a trial on the front, from its hold-out training; train a missing model below `scratch`."""
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):
@@ -233,7 +234,7 @@ def _train_model(trial: Trial, study: PreparedStudy, task: Task) -> _Model:
 
 
 def _try_score(model: _Model, test: Sequence[int]) -> Scored | str:
-    """Return the scores of a model other than the winner's, or its error, which must not end the evaluation."""
+    """Return the scores of a model, or the error as text, so that the evaluation goes on without this model."""
     if model.error:
         return model.error
     try:
@@ -243,12 +244,12 @@ def _try_score(model: _Model, test: Sequence[int]) -> Scored | str:
 
 
 def _score(model: _Model, test: Sequence[int]) -> Scored:
-    """Return the scores of a model; train it first if the objective saves no models."""
+    """Return the scores of a model; if the objective saves no models, train the model first."""
     trial = model.trial
     task = model.study.task_builder().test_task(trial, test, model.checkpoint_dir)
     by_example: dict[str, Sequence[float]] = {}
     outcome = outcome_of(run_here(task.payload), lambda sent: by_example.update(sent.get("scores_by_example", {})))
     if outcome.error:
         name = "the default configuration" if trial.number == _DEFAULT else f"trial {trial.number}"
-        raise StudyError(f"test: scoring {name} on the test part failed: {outcome.error}")
+        raise StudyError(f"test: scoring {name} on the test split failed: {outcome.error}")
     return Scored(outcome.metrics, by_example)

@@ -1,7 +1,7 @@
-"""Trains the best trials to the end after a search, so that the winner is fully trained, and the finalists again.
+"""Trains the best trials of a search to the end, so that the winner is fully trained; trains the finalists again.
 
-The best trials continue from their states, with their seeds. These trainings do not belong to the search: if it
-continues with a larger budget, it proposes the same trials as without them. Their outcomes are then reused.
+The best trials continue from their states, with their seeds. These trainings do not belong to the search: a search
+that continues with a larger budget proposes the same trials as without these trainings, and reuses their outcomes.
 """
 
 import logging
@@ -30,7 +30,7 @@ _SUFFIX = "_full"
 
 
 def expected_at_end(study: PreparedStudy) -> str | None:
-    """Return a line on how many configurations will probably be fully trained; None if all are."""
+    """Return a line that says how many configurations will probably be fully trained; None if all will be."""
     strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
     if study.counts == "trials" or not isinstance(strategy, Asha | SuccessiveHalving):
         return None
@@ -45,9 +45,9 @@ def expected_at_end(study: PreparedStudy) -> str | None:
 def train_to_the_end(
     study: PreparedStudy, record: Record, dispatcher: Dispatcher, report: Callable[[str, int, int], None]
 ) -> None:
-    """Train the best trials to the end unless they are already, and record each outcome as soon as it arrives.
+    """Train the best trials to the end, except those already trained; record each outcome as soon as it arrives.
 
-    `report` is called with the kind of the trainings, the number finished and the total.
+    `report` is called with a text about the trainings, the number of finished trainings, and the total number.
     """
     while missing := _missing_tasks(study, record):
         record.begin_stretch(dispatcher.slots)
@@ -66,7 +66,7 @@ def train_finalists(
 ) -> None:
     """Train the finalists on the fresh seeds that have no outcome yet, and record each outcome as soon as it arrives.
 
-    `report` is called with the kind of the trainings, the number finished and the total.
+    `report` is called with a text about the trainings, the number of finished trainings, and the total number.
     """
     kind = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
     missing = [task for finalist in finalists for task in _missing_finalist_tasks(study, finalist, Notes(record))]
@@ -75,13 +75,13 @@ def train_finalists(
 
 
 def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
-    """Return the names of the states of these trials, from the search and from further trainings after it."""
+    """Return the names of the training states of these trials, from the search and from further trainings after it."""
     names = study.task_builder().state_names(trials)
     return names | {f"{name}{_SUFFIX}" for name in names}
 
 
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
-    """Return the tasks without an outcome; they continue from the search's states, or start anew if one is missing."""
+    """Return the tasks without an outcome. They continue from a trial's states, or start anew if a state is missing."""
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
         assert trial.amount is not None
@@ -107,7 +107,7 @@ def _missing_finalist_tasks(study: PreparedStudy, finalist: Finalist, notes: Not
 
 
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
-    """Copy a state of the search to `own` unless `own` exists; return whether `own` exists now."""
+    """Copy the state `before` of the search to `own` unless `own` exists; return whether `own` exists now."""
     if study.artifacts is None:
         if before.is_dir() and not own.exists():
             copy_tree(before, own)

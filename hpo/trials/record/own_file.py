@@ -1,4 +1,4 @@
-"""The SQLite file of a study without a `study.storage`, with the mark of its progress and its backup."""
+"""The SQLite file of a study that sets no `study.storage`; a mark (its progress) and a backup protect the file."""
 
 import logging
 import os
@@ -55,7 +55,7 @@ class Guard:
         self.count_rows(0)
 
     def count_rows(self, rows: int, study_id: str | None = None) -> None:
-        """Add the number of new rows to the mark, and the id of the study as soon as it is known."""
+        """Add `rows` new rows to the mark; if `study_id` is given, set the id of the study in the mark."""
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows
         # Overwrite the mark in place, with a constant length. This takes 2 microseconds; replacing the file would take
@@ -83,7 +83,7 @@ class Guard:
             self._written = 0
         except (OSError, sqlite3.Error, StudyError) as error:
             if not self._has_warned:
-                message = "record: %s cannot be backed up (%s); the search continues, with the last backup"
+                message = "record: %s cannot be backed up (%s); the search continues, and the previous backup stays"
                 _log.warning(message, self._path, error)
             self._has_warned = True
         now = time.monotonic()
@@ -185,14 +185,14 @@ def connect(path: Path, timeout_seconds: float = 60.0, check_same_thread: bool =
 
 
 def may_be_written(path: Path) -> bool:
-    """Return whether this user may write to a database and may create its log in the same folder."""
+    """Return whether this user may write to a database and may create its write-ahead log in the same folder."""
     return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
 
 
 def is_frozen(path: Path) -> bool:
     """Return whether a database must be opened as immutable.
 
-    It must if this user cannot write to it, and it has no log with changes to apply.
+    The answer is yes if this user cannot write to the database, and no write-ahead log holds changes to apply.
     """
     log = path.with_name(f"{path.name}-wal")
     return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

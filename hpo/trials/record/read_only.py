@@ -1,4 +1,4 @@
-"""Reads a study's SQLite file for viewers, without changing it; each reading reads only what has changed."""
+"""Reads a study's SQLite file for viewers, without changing the file; each call reads only the changed rows."""
 
 import functools
 import json
@@ -36,9 +36,9 @@ _PATIENCE_SECONDS = 5.0
 def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
     """Yield a connection to a SQLite file that leaves the content of the record unchanged.
 
-    A killed search leaves a log. SQLite would apply this log to the file even when it only reads, so the file and its
-    log are copied first. If a process is writing to the file (`is_written`), no copy is made; then SQLite removes the
-    log when the last connection closes, which may be this connection.
+    A killed search leaves a write-ahead log. SQLite would apply this log to the file even when only reading, so the
+    file and the log are copied first. If a process is writing to the file (`is_written`), no copy is made; then
+    SQLite removes the log when the last connection closes, which may be this connection.
 
     Raises:
         DamagedRecordError: the file cannot be read.
@@ -79,7 +79,7 @@ class ReadOnlyRows(Rows):
     """The rows of a study in a SQLite file, read-only; `read` returns only the rows changed since the last call.
 
     Optuna takes half a millisecond per trial at each reading, and keeps the file open. This class takes a tenth of
-    that time, and reads a finished trial only once. It opens the file only while it reads, and leaves no other files
+    that time, and reads a finished trial only once. The class opens the file only to read, and leaves no other files
     next to it. `is_written` returns whether a process is running the study.
     """
 
@@ -93,7 +93,7 @@ class ReadOnlyRows(Rows):
         self._own: dict[int, int] = {}
 
     def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Yield the number, point, state and attributes of each of the study's trials that is new or was still open."""
+        """Yield the number, point, state and attributes of each trial that is new or was running at the last call."""
         with read_only_connection(self._path, self._is_written()) as file:
             # Use a transaction, so that all queries read the same state of the file.
             file.execute("BEGIN")

@@ -26,7 +26,7 @@ STUDY = "study"
 def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
     """Return whether a trial with these attributes belongs to the study with this id.
 
-    A trial that another program copied from a different study does not.
+    A trial that another program copied from a different study does not belong to this study.
     """
     return NUMBER in attributes and attributes.get(STUDY) == study
 
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class Note(Generic[T]):
-    """A descriptor for a note of a study: reading the attribute reads the note, and setting it writes the note.
+    """A descriptor for a note of a study: reading the attribute reads the note, setting the attribute writes it.
 
     Args:
         key: the key of the note.
@@ -89,7 +89,7 @@ class Ended:
     """The end of a search.
 
     Attributes:
-        by: what ended the search; None while it runs.
+        by: what ended the search; None while the search runs.
         seconds: the duration of the search so far, without interruptions.
         limit: the value of `stop_without_gain` at that time.
     """
@@ -118,7 +118,7 @@ class Asked:
 
     Attributes:
         time: the time of the trial's `ask`, in seconds since the epoch.
-        place: the lowest number from 1 that no other open trial had at that time; stored as the trial's worker.
+        place: the lowest number from 1 that no other open trial had then; stored as the number of the trial's worker.
         curve: the points of the learning curve reported so far.
     """
 
@@ -153,7 +153,7 @@ class Rows:
         """Write the last attributes of a trial, then its scores (none if it failed) and its final state.
 
         `constraints` holds how far a complete trial is beyond each limit; a value above 0 means that the trial exceeds
-        the limit. It is stored only for other programs.
+        the limit. Only other programs use the stored constraints.
         """
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
@@ -246,7 +246,7 @@ class Record:
         learned: Sequence[int] = (),
         cost_of: Callable[[Trial], float] | None = None,
     ) -> Trial:
-        """Open a trial of a proposed point under the next free number, and return it.
+        """Open a trial of a proposed point under the next free number, and return the trial.
 
         Args:
             round_number: the number of the proposal.
@@ -291,7 +291,7 @@ class Record:
         return trial
 
     def stop(self, number: int) -> Trial:
-        """End a trial with the outcomes that it has, and return it."""
+        """End a trial with the outcomes that it has, and return the trial."""
         trial = self._trials[number]
         trial = self._finished(trial, trial.outcomes, is_stopped=True)
         self._rows.close(number, trial.state, self._scores(trial), {}, {})
@@ -332,13 +332,13 @@ class Record:
         self._has_begun = True
 
     def copy(self) -> "Record":
-        """Return a copy in memory for simulating the search; it has all trials and user actions."""
+        """Return a copy in memory, with all trials and user actions, for simulating the search."""
         copied = memory_record(self.goal, self.layout, self.trials())
         copied.added, copied.actions = self.added, self.actions
         return copied
 
     def judged_by(self, goal: Goal) -> "Record":
-        """Return the record with its complete trials judged by another goal, which has different limits."""
+        """Return the record with the excess of its complete trials computed from the limits of another goal."""
         if goal == self.goal:
             return self
         judged = memory_record(goal, self.layout, (judged_by(goal, trial) for trial in self.trials()))
@@ -350,7 +350,7 @@ class Record:
         self._rows.dispose()
 
     def _scores(self, trial: Trial) -> Sequence[float]:
-        """Return the scores to store for a trial, one per metric; an empty sequence if it has no comparable scores."""
+        """Return the scores to store for a trial, one per metric; empty if the trial has no comparable scores."""
         if trial.state == "complete":
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]

@@ -1,4 +1,4 @@
-"""Writes a record to an Optuna storage and reads it; `optuna.load_study` and optuna-dashboard can read it, too.
+"""Writes a record to an Optuna storage and reads it; `optuna.load_study` and optuna-dashboard can also read the record.
 
 Other programs may also write trials to the storage. Such trials are ignored, except queued trials (`enqueue_trial`).
 Because other trials may come in between, the number of a trial in the study may differ from its number in Optuna.
@@ -43,7 +43,7 @@ _SHOWN = 5
 
 
 class OptunaRows(Rows):
-    """The rows of a study in an Optuna storage; the `guard`, if any, is notified after every completed write."""
+    """The rows of a study in an Optuna storage; a `guard` is notified after every completed write."""
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
@@ -88,7 +88,7 @@ class OptunaRows(Rows):
         with self._writing(len(attributes)):
             has_replaced = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
         if has_replaced:
-            _log.warning("record: another program wrote a result of trial %d; our own has replaced it", number)
+            _log.warning("record: another program wrote a result of trial %d; the search replaced it", number)
 
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
         """Return the number, point, state and attributes of each of the study's trials.
@@ -121,7 +121,7 @@ class OptunaRows(Rows):
         self._warned.update(others)
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         numbers = ", ".join(map(str, others[:_SHOWN])) + more
-        message = "record: another program wrote trials into %s; they are ignored (Optuna's numbers: %s)"
+        message = "record: another program wrote trials into %s; these trials are ignored (Optuna's numbers: %s)"
         _log.warning(message, self.address, numbers)
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
@@ -134,7 +134,7 @@ class OptunaRows(Rows):
 
     @property
     def address(self) -> str:
-        """The path of the SQLite file, or for another database its URL without the password."""
+        """The path of the SQLite file; for any other database, its URL without the password."""
         url = self._storage.engine.url
         return str(url.database) if url.drivername.startswith("sqlite") else url.render_as_string()
 
@@ -145,13 +145,13 @@ class OptunaRows(Rows):
         self._notes[key] = value
 
     def read_note(self, key: str) -> Any:
-        """Return a user attribute of the study, without reading it again; None if it does not exist."""
+        """Return a user attribute of the study from the cache; None if the attribute does not exist."""
         return self._notes.get(key)
 
     def mark(self) -> Mark:
-        """Return the progress of the record: its study's id, and the number of its rows.
+        """Return the progress of the record: the id of its study, and the number of its rows.
 
-        The rows are those of the trials at the last reading, and those of the current notes.
+        The number counts the rows of the trials at the last reading, and the rows of the current notes.
         """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
@@ -186,7 +186,7 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Wrap a write: turn errors of the machine or of another program into clear ones, then notify the guard.
+        """Wrap a write: replace errors of the machine or of other programs by clear errors; then notify the guard.
 
         `rows` is the number of new rows; `study_id` is the id of the study, if this write sets it.
         """
@@ -244,7 +244,7 @@ def constraint_attributes(constraints: Mapping[str, float]) -> dict[str, Any]:
 def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[int, FrozenTrial]:
     """Return the trials that belong to the study with this id, by their numbers in the study.
 
-    Other programs may add copies of a trial; of several trials with the same number, the first one belongs to the
+    Other programs may add copies of a trial. Of several trials with the same number, only the first one belongs to the
     study.
     """
     own: dict[int, FrozenTrial] = {}
@@ -257,8 +257,8 @@ def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[in
 class _PublicCalls:
     """Writes trials with Optuna's public calls, for storages whose tables are not as `Tables` expects.
 
-    Each call is a separate transaction. If the driver dies after writing the last outcome and before writing the state,
-    the trial has ended in the record but is still running in Optuna. If a dimension has both 1 and true, or both 0 and
+    Each call is a separate transaction. If the driver dies between writing the last outcome and the state, the trial
+    has ended in the record, but is still running in Optuna. If a dimension has both 1 and true, or both 0 and
     false, Optuna stores the first of the two for both.
     """
 

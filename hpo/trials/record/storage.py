@@ -41,7 +41,7 @@ class Stored:
         space: the search space.
         goal: the goal of the search.
         layout: the tasks of a trial.
-        check: is called with the format number of the record before anything else is read; it may raise StudyError.
+        check: a function that gets the format number of the record before anything else is read; may raise StudyError.
         is_own: whether the storage is the study's own file, which holds no other study; only such a file has a mark
             and a backup.
     """
@@ -107,8 +107,8 @@ def read_record(study: Stored) -> Record:
 def continue_record(study: Stored) -> Record:
     """Open the record of an existing study to continue it; the caller must hold the study's lock.
 
-    If the study's own file is damaged, missing or an older copy, its backup replaces it. Outcomes that the backup lacks
-    are trained again, with the same results.
+    If the study's own file is damaged, missing or an older copy, the backup replaces the file. Outcomes that the backup
+    lacks are trained again, with the same results.
 
     Raises:
         StudyError: the study does not exist, or its record is damaged and has no sound backup.
@@ -129,7 +129,7 @@ def continue_record(study: Stored) -> Record:
 
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return the opened record or its backup, whichever has more rows; if it is the backup, it replaces the file.
+    """Return the opened record or its backup, whichever has more rows; a returned backup has replaced the file.
 
     Args:
         study: the study and its storage.
@@ -150,18 +150,18 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
             backup, why = None, f" ({str(error).replace(str(copy), backup_path(path).name)})"
     if backup is None and opened is None:
         raise StudyError(
-            f"record: {reason}, and it has no sound backup{why}; restore a good copy, or start again with another "
-            f"study.name"
+            f"record: {reason}, and the record has no sound backup{why}; restore a good copy of the file, or start "
+            f"again with another study.name"
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
-        _log.warning("record: %s, and so is its backup; missing outcomes are trained again", reason)
+        _log.warning("record: %s, and the backup holds no more; missing outcomes are trained again", reason)
         return opened
     for each in filter(None, (backup, opened)):
         each[1].close()
     assert copy is not None
     aside = own_file.replace_database(path, copy)
     old = f" (now {aside.name})" if aside.exists() else ""
-    _log.warning("record: %s%s; its backup has replaced it, and missing outcomes are trained again", reason, old)
+    _log.warning("record: %s%s; the backup has replaced the file, and missing outcomes are trained again", reason, old)
     return _open(study)
 
 
@@ -184,7 +184,7 @@ def _read(rows: OptunaRows, study: Stored) -> Record:
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
-    """Set the guard of the rows of a study's own file; it keeps the mark and the backup up to date."""
+    """Set a guard on the rows of a study's own file; the guard keeps the mark and the backup up to date."""
 
     def refuse_damaged(mark: Mark) -> None:
         _read(rows, study)
@@ -197,13 +197,13 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
     if mark is not None and mark.study_id != rows.mark().study_id:
         path = Path(rows.address)
         raise StudyError(
-            f"record: {path} is the record of another study of that name; restore this study's record, or remove the "
-            f"file: then {backup_path(path)} replaces it"
+            f"record: {path} belongs to another study with the same name; restore this study's file, or remove {path}, "
+            f"so that its backup {backup_path(path)} replaces it"
         )
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if there are fewer rows than the mark says; StudyError if it marks another study."""
+    """Raise DamagedRecordError if there are fewer rows than the mark says; StudyError for the mark of another study."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(
@@ -318,7 +318,7 @@ def sqlite_url(path: Path) -> str:
 
 
 def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
-    """Raise StudyError if SQLAlchemy cannot use a URL in `study.storage`, or if it is a SQLite URL without a file.
+    """Raise StudyError if SQLAlchemy cannot use a URL in `study.storage`, or if a SQLite URL names no usable file.
 
     `values` holds secrets to hide in the error message.
     """
@@ -328,14 +328,14 @@ def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
         parsed.get_dialect().import_dbapi()
     except (ArgumentError, ImportError, ValueError) as error:
         raise StudyError(
-            f"study.storage: {redacted} cannot be used: {hide_secrets(first_line(error), values)}; it must be null, or "
-            f"an Optuna storage such as sqlite:///file.db"
+            f"study.storage: {redacted} cannot be used: {hide_secrets(first_line(error), values)}; give null, or the "
+            f"URL of an Optuna storage, such as sqlite:///file.db"
         ) from error
     if not parsed.drivername.startswith("sqlite"):
         return
     if not parsed.database or parsed.database.startswith((":memory:", "file:")):
         raise StudyError(
-            f"study.storage: '{redacted}' does not name a file; give one, such as sqlite:///file.db, or null"
+            f"study.storage: '{redacted}' does not name a file; give a URL such as sqlite:///file.db, or null"
         )
     if not (folder := Path(parsed.database).parent).is_dir():
         raise StudyError(

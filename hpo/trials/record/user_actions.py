@@ -1,6 +1,6 @@
 """User actions on a running search.
 
-Before an action takes effect, it is written to the record, with its position among the trials.
+Each action is written to the record, with its position among the trials, before the action takes effect.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class End:
-    """End the search because a callback asks for it: no further trial begins, but running trials run to their end."""
+    """End the search at the request of a callback: no further trial begins, but running trials run to their end."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Raise:
 
 @dataclass(frozen=True)
 class UserAction:
-    """A request, and the name of the user who made it; `by` = None: another program made it."""
+    """A request, and in `by` the name of the user who made the request; `by` = None: another program."""
 
     request: Add | Stop | End | Raise
     by: str | None = None
@@ -85,7 +85,7 @@ class AddedPoint:
     retry_of: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict, without the values that are None."""
+        """Return the added point as a JSON-able dict, without the attributes that are None."""
         known = {name: value for name, value in vars(self).items() if value is not None}
         return known | {"point": dict(self.point)}
 
@@ -100,8 +100,8 @@ class RecordedAction:
         time: the time in seconds since the epoch.
         by: the user's name.
         trial: for `stop_trial`, the number of the stopped trial.
-        points: for `stop_trial`, how many points each task had reported when it was stopped, by task index; None = the
-            task had ended before.
+        points: for `stop_trial`, how many points each task had reported at the stop, by task index; None = the task had
+            ended before.
         trials: for `raise_budget`, the new budget of trials; for `end_search`, the budget of trials at that time.
         minutes: for `raise_budget`, the new budget of minutes.
     """
@@ -116,10 +116,10 @@ class RecordedAction:
     minutes: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict that `from_dict` reads."""
+        """Return the action as a JSON-able dict, which `from_dict` can read."""
         return vars(self) | {"points": {str(task): number for task, number in self.points.items()}}
 
     @classmethod
     def from_dict(cls, written: Mapping[str, Any]) -> Self:
-        """Read the dict of `to_dict`."""
+        """Build an action from a dict that `to_dict` returned."""
         return cls(**{**written, "points": {int(task): number for task, number in written["points"].items()}})

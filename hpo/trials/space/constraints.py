@@ -15,7 +15,7 @@ from typing import Any
 from hpo.errors import SpaceError, nearest
 from hpo.trials.space.dimensions import Point
 
-_LANGUAGE = "allowed are numbers, texts, keys, + - * / // %, comparisons, in [..], and, or, not and brackets"
+_LANGUAGE = "allowed: numbers, texts, keys, + - * / // %, comparisons, in [..], and, or, not, brackets"
 _MAX_LENGTH = 1000
 
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -58,7 +58,7 @@ class Constraint:
     fixed: Point
 
     def holds(self, point: Point) -> bool:
-        """Return whether a point keeps the rule; a point that lacks a key of the rule does.
+        """Return whether a point keeps the rule; True if the point lacks a key of the rule.
 
         Raises:
             SpaceError: the rule cannot be computed for this point.
@@ -140,7 +140,7 @@ def _rule(node: ast.AST) -> Rule:
             return lambda values: all(
                 holds(*pair) for holds, pair in zip(compare, pairwise([side(values) for side in sides]), strict=True)
             )
-    raise ValueError(f"'{ast.unparse(node)}' is not in the language")
+    raise ValueError(f"'{ast.unparse(node)}' is not allowed in a rule")
 
 
 def _is_dotted(node: ast.AST) -> bool:
@@ -150,7 +150,7 @@ def _is_dotted(node: ast.AST) -> bool:
 def _number(value: Any) -> Any:
     """Return a number unchanged; raise TypeError for any other value.
 
-    Otherwise, the product of a text and a number could give a text that does not fit into memory.
+    Without this check, the product of a text and a number could be a text that does not fit into memory.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")

@@ -26,7 +26,7 @@ def canonical_text(value: Any) -> str:
 
 
 class _OneValue:
-    """Base class of a list or mapping that is hashable; it is compared by its canonical JSON, which `str` returns."""
+    """Base class of hashable lists and mappings; `str` returns their canonical JSON, by which they are compared."""
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -98,7 +98,7 @@ class Range:
 
     With `log`, the scale of the range is logarithmic. Integers on a logarithmic scale are drawn log-uniformly from
     [low - 1/2, high + 1/2] and then rounded, as in Optuna's IntDistribution. So the probability of each integer is the
-    length of its part of this interval.
+    share of this (logarithmic) interval that is rounded to it.
     """
 
     key: str

@@ -17,7 +17,7 @@ _MISSING = object()
 class NoDefaultError(SpaceError):
     """A point lacks a key that has no default.
 
-    If no values at all were given, this means that there is no default configuration.
+    If the point has no values at all, the error means that there is no default configuration.
     """
 
     def __init__(self, where: str, key: str) -> None:
@@ -61,7 +61,7 @@ def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
     """Return the default configuration: for each dimension its default, else the configuration's own value.
 
     Raises:
-        NoDefaultError: a dimension has neither of the two, so there is no default configuration.
+        NoDefaultError: a dimension has neither of these values, so there is no default configuration.
         SpaceError: the default configuration is not in the space.
     """
     return read_point("the default configuration", {}, space, fixed)
@@ -98,14 +98,16 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
         raise SpaceError(f"{where}: {outside[0]}; give a value in the range")
     inactive = [key for key in values if key not in point]
     if inactive:
-        raise SpaceError(f"{where}: '{inactive[0]}' is inactive with these values, by its 'when'; remove it")
+        raise SpaceError(
+            f"{where}: '{inactive[0]}' is inactive with these values, because of its 'when'; remove this key"
+        )
     if not space.keeps_rules(point):
         raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")
     return point
 
 
 def given_values(where: str, entry: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Return the values of a mapping with nested or dotted keys, by dotted key.
+    """Turn a mapping with nested or dotted keys into a dict with dotted keys, and return the dict.
 
     Raises:
         SpaceError: a key is not searched.
@@ -154,7 +156,7 @@ def why_no_default(space: Space, config: StudyConfig) -> str | None:
     try:
         default_at_target(space, config)
     except NoDefaultError as error:
-        return f"there is no default configuration: {error.key} has no value of its own outside of the space"
+        return f"there is no default configuration: {error.key} has no default and no value outside of the space"
     except SpaceError:
         pass
     return None

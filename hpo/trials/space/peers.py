@@ -39,7 +39,7 @@ def of_peer(value: Any, where: str) -> dict[str, Any] | None:
 def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the space without the level `parameters` that W&B puts into each group: `{"parameters": {...}}`.
 
-    If `config` also has a group `parameters` at this place, the level is part of the user's keys and stays.
+    If `config` also has a group `parameters` at the same level, the level is part of the user's keys and stays.
     """
     found: dict[str, Any] = {}
     for name, branch in space.items():
@@ -62,7 +62,7 @@ def _is_sweep(branch: Any) -> bool:
 
 
 def refuse_whole(space: Mapping[str, Any]) -> None:
-    """Raise SpaceError if the space is a whole sweep of W&B, which holds more than a space."""
+    """Raise SpaceError if the space is a whole W&B sweep; only its `parameters` are a space."""
     if isinstance(space.get("method"), str) and isinstance(space.get("parameters"), Mapping):
         raise SpaceError(
             "space: must be the `parameters` of a W&B sweep, given the whole sweep; give space=sweep['parameters'], "
@@ -108,7 +108,7 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
 
 
 def _of_mapping(written: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
-    """Return the dimension that a dict of W&B or NNI describes; refuse that of `tune.grid_search`.
+    """Return the dimension that a dict of W&B or NNI describes; refuse a dict of `tune.grid_search`.
 
     Return None for a dimension in the form of conf/space, and for a group of dimensions.
     """
@@ -164,7 +164,7 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise SpaceError(f"{where}: must have a list of values, given {values!r}")
     if any(isinstance(value, Mapping) and "_name" in value for value in values):
-        _refuse(where, "a choice with a space of its own", 'a choice of names, and the rest with "when"')
+        _refuse(where, "a choice with nested dimensions", 'a choice of names, and the nested dimensions with "when"')
     # `item` turns NumPy's numbers into Python numbers.
     return {"choices": [v.item() if hasattr(v, "item") and not getattr(v, "shape", ()) else v for v in values]}
 
@@ -174,7 +174,7 @@ def range_of(
 ) -> dict[str, Any]:
     """Return a range in the form of conf/space.
 
-    With a step, values are counted from the lower end if `is_from_low`, else they must be multiples of the step.
+    With a step, the values are low, low + step and so on; unless `is_from_low`, both ends must be multiples of step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}
@@ -184,7 +184,9 @@ def range_of(
         _refuse(where, "a step on a logarithmic scale")
     if not is_from_low and any(abs(end / step - round(end / step)) > 1e-6 for end in ends.values()):
         _refuse(
-            where, f"a step {step!r} from {low!r} to {high!r}, because these are no multiples of it", "a list of values"
+            where,
+            f"a step {step!r} from {low!r} to {high!r}, because both ends must be multiples of the step",
+            "a list of values",
         )
     is_all_whole = all(isinstance(number, int) for number in (low, high, step))
     return ({name: int(end) for name, end in ends.items()} if is_all_whole else ends) | {"step": step}

@@ -37,10 +37,10 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def is_leaf(branch: Mapping[str, Any]) -> bool:
-    """Return whether a branch of a space is a dimension, so that its names are fields of the dimension.
+    """Return whether a branch of a space is a dimension; otherwise, it is a group of dimensions.
 
-    Otherwise, the branch is a group of dimensions. A branch that has names of fields is nevertheless a group if it also
-    has another name that holds a dimension and is no misspelled field.
+    A branch is a dimension if at least one of its names is a field with a plain value. In addition, each name that is
+    no field must have a plain value, or look like a misspelled field.
     """
     # An object with `to_dict` is a dimension in a short form, such as `hpo.log(...)`.
     is_field = any(
@@ -129,10 +129,10 @@ def space_from_dict(
 ) -> Space:
     """Return the space that a tree describes; the tree is nested like the objective's configuration.
 
-    Each leaf of the tree is a dimension. It is a dict with `values`, or `choices`, or `low` and `high` (and optionally
-    `log`, `integer`, `points`, `step`); it may also have `when` and `default`. A list is short for `values`. At the top
-    level, `require` holds rules between dimensions (see `constraints.py`), and `first` holds the first points (see
-    `first_points.py`).
+    Each leaf of the tree is a dimension, written as a dict with `values`, or `choices`, or `low` and `high` (and
+    optionally `log`, `integer`, `points`, `step`); it may also have `when` and `default`. A list is short for `values`.
+    At the top level, `require` holds rules between dimensions (see `constraints.py`), and `first` holds the first
+    points (see `first_points.py`).
 
     Args:
         tree: the tree.
@@ -163,14 +163,14 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return a member point with values of the types in the space; None if it is outside of the space."""
+    """Return a member point with its values converted to the types of the space; None if it is not in the space."""
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
 
 
 def _refuse_unsatisfiable(space: Space) -> None:
-    """Refuse rules that no point keeps; this tests all points if they can be counted, else random points."""
+    """Refuse rules that no point keeps: test all points if their number is known, else random points."""
     if not space.constraints and space.members is None:
         return
     rng = np.random.default_rng(0)
@@ -195,7 +195,9 @@ def _dimension(key: str, written: Any) -> Dimension:
     is_list = isinstance(written, Sequence) and not isinstance(written, str)
     fields: Any = {"values": written} if is_list else written
     if not isinstance(fields, Mapping):
-        raise SpaceError(f"{where}: must be a list, or have values, choices, or low and high, given {written!r}")
+        raise SpaceError(
+            f"{where}: must be a list of values, or a mapping with values, choices, or low and high, given {written!r}"
+        )
     if not fields:
         raise SpaceError(f"{where}: is empty; give values, choices, or low and high")
     for name in fields:
@@ -249,8 +251,8 @@ def _finite(where: str, kind: str, values: Any) -> tuple[Value, ...]:
     texts = {canonical_text(value) for value in values if isinstance(value, list | tuple | Mapping)}
     if both := texts.intersection(value for value in values if isinstance(value, str)):
         raise SpaceError(
-            f"{where}.{kind}: the text {both.pop()!r} is the JSON of another choice, and records cannot distinguish "
-            f"them; change the text"
+            f"{where}.{kind}: the text {both.pop()!r} is the JSON of another choice, and the record cannot "
+            f"distinguish the two; change the text"
         )
     if kind == "values" and not _is_monotonic(values):
         raise SpaceError(f"{where}.values: must be in order, given {list(values)}; sort them, or use 'choices'")
@@ -280,13 +282,13 @@ def _refuse_rounded(where: str, value: Any) -> None:
     """Refuse a whole number that is too large to be represented exactly by a float."""
     if isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise SpaceError(
-            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), because of floats, given {value}; "
-            f" give a smaller one, or search its exponent"
+            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), because floats cannot hold larger "
+            f"ones exactly, given {value}; give a smaller number, or search its exponent"
         )
 
 
 def _is_monotonic(values: Sequence[Value]) -> bool:
-    """Return whether numbers are in ascending or descending order; texts may be in any order, which then counts."""
+    """Return whether numbers ascend or descend; return True if any value is not a number, such as a text."""
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     return len(numbers) < len(values) or numbers in (sorted(numbers), sorted(numbers, reverse=True))
 
@@ -334,7 +336,8 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
     if len(set(values)) < points:
         raise SpaceError(
-            f"{where}.points: must be at most {len(set(values))}, the whole numbers that fit, given {points}"
+            f"{where}.points: must be lower, because rounding leaves {len(set(values))} different values, "
+            f"given {points}"
         )
     return tuple(values)
 
@@ -342,7 +345,7 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
 def _stepped(where: str, low: float, high: float, integer: bool | None, step: Any) -> tuple[Value, ...]:
     """Return the values low, low + step and so on, up to high.
 
-    They are whole numbers if `integer`, or if low and step are whole numbers and `integer` is not given.
+    The values are whole numbers if `integer` is true, or if low and step are whole numbers and `integer` is not given.
     """
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low:
         raise SpaceError(f"{where}.step: must be a number above 0 and at most high - low, given {step!r}")
@@ -352,7 +355,7 @@ def _stepped(where: str, low: float, high: float, integer: bool | None, step: An
     steps = math.floor((high - low) / step + 1e-9)
     if steps > _MOST_POINTS:
         raise SpaceError(
-            f"{where}.step: must give at most {_MOST_POINTS:,} steps, given {steps:,}; give a larger step, or none"
+            f"{where}.step: must give at most {_MOST_POINTS:,} steps, given {steps:,}; give a larger step, or no step"
         )
     count = steps + 1
     if integer or (integer is None and isinstance(low, int) and isinstance(step, int)):
@@ -373,7 +376,7 @@ def _condition(where: str, when: Any) -> Condition:
 
 
 def _check_conditions(dimensions: Sequence[Dimension]) -> None:
-    """Refuse conditions on keys that are not searched, on impossible values, or on later dimensions, and cycles."""
+    """Refuse conditions that form a cycle, or that name an unsearched key, an impossible value or a later dimension."""
     by_key = {d.key: d for d in dimensions}
     keys = list(by_key)
     for place, dimension in enumerate(dimensions):
@@ -386,19 +389,19 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
             if impossible or not allowed:
                 raise SpaceError(
                     f"{where}: must name values of '{parent}', given {impossible or 'an empty list'}; give "
-                    f"values of its range"
+                    f"values that '{parent}' can have"
                 )
             if not by_key[parent].values:
                 raise SpaceError(
-                    f"{where}: '{parent}' must have a list of values or points, because a range of fractions is never "
-                    f"exactly {list(allowed)}"
+                    f"{where}: '{parent}' must have values or points, because a number from a range is never exactly "
+                    f"{list(allowed)}"
                 )
         _refuse_cycle(dimension, by_key)
         # A point is built in the order of the dimensions, so the values in a condition must be known by then.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
-                f"{where}: '{later[0]}' must come first; write it before '{dimension.key}' (in a space file of your "
-                f"own, which sets the order of groups)"
+                f"{where}: '{later[0]}' must come before '{dimension.key}'; write the dimensions in this order, in a "
+                f"space file of your own if groups must change places"
             )
 
 

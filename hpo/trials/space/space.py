@@ -23,8 +23,8 @@ def point_key(point: Point) -> str:
 def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
     """Return a point as a short text, such as `lr=3e-4 num_layers=2`.
 
-    Only the last part of each dotted key is written, unless two keys have the same last part. `widths` holds, by key,
-    the least widths to which values are padded.
+    Only the last part of each dotted key is written, unless two keys have the same last part. `widths` maps a
+    key to the least width to which its value is padded.
     """
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
@@ -100,7 +100,7 @@ class Space:
     def complete(self, values: Point, rng: np.random.Generator) -> Point:
         """Return a point with these values of active dimensions, and random values of the other active dimensions.
 
-        If no valid point with these values is found, the point breaks a rule.
+        If no valid point with these values is found, the returned point breaks a rule.
         """
         for _ in range(1 if self._is_sparse else _PATIENCE):
             point = self._combined(values, rng)
@@ -126,7 +126,7 @@ class Space:
     def keeps_rules(self, point: Point) -> bool:
         """Return whether a point keeps the constraints and, if there are members, is one of them.
 
-        This does not check whether its values are allowed.
+        The method does not check whether the values of the point are allowed.
         """
         if self.members is not None and point_key(point) not in self._member_keys:
             return False

@@ -45,7 +45,7 @@ def log(low: float, high: float, points: int | None = None) -> Log:
 
 @dataclass(frozen=True)
 class NamedChoices:
-    """Values without an order; `named` holds objects by name, and files contain only their names."""
+    """Values without an order; `named` holds objects by name, and files contain only these names."""
 
     values: tuple[Any, ...]
     named: Mapping[str, Any]
@@ -58,16 +58,19 @@ class NamedChoices:
 def choices(*values: Any, **named: Any) -> NamedChoices:
     """Return values without an order, such as `hpo.choices(16, 64)`.
 
-    Any objects can be given by name, such as `hpo.choices(relu=nn.ReLU)`. Files, reports and MLflow contain their
-    names. Your function gets the objects, which workers must be able to unpickle.
+    Any objects can be given by name, such as `hpo.choices(relu=nn.ReLU)`. Files, reports and MLflow contain only
+    the names. Your function gets the objects, which workers must be able to unpickle.
     """
     if both := [name for name in named if name in values]:
-        raise SpaceError(f"space: choices must have different values and names, given '{both[0]}' as both; rename one")
+        raise SpaceError(
+            f"space: choices must have different values and names, given '{both[0]}' as both a value and a name; "
+            f"rename one of them"
+        )
     return NamedChoices(values, named)
 
 
 def write_out(branch: Any, where: str = "space") -> Any:
-    """Return a dimension or a tree of dimensions, written in Python or for another tool, in the form of conf/space.
+    """Convert a dimension or a tree of dimensions from the forms of Python or other tools to the form of conf/space.
 
     A tuple is a range. A list of numbers becomes ordered values, and any other list becomes unordered choices.
     """
@@ -107,7 +110,7 @@ def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) 
     - If both ends of a range are written as whole numbers (1, not 1.0), the range has only whole numbers, with or
       without `log`. It has all numbers if `integer` is false, or if its default or its value in `config` is a fraction
       such as 0.5.
-    - This rule does not apply to a range with `points` or `step`; for these, see the reader.
+    - This rule does not apply to a range with `points` or `step`; for these, see `hpo.trials.space.reader`.
     - YAML reads 1e-5 as a text, not as a number. Such a text counts as a number at the ends of a range, and in a list
       that also contains numbers. A list that contains only such texts is refused.
     - A list of lists or mappings becomes unordered choices.
@@ -144,7 +147,7 @@ def _explicit(branch: Any, path: tuple[str, ...], config: Mapping[str, Any]) -> 
 
 
 def _leaf(written: Mapping[str, Any], where: str, value: Any = None) -> dict[str, Any]:
-    """Return a dimension in its explicit form; `value` is the value that the configuration has for its key."""
+    """Return a dimension in its explicit form; `value` is the configuration's value for the dimension's key."""
     fields = dict(written)
     for kind in ("values", "choices"):
         if _is_list(fields.get(kind)):
@@ -188,7 +191,7 @@ def _listed(written: Sequence[Any], where: str) -> list[Any]:
     if len(once) < len(values):
         keys = list(map(identity, values))
         twice = [value for key, value in once.items() if keys.count(key) > 1]
-        _log.warning("%s: values are listed twice, and count once: %s", where, ", ".join(map(repr, twice[:_SHOWN])))
+        _log.warning("%s: values are listed twice and count once: %s", where, ", ".join(map(repr, twice[:_SHOWN])))
     return list(once.values())
 
 

@@ -1,4 +1,4 @@
-"""Code for the nodes of a cluster. The user's code is sent to them. All other code must already have equal versions."""
+"""Sends the user's code to the nodes of a cluster, and checks that the nodes have equal versions of all other code."""
 
 import contextlib
 import hashlib
@@ -39,8 +39,8 @@ class Code:
         files: the files to send, by their paths relative to the folder from which they are imported.
         package: the installed package with the objective, which must be equal on every node. None = the objective is
             not in an installed package.
-        others: names of further files in the objective's packages. They are not sent.
-        links: names of links that lead out of the packages or the working directory. They are not sent.
+        others: names of other files in the objective's packages. These files are not sent.
+        links: names of links that lead out of the packages or the working directory. These links are not sent.
     """
 
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -70,8 +70,8 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    If the objective is in the working directory, its code is the Python files of its package or its single module, the
-    files that they import from the working directory, and the package data that these packages declare.
+    The code of an objective in the working directory is its package or single module, and the files that it imports
+    from the working directory. The package data that these packages declare is included.
 
     Raises:
         DispatchError: the declaration of package data cannot be read.
@@ -100,7 +100,7 @@ def code_of(objective: Objective, import_from: str) -> Code:
 
 @contextlib.contextmanager
 def staged(code: Code) -> Iterator[Path | None]:
-    """Yield a folder with copies of the files to send; None = no files. Raise DispatchError if they are too large."""
+    """Yield a folder with copies of the files; None = no files. Raise DispatchError if the files are too large."""
     if not code.files:
         yield None
         return
@@ -108,7 +108,8 @@ def staged(code: Code) -> Iterator[Path | None]:
         largest = max(code.files, key=lambda name: code.files[name].stat().st_size)
         raise DispatchError(
             f"dispatch.address: the objective's package must be at most {in_words(MOST_BYTES)} to be sent to the "
-            f"nodes (given {in_words(code.size)}); move out its largest file, {largest}, or do not declare it as data"
+            f"nodes, given {in_words(code.size)}; move {largest}, the largest file, elsewhere, or do not declare it as "
+            f"package data"
         )
     with tempfile.TemporaryDirectory(prefix="hpo-code-") as name:
         for place, path in code.files.items():
@@ -139,13 +140,13 @@ def _package_data(project: Path) -> dict[str, list[str]]:
         refused = [str(pattern) for pattern in patterns if pattern.is_absolute() or ".." in pattern.parts]
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DispatchError(
-            f"{project.name}: cannot be read for the package data to send to the nodes: {error}; correct the file"
+            f"{project.name}: the package data to send to the nodes cannot be read: {error}; correct the file"
         ) from error
     if refused or any(isinstance(patterns, str) for patterns in data.values()):
         given = f"{refused[0]!r}" if refused else "a text"
         raise DispatchError(
             f"{project.name}: tool.setuptools.package-data must have lists of patterns within the packages, such as "
-            f'my_package = ["*.txt"] (given {given})'
+            f'my_package = ["*.txt"], given {given}'
         )
     return {name: [str(pattern) for pattern in patterns] for name, patterns in read.items()}
 
@@ -160,7 +161,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_inside(path: Path, name: str, here: Path) -> bool:
-    """Return whether a file is in its package, or without a package in the working directory, after resolving links."""
+    """Return whether the real path of a file is in its package; without a package, in the working directory."""
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 
@@ -170,7 +171,7 @@ def _count(things: Collection[object], noun: str) -> str:
 
 
 def describe(package: str | None) -> dict[str, str]:
-    """Return this machine's versions by name: Python, the libraries, the toolkit with its code, and `package`."""
+    """Return this machine's versions of Python, the libraries, the toolkit with its code, and `package`, by name."""
     versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for library in _LIBRARIES:
         # Treat builds for CPUs and GPUs, such as 2.13.0+cpu and 2.13.0+cu130, as the same version.
@@ -192,12 +193,12 @@ def refuse_unlike(own: Mapping[str, str], found: Mapping[str, str]) -> None:
     """
     node = found["node"]
     if "error" in found:
-        raise DispatchError(f"dispatch.address: node {node} cannot import hpo: {found['error']}; install it there")
+        raise DispatchError(f"dispatch.address: node {node} cannot import hpo: {found['error']}; install hpo there")
     for name, version in own.items():
         if (other := found.get(name, "none")) != version:
             raise DispatchError(
-                f"dispatch.address: node {node} must have the same {name} as this machine, {version} (given {other}); "
-                f"install the same version on both"
+                f"dispatch.address: node {node} must have the same {name} as this machine ({version}), given {other}; "
+                f"install the same version on both machines"
             )
 
 

@@ -71,7 +71,7 @@ class TaskReport:
     mlflow_run: str | None = None  # in a report before the first point: the id of the MLflow run
 
     def settled(self) -> Outcome | None:
-        """Return the outcome; None = the task is still running. Raise MachineError if the machine cannot run it."""
+        """Return the outcome; None = the task is still running. Raise MachineError if the machine is at fault."""
         if self.machine_fault is not None:
             raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
         return self.outcome
@@ -88,7 +88,7 @@ def report_of(task: Task, message: Message) -> TaskReport:
 
 
 def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
-    """Return the outcome. If it is a failure, add the last lines of the task's output to its details."""
+    """Return the outcome. If the outcome is a failure, add the last lines of the task's output to the details."""
     if outcome.error is None or not printed or not printed.strip():
         return outcome
     last = "\n".join(printed.strip().splitlines()[-_LAST_LINES:])[-_LAST_CHARACTERS:]
@@ -108,7 +108,7 @@ class Dispatcher(Protocol):
 
     @property
     def gpus(self) -> Gpus:
-        """The GPUs that the dispatcher assigns to its workers; a count of 0 if it does not assign GPUs."""
+        """The GPUs that the dispatcher assigns to its workers. Their count is 0 if the dispatcher assigns no GPUs."""
 
     @property
     def now(self) -> float:
@@ -119,20 +119,20 @@ class Dispatcher(Protocol):
         """Whether tasks run in this process, during the calls of `submit` and `wait`."""
 
     def submit(self, task: Task) -> None:
-        """Queue a task. It starts as soon as a slot is free."""
+        """Queue a task. The task starts as soon as a slot is free."""
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Wait until there is a report. Return all available reports, in the order in which they were made.
 
-        The result is empty if no task is running, or if there is no report within `timeout` seconds. It may also be
-        empty while the dispatcher replaces a worker.
+        The result is empty if no task is running, or if there is no report within `timeout` seconds. The result may
+        also be empty while the dispatcher replaces a worker.
         """
 
     def drop(self, task: Task) -> None:
         """End a submitted task. Later calls of `wait` return no report about it."""
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Ask running trainings to save their states and end within these seconds. Start no further task.
+        """Ask running trainings to save their states and end within `seconds`. Start no further task.
 
         Return the outcomes of the trainings that finish within this time. Any other training continues from its state
         when it is submitted again, if its objective saves a state on SIGTERM.
@@ -145,7 +145,7 @@ class Dispatcher(Protocol):
 def outcomes(
     dispatcher: Dispatcher, tasks: Iterable[Task], show_progress: Callable[[int, int], None] = lambda *_: None
 ) -> Iterator[tuple[Task, Outcome]]:
-    """Run tasks, as many at a time as there are slots. Yield each task with its outcome as soon as it has finished.
+    """Run tasks in all slots at the same time. Yield each task with its outcome as soon as the task has finished.
 
     Args:
         dispatcher: runs the tasks.

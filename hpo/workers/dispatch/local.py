@@ -61,7 +61,7 @@ class LocalDispatcher:
         return (report_of(task, message),)
 
     def drop(self, task: Task) -> None:
-        """Stop the task if it is running; remove it if it is waiting."""
+        """Remove the task from the queue. If the task is running, stop it."""
         if self._running is not None and self._running[0] is task:
             # When the last reference is gone, Python closes the task's generator.
             self._running = None
@@ -87,7 +87,7 @@ class Echo:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Within the block, copy all output."""
+        """Copy all output within the block."""
         with (
             contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
             contextlib.redirect_stderr(_Echoed(sys.stderr, self)),

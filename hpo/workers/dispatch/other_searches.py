@@ -58,7 +58,7 @@ class OtherSearch:
 
 @contextmanager
 def announce_use(use: Use) -> Iterator[None]:
-    """Announce to other searches on this machine, until the end of the block, what this process uses.
+    """Within the block, tell other searches on this machine which CPUs and GPUs this process uses.
 
     If the file cannot be created, other searches do not know of this use. This has no other effect.
     """
@@ -78,7 +78,7 @@ def other_searches() -> list[OtherSearch]:
     """Return the other searches whose cores this process may use too, in the order of their start.
 
     A file is ignored unless its owner also owns the process, so that no user can create files for another user's
-    process. Files that killed searches of this user left behind are deleted.
+    process. If a search of this user was killed, its file is deleted.
     """
     import psutil  # Import it here: that takes 30 ms, and `hpo list` imports this module too.
 
@@ -112,7 +112,7 @@ def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
 
 
 def _share_cores(process: "psutil.Process") -> bool:
-    """Return whether a process can use any of this process's cores. Jobs of a cluster scheduler have separate cores."""
+    """Return whether a process may use a core of this process. Jobs of a cluster scheduler have separate cores."""
     if not hasattr(process, "cpu_affinity"):
         return True  # This system has no CPU affinity, so all processes share all cores.
     return not {*process.cpu_affinity()}.isdisjoint(os.sched_getaffinity(0))

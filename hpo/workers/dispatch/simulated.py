@@ -16,9 +16,9 @@ class SimulatedDispatcher:
     """Runs each task immediately in this process, and returns reports in the order in which a cluster would.
 
     In simulated time, a task takes the `seconds` that its objective returns, or its wall time if the objective returns
-    none. Its reports come at equal intervals. Tasks start in the order of `submit`, each on the worker that becomes
-    free first; on ties, on the worker with the lower number. The simulated time starts at 0, and does not advance while
-    the search itself computes.
+    no `seconds`. The reports of a task come at equal intervals. Tasks start in the order of `submit`, each on the
+    worker that becomes free first; on ties, on the worker with the lower number. The simulated time starts at 0, and
+    does not advance while the search itself computes.
     """
 
     runs_here = True

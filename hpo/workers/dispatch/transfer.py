@@ -33,7 +33,7 @@ Shipment = Mapping[Kind, Content]
 
 
 class FileTransfer:
-    """The driver's side of the transfer. Files that all tasks need are packed only once."""
+    """Packs files for the nodes and unpacks files from the nodes, in the driver. Common files are packed only once."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class FileTransfer:
         return shipment
 
     def take(self, payload: Payload, message: Mapping[str, Any]) -> None:
-        """Unpack the files that a worker sent in a message to their folder in the payload."""
+        """Unpack the files in a worker's message into the folder that the task's payload names for them."""
         unpack(self._store.get(message["content"]), Path(getattr(payload, message["kind"])))
 
 
@@ -86,8 +86,8 @@ class Node:
         """Run a task. Yield the messages of `Child.run`, each after the files that belong to it.
 
         A message with files is `{"kind": ..., "content": ...}`. The state is sent about once a minute, so that little
-        training is lost if the node is lost. It is also sent at the end if another training or attempt may continue
-        from it. In a group of processes, only the first process sends files.
+        training is lost if the node is lost. The state is also sent at the end if another training or attempt may
+        continue from it. In a group of processes, only the first process sends files.
         """
         is_first = (variables or {}).get("RANK", "0") == "0"
         try:
@@ -143,7 +143,7 @@ class Node:
         yield message
 
     def _deliver(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Store a folder at `artifacts`. Without that store, and for `files_dir`, yield a message with its content."""
+        """Store a folder at `artifacts`. For `files_dir`, or without that store, yield a message with its content."""
         # Do not send a folder with a link out of it: the training fails because of the link at a later check. If the
         # attempt dies before, the next attempt continues from the last state that was sent.
         if not folder.is_dir() or links_out(folder):

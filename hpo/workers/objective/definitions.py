@@ -1,4 +1,4 @@
-"""Reads the syntax tree or compiled code of a function or class in a script or notebook, and pickles it."""
+"""Reads the syntax trees and the compiled code of functions and classes in a script or notebook, and pickles values."""
 
 import ast
 import functools
@@ -79,7 +79,7 @@ def _holds(span: _Span, other: _Span) -> bool:
 
 
 def text_of_code(code: CodeType) -> str:
-    """Return a text of compiled code. It is equal in every process with the same Python version.
+    """Return a text of compiled code. The text is equal in every process with the same Python version.
 
     The text includes docstrings, because compiled code does not distinguish them from other constants.
     """
@@ -101,7 +101,7 @@ def _text(constant: Hashable) -> str:
 def is_of_script(value: Any) -> bool:
     """Return whether a function or class cannot be imported.
 
-    It is defined in a script or notebook, inside a function, or by `exec`.
+    A definition in a script or notebook, inside a function, or by `exec` cannot be imported.
     """
     is_importable = value.__module__ not in (None, "__main__") and value.__module__ in sys.modules
     # If code is run by `exec` without a module name, its classes have `builtins` as their module.

@@ -1,4 +1,4 @@
-"""The examples to split: their number, labels, hashes, and where they come from."""
+"""The examples to split, with their number, labels, hashes and source."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -41,11 +41,13 @@ class Examples:
         for name in ("labels", "groups", "digests"):
             given = getattr(self, name)
             if given is not None and len(given) != self.size:
-                raise DataError(f"data: {name} must have one value per example, {self.size} (given {len(given)})")
+                raise DataError(f"data: {name} must have {self.size} values, one per example, given {len(given)}")
         if self.parts is not None and sum(self.parts.values()) != self.size:
-            raise DataError(f"data: the parts must add up to the {self.size} examples, given {dict(self.parts)}")
+            raise DataError(
+                f"data: the sizes in parts must add up to the {self.size} examples, given {dict(self.parts)}"
+            )
         if self.size == 0:
-            raise DataError("data: must have at least one example (given none)")
+            raise DataError("data: must have at least one example, given none")
 
     def part(self, name: str) -> Indices:
         """Return the indices of a predefined split; empty if the data has no such split."""

@@ -1,4 +1,4 @@
-"""Data that is passed to a search from Python: hashes it, writes it to files, and gives each training its rows."""
+"""Data that is passed to a search from Python. It is hashed and written to files, from which trainings read rows."""
 
 import hashlib
 import io
@@ -56,9 +56,9 @@ class GivenData:
 
         if isinstance(data, int | np.integer) and not isinstance(data, bool):
             if data < 1:
-                raise ConfigError(f"data: as the number of examples it must be at least 1 (given {data})")
+                raise ConfigError(f"data: the number of examples must be at least 1, given {data}")
             if stratify_by is not None:
-                raise ConfigError(f"stratify_by: has no effect if data is a number (given {stratify_by!r})")
+                raise ConfigError(f"stratify_by: has no effect if data is a number of examples, given {stratify_by!r}")
             return cls("number", int(data))
         if isinstance(data, pd.DataFrame):
             given = cls("DataFrame", len(data), (), stratify_by, source=data)
@@ -68,7 +68,7 @@ class GivenData:
             names = tuple(data) if isinstance(data, Mapping) else ()
             given = cls(kind, len(arrays[0]), names, stratify_by, source=data)
         if given.size == 0:
-            raise ConfigError("data: must have at least one row (given none)")
+            raise ConfigError("data: must have at least one row, given none")
         given._labels()
         digest = hashlib.sha256("\n".join(given._digests).encode()).hexdigest()
         return cls(given.kind, given.size, given.names, stratify_by, digest, data)
@@ -112,7 +112,7 @@ class GivenData:
         return {"describe_data": describe_data} | ({"prepare_data": prepare_data} if self.has_rows else {})
 
     def write(self, folder: Path, indices: Sequence[int] | None = None) -> None:
-        """Write the rows with these indices to a file in a new folder; `indices` = None: write all rows."""
+        """Write the rows with these indices to a file in a new folder. If `indices` is None, write all rows."""
         folder.mkdir(parents=True)
         rows = slice(None) if indices is None else self.indices(indices)
         if self.kind == "DataFrame":
@@ -134,8 +134,8 @@ class GivenData:
                 return dict(zip(self.names, arrays, strict=True))
         except Exception as error:  # The libraries raise many kinds of exceptions for a damaged file.
             raise StudyError(
-                f"{path}: cannot be read ({text_of(error):.200}); it has rows that were given from Python, so restore "
-                f"the file"
+                f"{path}: cannot be read ({text_of(error):.200}); the file has rows that were passed from Python, "
+                f"so restore the file"
             ) from error
         if self.kind == "array":
             return arrays[0]
@@ -163,8 +163,8 @@ class GivenData:
             return None
         if self.kind not in ("DataFrame", "dict"):
             raise ConfigError(
-                f"stratify_by: must name a column of a DataFrame or an array of a dict, but data is neither (given "
-                f"{name!r})"
+                f"stratify_by: must name a column of a DataFrame or an array of a dict, but data is neither, given "
+                f"{name!r}"
             )
         known = list(self._data)
         if name not in known:
@@ -174,9 +174,11 @@ class GivenData:
 
         labels = self._data[name]
         if np.ndim(labels) != 1:
-            raise ConfigError(f"stratify_by: '{name}' must have one class per row (given the shape {labels.shape})")
+            raise ConfigError(f"stratify_by: '{name}' must have one class per row, given the shape {labels.shape}")
         if pd.isna(labels).any():
-            raise ConfigError(f"stratify_by: '{name}' has rows without a class; fill them in, or remove these rows")
+            raise ConfigError(
+                f"stratify_by: '{name}' has rows without a class; fill in the classes, or remove these rows"
+            )
         return cast("list[Any]", labels.tolist())
 
 
@@ -194,7 +196,7 @@ def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
         raise ConfigError(f"data: {_ALLOWED}, given an empty {kind}")
     for name, part in parts.items():
         if not isinstance(name, str):
-            raise ConfigError(f"data: its names must be texts, given {name!r}")
+            raise ConfigError(f"data: the keys of a dict must be texts, given {name!r}")
         # Subclasses are refused: a masked array, for example, would lose its mask.
         if type(part) not in (np.ndarray, np.memmap):
             inside = f"a {kind} of {type(part).__name__}" if name else f"a {type(part).__name__}"
@@ -209,7 +211,7 @@ def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
             )
     lengths = {name: len(part) for name, part in parts.items()}
     if len({*lengths.values()}) > 1:
-        raise ConfigError(f"data: its arrays must have one length, given {', '.join(map(str, lengths.values()))}")
+        raise ConfigError(f"data: all arrays must have the same length, given {', '.join(map(str, lengths.values()))}")
     return kind, list(parts.values())
 
 
@@ -242,17 +244,18 @@ def _refuse_lossy(frame: Any) -> None:
     """Raise ConfigError if writing the DataFrame to a Parquet file would change a value, a type or a name."""
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise ConfigError(f"data: must have unique column names (given {twice!r} twice); rename one of the two")
+        raise ConfigError(f"data: must have unique column names, given {twice!r} twice; rename one of these columns")
     if _survives_file(frame):
         return
     lost = [name for name in frame.columns if not _survives_file(frame[[name]])]
     if not lost:
         raise ConfigError(
-            "data: a Parquet file would lose the column names or the index; use texts as names, or call reset_index()"
+            "data: a Parquet file would lose the column names or the index; use texts as column names, or call "
+            "reset_index()"
         )
     raise ConfigError(
-        f"data: a Parquet file would change column {lost[0]!r} ({frame[lost[0]].dtype}); a column must have numbers, "
-        f"texts, dates or categories, all of one type; convert it, or give a dict of arrays, or the number of examples"
+        f"data: a Parquet file would change column {lost[0]!r} ({frame[lost[0]].dtype}); convert the column to "
+        f"numbers, texts, dates or categories, all of one type, or give a dict of arrays or the number of examples"
     )
 
 

@@ -56,7 +56,7 @@ def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -
     """
     for name in functions:
         if name not in _ALL:
-            raise ConfigError(f"objective: has no optional function '{name}'{nearest(name, _ALL)}")
+            raise ConfigError(f"objective: there is no optional function '{name}'{nearest(name, _ALL)}")
 
     def add_functions(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, value in functions.items():
@@ -150,7 +150,7 @@ class SearchDescription:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Self:
-        """Read the result of `describe_search`; raise TypeError for an unknown key or a wrong type."""
+        """Build a description from what `describe_search` returned. Raise TypeError for a wrong key or type."""
         files = tuple(DataFile(**file) for file in described.get("files", ()))
         notes = tuple(str(note) for note in described.get("notes", ()))
         return cls(**{**described, "folds": int(described.get("folds", 1)), "files": files, "notes": notes})
@@ -189,11 +189,11 @@ class Objective:
             search a setting that changes the unit of its metric, because its trials cannot be compared. Comparisons,
             imports and extensions of studies with different units are refused too.
         prepare_data: `(config, indices, data_dir) -> None`; writes only the examples with these indices into the
-            folder. Workers read them by position, and cannot read the other examples.
+            folder. Workers read these examples by position, and cannot read the other examples.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`. The
             result may have `scores_by_example`, which maps a metric to one number per example, in the order of
-            `task["test"]`. The metric must be the mean of these numbers. They are used for its confidence interval, and
-            are not stored.
+            `task["test"]`. The metric must be the mean of these numbers. The numbers give the confidence interval of
+            the metric, and are not stored.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; the stored model's output for each input text.
             `options` may have `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
         describe_prediction: `(config) -> dict` about the arguments of `predict`. `inputs` is "text", or "rows" for
@@ -233,8 +233,8 @@ class Objective:
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script. Paths are relative to the working directory. Only the toolkit's own objectives have this function.
         pickled: the pickled function; None = the function is imported from a module.
-        revision: the REVISION of an objective of the toolkit. It is increased when the same training gives another
-            result. None for any other objective, because such an objective's code is compared by content.
+        revision: the REVISION of an objective of the toolkit. The number is increased when the same training gives
+            another result. None for any other objective, because such an objective's code is compared by content.
 
     A plain function, `f(config)` or `f(config, trial)`, is converted to a `run_fold` (see `plain_function.py`). Its
     `run_test`, also `f(config, trial)`, is converted in the same way.
@@ -308,7 +308,7 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Convert errors in the block to DataError. The block must construct a `kind` from the result of `function`."""
+        """Convert errors in the block, which builds a `kind` from the result of `function`, to DataError."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:
@@ -342,7 +342,7 @@ class Objective:
         cost = reported_values.number(described)
         if cost is None or cost <= 0:
             raise StudyError(
-                f"trial {number}: {self.owner}.describe_cost must return a finite number above 0 (given {described!r})"
+                f"trial {number}: {self.owner}.describe_cost must return a finite number above 0, given {described!r}"
             )
         return float(cost)
 

@@ -61,7 +61,7 @@ class ObjectivePath:
 
     @property
     def owner(self) -> str:
-        """The name to put before an optional function in messages: the module; for a pickled function, its own name."""
+        """The name to put before an optional function in messages: the name of the module or pickled function."""
         return self.function if self.is_pickled else self.module
 
     def __str__(self) -> str:
@@ -96,8 +96,8 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
         own = _file_in(here, module) if top == "model" else None
         if own is not None:
             raise ConfigError(
-                f"{what}: '{module}' is both the toolkit's and {own}, in the working directory; give yours another "
-                f"name to train with it, or run from another folder to train with the toolkit's"
+                f"{what}: '{module}' is both the toolkit's and {own}, in the working directory; rename your "
+                f"module to train with it, or run from another folder to train with the toolkit's module"
             )
         return "toolkit"
     if top == "hpo" or (top == "model" and _file_in(here, top) is None):
@@ -115,12 +115,12 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
     if find_spec(top) is None:
         raise ConfigError(
             f"{what}: cannot import '{module}': there is no module '{top}' in the working directory, and no installed "
-            f"package of that name; allowed is package.module:function"
+            f"package has this name; give package.module:function"
         )
     raise ConfigError(
         f"{what}: '{module}' is in a package that does not declare it as {'an' if what[0] in 'aeiou' else 'a'} {what}; "
-        f"run from its own folder, "
-        f'or declare it in its pyproject.toml: [project.entry-points."{GROUPS[what]}"] {top} = "{module}"'
+        f"run from the package's folder, or declare the module in the package's pyproject.toml: "
+        f'[project.entry-points."{GROUPS[what]}"] {top} = "{module}"'
     )
 
 
@@ -130,12 +130,13 @@ def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, 
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
-            f"{what}: '{module.__name__}' is {file} here, which hides the one in {expected}; rename yours"
+            f"{what}: '{module.__name__}' was imported from {file}, which hides the one in {expected}; "
+            f"rename your module"
         )
 
 
 def _file_in(folder: str | None, module: str) -> str | None:
-    """Return the path of a module's file or folder in `folder`, without importing it; None = it has no such module."""
+    """Return the path of a module's file or folder in `folder`, without importing it; None = the module is missing."""
     places, spec, name = [folder] if folder else [], None, ""
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
@@ -149,7 +150,7 @@ def _is_within(module: str, package: str) -> bool:
 
 
 def is_root(folder: str) -> bool:
-    """Return whether a folder is ROOT, even if its path has links."""
+    """Return whether a folder is ROOT, the folder of the toolkit, even if its path has links."""
     return os.path.realpath(folder) == os.path.realpath(ROOT)
 
 
@@ -171,8 +172,8 @@ def path_without(folder: str) -> list[str]:
 def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    If `sys.path` has relative entries, the working directory may have changed since modules were found by them. In this
-    case the folders of imported modules come first.
+    A relative entry of `sys.path` names another folder if the working directory has changed. So if `sys.path` has a
+    relative entry, the folders of imported modules come first.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]

@@ -45,7 +45,7 @@ class PickledFunction:
         """Pickle a function. Raise ConfigError if it uses an object that cannot be sent to a worker."""
         parts = parts_of(function, name)
         if culprits := unsendable(parts):
-            why = f"it uses {culprits}; create that inside the function"
+            why = f"it uses {culprits}; create this inside the function"
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
         try:
             data = dumps(function)
@@ -63,12 +63,12 @@ class PickledFunction:
             return cls(**{**head, "rows": rows}, data=data)
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise StudyError(
-                f"objective: {path} cannot be read; it has the only copy of the study's function, which was given from "
-                f"Python, so restore the file"
+                f"objective: {path} cannot be read; restore the file, because it has the only copy of the study's "
+                f"function, which was passed from Python"
             ) from error
 
     def to_bytes(self) -> bytes:
-        """Return the bytes to write to the file, in the format of `read`."""
+        """Return the bytes to write to the file, in the format that `read` reads."""
         head = {name: value for name, value in vars(self).items() if name != "data"}
         head["rows"] = None if self.rows is None else self.rows.head()
         return json.dumps(head).encode() + b"\n" + self.data
@@ -77,8 +77,8 @@ class PickledFunction:
         """Unpickle the function. Raise ConfigError if this Python cannot load it."""
         if self.python != _python():
             raise ConfigError(
-                f"objective: '{self.name}' must be loaded by Python {self.python}, from which it was given (this is "
-                f"Python {_python()})"
+                f"objective: '{self.name}' was pickled by Python {self.python} and must be loaded by the same version, "
+                f"given Python {_python()}; run this command with Python {self.python}"
             )
         try:
             function: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301 -- trusted before
@@ -125,7 +125,7 @@ def parts_of(function: Callable[..., Any], name: str) -> Parts:
 
 
 def digest_of(parts: Parts) -> str:
-    """Return a hash of the names, code and values of the parts. Comments and docstrings do not change it."""
+    """Return a hash of the names, code and values of the parts. Comments and docstrings do not change the hash."""
     return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
 
 
@@ -217,7 +217,7 @@ def _counts(key: str, value: Any) -> bool:
 def _has_parts(value: Any) -> bool:
     """Return whether a value is defined in the script or notebook, or is a partial or a bound method.
 
-    An object counts as defined there if its class is.
+    An object counts as defined there if its class is defined there.
     """
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)
@@ -260,7 +260,7 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that identifies a part's code or value, leaving out its inner parts."""
+    """Return a text that identifies the code or value of a part, without its inner parts."""
     if isinstance(value, _SCALARS):
         return repr(value)
     if isinstance(value, Mapping):

@@ -41,11 +41,11 @@ class RunningTrial:
         metrics: names of the study's metrics, the leading one first.
         checkpoint_dir: folder to create and to save the trained model in. The study keeps the models of the best
             `study.checkpoints` trials. None = no model is kept, for example with several folds.
-        resume_dir: folder to save the training's state in, and to read it from when continuing; None = no state is
-            kept.
+        resume_dir: folder to save the training's state in, and to read the state from when the training continues; None
+            = no state is kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
         max_amount: largest amount in the search; None = all trainings are full.
-        trained: amount of training that is already done. The state in `resume_dir` is from there.
+        trained: amount of training that is already done. `resume_dir` has the state at this amount.
         mlflow_run_id: id of the MLflow run for the training's own logs; None = there is no run.
     """
 
@@ -77,9 +77,10 @@ class RunningTrial:
         """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`.
 
         `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. If there is a step but no
-        epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has; then
-        they are numbered, starting after `trained`. If the first epoch is 0, the last epoch of a full training is the
-        amount minus 1. `more=False` says that this is the last report, so that other trainings need not wait for more.
+        epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has. Reports
+        without an epoch are numbered, starting after `trained`. If the first epoch is 0, the last epoch of a full
+        training is the amount minus 1. `more=False` says that this is the last report, so that other trainings need not
+        wait for more.
 
         Raises:
             TrainingStopped: the search stops the training.
@@ -104,7 +105,7 @@ class RunningTrial:
             TypeError: the value is neither a finite number nor a text.
         """
         if not isinstance(value, str) and reported_values.number(value) is None:
-            raise TypeError(f"note() takes a finite number or a text (given {name}={value!r:.200})")
+            raise TypeError(f"note() takes a finite number or a text, given {name}={value!r:.200}")
         if self._reader is None:
             raise RuntimeError("note() was called after the end of the training; call it while the function runs")
         self._send({"note": {str(name): value}})
@@ -128,8 +129,8 @@ class RunningTrial:
     def data(self) -> Any:
         """The rows of `hpo.search(..., data=...)`, in the same type. `train` and `validation` index them.
 
-        During a search they are the rows outside the test split; in `hpo test` they are all rows. Each training gets a
-        separate copy. None = no rows were passed.
+        During a search, these are the rows outside the test split; in `hpo test`, these are all rows. Each training
+        gets a separate copy. None = no rows were passed.
         """
         if self._rows is None or not self._rows.has_rows or self.data_dir is None:
             return None
@@ -145,7 +146,7 @@ class RunningTrial:
         try:
             self._reader.switch(step)
         except SwitchError as error:
-            raise RuntimeError("report() must be called in the thread in which the function was called") from error
+            raise RuntimeError("report() must be called in the thread that runs the function") from error
 
     def run(self, call: Callable[[], Any]) -> Generator[Mapping[str, Any], None, Any]:
         """Run `call`, yield its reports, and return its result.
@@ -184,11 +185,11 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
     if isinstance(point, float) or reported_values.number(point) is not None:
         point = {metric: point}
     if not isinstance(point, Mapping | None):
-        raise TypeError(f"report() takes numbers by name, such as report(loss=0.2) (given {point!r:.200})")
+        raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r:.200}")
     given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
     if given.get("step") is not None and reported_values.number(given["step"]) is None:
         raise TypeError(
-            f"report() takes a number as the step, such as report(0.2, step=3) (given {given['step']!r:.200})"
+            f"report() takes a number as the step, such as report(0.2, step=3), given {given['step']!r:.200}"
         )
     if "epoch" not in given and reported_values.number(given.get("step")) is not None:
         given = {"epoch": given.pop("step"), **given}
@@ -211,24 +212,26 @@ class SuggestingTrial(RunningTrial):
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        """Return the trial's value for this name. Raise ValueError if it is missing or outside this range."""
+        """Return the trial's value for this name. Raise ValueError if the value is missing or outside this range."""
         del step, log  # The space has already determined the value.
         return float(self._within(name, low, high))
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """Return the trial's value for this name. Raise ValueError if it is missing or outside this range."""
+        """Return the trial's value for this name. Raise ValueError if the value is missing or outside this range."""
         del step, log
         return int(self._within(name, low, high))
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
-        """Return the trial's value for this name. Raise ValueError if it is missing or is not among the choices."""
+        """Return the trial's value for this name. Raise ValueError if the value is missing or is not a choice."""
         value = self._value(name)
         for choice in choices:
             # A tuple among the choices is stored as a list in the configuration.
             plain = list(choice) if isinstance(choice, tuple) else choice
             if plain == value and type(plain) is type(value):
                 return choice
-        raise ValueError(f"'{name}' must be one of the suggested {list(choices)!r} (given {value!r} by the space)")
+        raise ValueError(
+            f"'{name}' must be one of the suggested choices {list(choices)!r}, given {value!r} by the space"
+        )
 
     suggest_uniform = suggest_loguniform = suggest_float
 
@@ -242,10 +245,10 @@ class SuggestingTrial(RunningTrial):
         if isinstance(value, str):
             self.note(key, value)
         elif reported_values.number(value) is None:
-            self.warn(f"set_user_attr: '{key}' is ignored: neither a finite number nor a text")
+            self.warn(f"set_user_attr: '{key}' is ignored, because its value is neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return the function's result. If it is a number, return a dict with it and the numbers of `set_user_attr`."""
+        """Return the function's result, as a dict if the result is a number and `set_user_attr` has set numbers."""
         numbers = reported_values.numbers(self.user_attrs)
         if reported_values.number(returned) is None or not numbers:
             return returned
@@ -255,14 +258,16 @@ class SuggestingTrial(RunningTrial):
         value = self._value(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise ValueError(
-                f"'{name}' must be between the suggested {low!r} and {high!r} (given {value!r} by the space)"
+                f"'{name}' must be between the suggested {low!r} and {high!r}, given {value!r} by the space"
             )
         return value
 
     def _value(self, name: str) -> Any:
         if name not in self.params:
             known = ", ".join(self.params)
-            raise ValueError(f"'{name}' must be in the space to be suggested; the space has {known}")
+            raise ValueError(
+                f"'{name}' is suggested by the function, but the space has only {known}; add '{name}' to the space"
+            )
         return self.params[name]
 
 

@@ -47,9 +47,9 @@ class Isolation:
     """Keeps the working directory, umask, signal handlers and alarms of a user's code separate from ours.
 
     The user's code runs in steps, each within `enter`. Between the steps our state is active, and the user's alarms are
-    paused. A signal handler of the user's code stays active between the steps if we have no handler for that signal,
-    for example for SIGTERM in a training process. If another program calls us and has set an alarm, the alarm is
-    restored with its remaining time.
+    paused. If we have no handler for a signal, such as SIGTERM in a training process, the handler of the user's code
+    stays active between the steps. If another program calls us and has set an alarm, the alarm is restored with its
+    remaining time.
 
     Attributes:
         secrets: values to redact in errors, by name.
@@ -61,7 +61,9 @@ class Isolation:
         try:
             self._outside = self._inside = Path.cwd()
         except FileNotFoundError as error:
-            raise MachineError("working directory: it was deleted; create it again, or change to another") from error
+            raise MachineError(
+                "the working directory was deleted; create it again, or change to another directory"
+            ) from error
         # The only way to read the umask is to set another one.
         self._umask = os.umask(0o077)
         os.umask(self._umask)
@@ -152,7 +154,7 @@ def isolated_state(seed: int) -> Iterator[None]:
 
 
 def _handlers() -> dict[int, Any]:
-    """Return the handlers of signals that end a program; empty outside the main thread, the only one to set them."""
+    """Return the handlers of signals that end a program; empty outside the main thread, which alone may set them."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.getsignal(number) for number in _SIGNALS}
@@ -161,7 +163,7 @@ def _handlers() -> dict[int, Any]:
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
     """Set the handlers that an earlier call of `_handlers` returned, where they have changed.
 
-    Do not set a handler of None: it was not installed from Python, so Python cannot restore it.
+    Leave out a handler that is None, because it was not installed from Python and Python cannot restore it.
     """
     for number, current in _handlers().items() if wanted else ():
         if (handler := wanted.get(number)) is not None and handler is not current:

@@ -91,11 +91,11 @@ def with_form(text: str, searched: Collection[str] = ()) -> str:
 
 
 def given_path(text: str) -> ObjectivePath:
-    """Parse the path of an objective that a user has typed. Raise ConfigError if it is not valid."""
+    """Parse the path that a user typed for an objective. Raise ConfigError if the path is not valid."""
     try:
         return ObjectivePath.of(objective_text(text))
     except ValueError as error:
-        raise ConfigError(f"objective: {error} (given {text!r})") from error
+        raise ConfigError(f"objective: {error}, given {text!r}") from error
 
 
 def find_function(
@@ -111,7 +111,7 @@ def find_function(
     elif pickled is None:
         raise ConfigError(
             f"objective: '{given.function}' was given from Python and is stored only in its study's folder; start a "
-            f"study of it from Python, or put it into a module and name that"
+            f"study from Python, or put the function into a module and give package.module:function"
         )
     else:
         # The function may import modules from the working directory.
@@ -120,8 +120,8 @@ def find_function(
         function = pickled.load()
     if inspect.isasyncgenfunction(function):
         raise ConfigError(
-            f"objective: '{given.function}' is an asynchronous generator; write `async def {given.function}(config, "
-            f"trial)`, with trial.report(...) in place of `yield`"
+            f"objective: '{given.function}' must not be an asynchronous generator; write `async def "
+            f"{given.function}(config, trial)`, with trial.report(...) in place of `yield`"
         )
     return function, module
 
@@ -152,7 +152,7 @@ def import_named(
         is_usual = isinstance(error, ImportError | SyntaxError | ValueError)
         fault = f"cannot import '{name}'" if is_usual else f"importing '{name}' raised {type(error).__name__}"
         text = excerpt(text_of(error), secrets, LONGEST_REASON)
-        raise ConfigError(f"{what}: {fault}: {text}; --debug shows where") from error
+        raise ConfigError(f"{what}: {fault}: {text}; add --debug to see where") from error
     refuse_another(module, origin, import_from, what)
     return module
 
@@ -202,7 +202,7 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
     named = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     has_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     given = f"{name_of(function)}{signature}"
-    must = f"objective: must be f(config), f(config, trial), f(trial) or f(task) (given {given})"
+    must = f"objective: must be f(config), f(config, trial), f(trial) or f(task), given {given}"
     if named or len(needed) > 2 or (len(needed) == 2 and "task" in needed) or (not places and not has_any):
         raise ConfigError(must)
     if needed == ["task"]:
@@ -212,8 +212,8 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
         return "trial"
     if suggests and searched is None:
         raise ConfigError(
-            f"objective: a function that suggests its values must have the parameter 'trial' (given '{needed[0]}'); "
-            f"rename it"
+            f"objective: a function that suggests its values must have the parameter 'trial', given '{needed[0]}'; "
+            f"rename the parameter"
         )
     if taken := [each for each in needed if each in (searched or ()) and each not in ("config", "trial")]:
         raise ConfigError(f"{must}; read searched values from config: config['{taken[0]}']")

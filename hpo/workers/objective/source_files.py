@@ -71,7 +71,7 @@ def _with_imports(files: Iterable[Path], root: Path, excluded: Sequence[Path] = 
 
 
 def _imported(path: Path, root: Path) -> set[Path]:
-    """Return where below `root` a file's imports would be, as paths without suffix; empty if it cannot be parsed."""
+    """Return the paths below `root` that a file may import, without suffix; empty if the file cannot be parsed."""
     places: set[Path] = set()
     for level, name in _imports(path.read_bytes()):
         base = path.parents[level - 1] if 0 < level <= len(path.parents) else root
@@ -108,7 +108,7 @@ def parsed(source: bytes) -> ast.Module | None:
 
 
 def digests_of(module: str) -> dict[str, str]:
-    """Return a hash of each source file of a user's module, by path. Docstrings and comments do not change it."""
+    """Return a hash of each source file of a user's module, by path. Docstrings and comments do not change the hash."""
     return {name: _digest_of(path.read_bytes()) for name, path in sorted(files_with_imports(module).items())}
 
 
@@ -196,7 +196,7 @@ class CodeWatch:
             script = Path(self._folder, name)
             # A missing file is a change only if the training failed.
             if _digest_at(script, _stamp(script)) != digest if script.is_file() else has_failed:
-                raise _changed(name, "; if trainings write it, start a new study without that file")
+                raise _changed(name, "; if trainings write this file, start a new study without it")
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
             name, digest = self._left[module]
@@ -221,7 +221,7 @@ class CodeWatch:
 
 def _changed(name: str, hint: str = "") -> MachineError:
     return MachineError(
-        f"objective: {name} has changed while the search runs: undo the change, or resume with --allow-changes{hint}"
+        f"objective: {name} has changed while the search runs; undo the change, or resume with --allow-changes{hint}"
     )
 
 

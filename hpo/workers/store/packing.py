@@ -111,12 +111,12 @@ class ObjectStore:
         self._most_bytes = most_bytes
 
     def put(self, place: Path, what: str, hint: str = "") -> Content:
-        """Store a folder or file. Raise DispatchError if it is too large; `what` names it in the message."""
+        """Store a folder or file. Raise DispatchError if the package is too large; the message calls it `what`."""
         with packed(place) as package:
             if package.size > self._most_bytes:
                 raise DispatchError(
-                    f"dispatch.largest_message: {what} must be at most {in_words(self._most_bytes)} to be sent "
-                    f"(given {in_words(package.size)}); raise it (in MiB){hint}"
+                    f"dispatch.largest_message: {what} must be at most {in_words(self._most_bytes)} to be sent, "
+                    f"given {in_words(package.size)}; raise dispatch.largest_message (in MiB){hint}"
                 )
             return Content(package.digest, [self._put(piece) for piece in package.pieces()])
 
@@ -137,8 +137,8 @@ def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
         return
     if entry.kind == "link" and entry.target is None:
         raise StudyError(
-            f"{whole}/{entry.name}: must not be a link out of the folder (given a link to {entry.path.readlink()}), "
-            f"because other machines lack its target; store the file itself there"
+            f"{whole}/{entry.name}: must not be a link out of the folder, given a link to {entry.path.readlink()}; "
+            f"other machines lack the target, so store the target itself in the folder"
         )
     info.type, info.linkname = (tarfile.DIRTYPE, "") if entry.target is None else (tarfile.SYMTYPE, entry.target)
     archive.addfile(info)

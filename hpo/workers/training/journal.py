@@ -45,7 +45,7 @@ class Entry:
 
 
 class Journal:
-    """The reports of a training, and of the earlier trainings that it continues from the same state.
+    """The reports of a training, and of the earlier trainings whose state it continues.
 
     The journal is not written before a state exists, because without a state the training would start again anyway.
 
@@ -73,7 +73,7 @@ class Journal:
         return self._state.is_dir() and any(self._state.iterdir())
 
     def state(self) -> str | None:
-        """Return a hash of the state; None = unknown, because it has many files or another thread is writing it."""
+        """Return a hash of the state; None = unknown, because the state has many files or a thread is writing to it."""
         hashed, folder = hashlib.sha256(), str(self._state)
         try:
             paths = sorted(itertools.islice(_files(folder), _MOST_FILES + 1))

@@ -45,7 +45,7 @@ _MAX_RUN_NAME = 250
 
 
 class OwnLines(TypedDict):
-    """Where the MLflow run of a training is.
+    """The location of a training's MLflow run.
 
     Attributes:
         uri: address of the tracking store, with secrets redacted.
@@ -69,7 +69,7 @@ class OwnLines(TypedDict):
 
 @dataclass(frozen=True)
 class OwnRun:
-    """The MLflow run of a training: the id of the run (None = no run), and a warning for the user, if any."""
+    """The MLflow run of a training: its id (None = no run) and a warning for the user (None = no warning)."""
 
     id: str | None = None
     warning: str | None = None
@@ -235,9 +235,9 @@ def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[
 def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
     """Create a run in a temporary store, and return the environment variables that name it.
 
-    The store consists of plain files, which are created fastest. The run must exist before the training starts:
-    otherwise MLflow creates it and draws a random name from the training's random generator, and the training's
-    results would depend on whether the store was reached.
+    The store consists of plain files, which are created fastest. The run must exist before the training starts.
+    Otherwise MLflow would create it and draw its name from the training's random generator. The training's results
+    would then depend on whether the store was reached.
     """
     from mlflow import MlflowClient
 

@@ -22,10 +22,10 @@ class Reports:
     compared with it.
 
     An attempt may die after it has saved its state but before it reports. The next attempt continues from that state,
-    so one report would be missing. There are two signs of this, and both must occur: the state differs from the state
-    at the last report; and the first new report comes later than expected, or never. If reports have no epoch or step,
-    it is unknown to which report a state belongs. In both cases the class raises `StateIsAhead`, except for an
-    objective that `reports_again` (see `Objective`).
+    so one report would be missing. The class raises `StateIsAhead` if there are both signs of this: the state differs
+    from the state at the last report, and the first new report comes later than expected, or never. If reports have no
+    epoch or step, the class raises `StateIsAhead` too, because it is unknown to which report a state belongs. An
+    objective that `reports_again` is exempt (see `Objective`).
 
     Attributes:
         trained: the amount from which this attempt continues; it is passed to the objective.
@@ -101,7 +101,7 @@ class Reports:
         return None
 
     def add(self, point: Point, units: float, more: bool | None) -> None:
-        """Add a new report after `units` of training. It is written to the journal before it is sent to the driver."""
+        """Add a new report after `units` of training. The journal gets the report before the driver does."""
         self.points.append(point)
         self._last = place_of(point)
         self._known[self._last] = point

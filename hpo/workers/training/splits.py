@@ -49,9 +49,9 @@ class Plan:
 def make_plan(examples: Examples, settings: SplitSection) -> Plan:
     """Split the examples. Equal settings give equal splits.
 
-    The test split is the predefined one, if there is one. Otherwise it is a random sample of `test_fraction` of all
-    examples. The rest is split for validation. With several `folds` it is cross-validated. With one fold, the
-    validation split is the predefined one or, if there is none, a random sample of `validation_fraction` of all
+    If the data has a predefined test split, it is used. Otherwise the test split is a random sample of `test_fraction`
+    of all examples. The other examples are divided into `folds` for cross-validation. With one fold, a predefined
+    validation split is used. Without one, the validation split is a random sample of `validation_fraction` of all
     examples. Random samples and folds are stratified by class, unless the settings or the data prevent this.
 
     Raises:
@@ -80,7 +80,7 @@ def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
     """Return the indices of the test split. Raise DataError if it is empty. Only `hpo test` may call this function."""
     test = _test_indices(examples, settings)
     if not test:
-        raise DataError("data: the test part is empty; give data with test examples")
+        raise DataError("data: the test split is empty; give data with test examples")
     return test
 
 
@@ -97,12 +97,12 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
 def _held_out(
     examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
 ) -> tuple[Indices, Indices]:
-    """Split the indices in two. The second result has this fraction of all examples, or nearly so with groups."""
+    """Split the indices in two. The second result has this fraction of all examples; with groups, only roughly."""
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
-            f"data: must have more than {count} examples to hold out {count} (given {len(indices)}); give more "
-            f"examples or lower the fractions"
+            f"data: must have more than {count} examples to hold out {count}, given {len(indices)}; give more "
+            f"examples, or lower split.test_fraction or split.validation_fraction"
         )
     seed = settings.seed + seed_shift
     if examples.groups is not None:
@@ -111,7 +111,7 @@ def _held_out(
 
         splitter = GroupShuffleSplit(n_splits=1, test_size=count / len(indices), random_state=seed)
         if len(set(groups)) < 2:
-            raise DataError("data: must have at least 2 groups to be split (given 1); give more groups")
+            raise DataError("data: must have at least 2 groups to be split, given 1; give more groups")
         rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
     else:
         from sklearn.model_selection import train_test_split  # Importing takes a second.
@@ -136,14 +136,14 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
         rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
         if count < k:
             raise DataError(
-                f"split.folds: must be at most the number of examples of every class, given {k} where class "
-                f"{rarest!r} has {count}; lower split.folds or set split.stratify=false"
+                f"split.folds: must be at most the number of examples of every class, but class {rarest!r} has only "
+                f"{count}, given {k}; lower split.folds or set split.stratify=false"
             )
     if k > len(development):
-        raise DataError(f"split.folds: must be at most the number of examples, {len(development)}, given {k}")
+        raise DataError(f"split.folds: must be at most {len(development)}, the number of examples, given {k}")
     groups = None if examples.groups is None else [examples.groups[i] for i in development]
     if groups is not None and len(set(groups)) < k:
-        raise DataError(f"split.folds: must be at most the number of groups, {len(set(groups))}, given {k}")
+        raise DataError(f"split.folds: must be at most {len(set(groups))}, the number of groups, given {k}")
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}

@@ -49,8 +49,8 @@ class Units:
         units = before + 1 if given is None else self._counted(given, before + 1)
         if units is None or units < before + 1:
             raise ValueError(
-                f"'units' must be the units done so far, at least 1 more with every report (given {given!r} after "
-                f"{before:g})"
+                f"'units' must be the units done so far, at least 1 more with every report, given {given!r} after "
+                f"{before:g}"
             )
         self.done, self.more = float(units), None if more is None else bool(more)
         return self.done - before
@@ -62,12 +62,13 @@ class Units:
     def end(self, given: Any) -> None:
         """Set the final number of units to `given`.
 
-        If `given` is None, use the units at the last report, plus 1 if the training continued after it; at least 1.
+        If `given` is None, use the units at the last report, plus 1 if the training continued after this report. The
+        result is at least 1.
         """
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
         if units is None or units < least:
-            raise ValueError(f"'units' must be the units done at the end, at least {least:g} (given {given!r})")
+            raise ValueError(f"'units' must be the units done at the end, at least {least:g}, given {given!r}")
         self.done = float(units)
 
     def _counted(self, given: Any, least: float) -> float | None:
@@ -133,7 +134,7 @@ def _trained(
         reports.start_again()
         if payload.processes > 1:
             raise MachineError(
-                "its state may be ahead of its last report, and was dropped; start it again with `hpo resume`"
+                "the saved state may be newer than the last report, so it was deleted; start again with `hpo resume`"
             ) from None
         returned = yield from _attempt(objective, payload, values, units, reports)
     if reports.differs is not None:
@@ -167,9 +168,9 @@ def _trained(
     if texts := reported_values.texts(others):
         yield "note", texts
     if left_out := [f"'{name}'" for name in others if str(name) not in texts]:
-        yield "warning", f"the objective returned {', '.join(left_out)}: ignored, neither a finite number nor a text"
+        yield "warning", f"the objective returned {', '.join(left_out)}, but only finite numbers and texts are stored"
     if "seconds" in numbers and reported_values.seconds(numbers["seconds"]) is None:
-        yield "warning", f"the objective's 'seconds' must be a duration (given {numbers['seconds']}): measured instead"
+        yield "warning", f"the objective's 'seconds' must be a duration, given {numbers['seconds']}; they are measured"
     yield "result", numbers
 
 
@@ -215,7 +216,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
             except StopIteration as stop:
                 return stop.value
             if not isinstance(step, Mapping):
-                raise ValueError(f"the objective must yield dicts of numbers (given {step!r})")
+                raise ValueError(f"the objective must yield dicts of numbers, given {step!r}")
             if set(step) == {"warning"}:
                 yield "warning", str(step["warning"])
                 continue
@@ -234,7 +235,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
             for name in reports.metrics:
                 if name not in warned and name not in point and given.get(name) is not None:
                     warned.add(name)
-                    yield "warning", f"the objective reported a '{name}' that is no finite number: a gap in its curve"
+                    yield "warning", f"the objective reported a '{name}' that is not finite, so its curve has a gap"
             yield "point", point
 
 

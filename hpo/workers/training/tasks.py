@@ -162,7 +162,7 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return the configuration and amount of the extended study's training that a trial continues.
+        """Return the configuration and the amount of the training in the extended study that a trial continues.
 
         None = there is no such training, or the extension does not change its configuration.
         """
@@ -300,7 +300,7 @@ class TaskBuilder:
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return the folder for the model; None = it is not stored, as in cross-validation or in a later repeat."""
+        """Return the folder for the model; None = no model is stored, as in cross-validation or in a later repeat."""
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
@@ -314,7 +314,7 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration without the path of the test split; if workers get a copy, without any data path."""
+        """Return the configuration without the test split's path. If workers get a data copy, remove all data paths."""
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES
@@ -330,7 +330,7 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Convert indices to positions in the copy of the development examples; if there is no copy, keep them."""
+        """Convert indices to positions in the copy of the development examples; without a copy, return the indices."""
         assert self.plan is not None
         if self.data_dir is None:
             return list(indices)
@@ -339,7 +339,7 @@ class TaskBuilder:
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:
-    """Return the name of a training's state folder. Trials with the same values share it to continue the training."""
+    """Return the name of a training's state folder. Trials with the same values share it to continue one training."""
     return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 

@@ -175,7 +175,7 @@ def run_task(
 
 
 class Limits:
-    """Decides from the points of its learning curve whether a training is stopped.
+    """Decides from the points of a learning curve whether the training is stopped.
 
     The training is stopped if its best score so far is worse than the limit for its current position on the curve. The
     best score includes the trainings that this training continues. The last limit applies to all later positions too.
@@ -246,8 +246,8 @@ def _refuse_links_out(payload: Payload) -> None:
         for link in links:
             link.path.unlink()
         raise ValueError(
-            f"{name}/{links[0].name}: must not be a link out of the folder (given a link to {target}); store its "
-            f"target in the folder"
+            f"{name}/{links[0].name}: must not be a link out of the folder, given a link to {target}; store the "
+            f"target itself in the folder"
         )
 
 
@@ -261,7 +261,7 @@ def _refuse_many_files(payload: Payload) -> str | None:
         return None
     shutil.rmtree(folder)
     return (
-        f"its own files (trial.dir) must take at most {most:,} bytes (given {size:,}), so all were deleted; raise "
+        f"the files in trial.dir must take at most {most:,} bytes, given {size:,}; all of them were deleted, so raise "
         f"study.trial_files_bytes"
     )
 
@@ -287,7 +287,7 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
 
 
 def _explains_itself(error: BaseException) -> bool:
-    """Return whether the message is enough, without type and traceback: an HpoError not raised through user code."""
+    """Return whether the message alone explains the error: an HpoError that was not raised through user code."""
     return isinstance(error, HpoError) and not _location(error)
 
 

@@ -15,7 +15,7 @@ class ConvolutionalBase(BaseShape):
 
 
 class ConvolutionalConfig(ModelConfig):
-    """Blocks of convolutions with gates."""
+    """The settings of a network of gated convolutional blocks."""
 
     base: ConvolutionalBase = ConvolutionalBase()
     family: Literal["convolutional"]
@@ -25,7 +25,7 @@ class ConvolutionalConfig(ModelConfig):
 
 
 class _Reading(ConvolutionalConfig):
-    """A convolutional network with an encoder."""
+    """The settings of a convolutional network with an encoder."""
 
     @model_validator(mode="after")
     def _is_centred(self) -> Self:
@@ -39,12 +39,12 @@ class _Reading(ConvolutionalConfig):
 
 
 class ConvolutionalEncoder(_Reading, Encoder):
-    """Reads a sequence in both directions."""
+    """The settings of a convolutional encoder, which reads a sequence in both directions."""
 
 
 class ConvolutionalDecoder(ConvolutionalConfig, Decoder):
-    """Predicts each token from the tokens before it, as far back as its filters reach."""
+    """The settings of a decoder that predicts each token from the previous tokens within reach of its filters."""
 
 
 class ConvolutionalEncoderDecoder(_Reading, EncoderDecoder):
-    """An encoder, and a decoder that attends to its output in every block."""
+    """The settings of an encoder, and of a decoder that attends to the encoder's output in every block."""

@@ -15,7 +15,7 @@ _GROWTH = ("parametrization", "base", "gain_rate", "embedding_rate")
 
 
 class BaseShape(Section):
-    """The base shape of the maximal update parametrization, which has no effect on a network of this shape."""
+    """The size of the base network, from which the maximal update parametrization scales the settings."""
 
     d_model: Width = 128
     num_layers: Layers = 2
@@ -38,7 +38,7 @@ class ModelConfig(Section):
     embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     def at_base(self) -> Self:
-        """Return this configuration with the widths of the base, and an unchanged number of layers."""
+        """Return this configuration with the widths of the base shape, and the same number of layers."""
         own = self.model_dump(exclude=set(_GROWTH))
         return self.model_validate(own | {"parametrization": "standard"} | self.base.model_dump(exclude={"num_layers"}))
 
@@ -49,7 +49,8 @@ class ModelConfig(Section):
             given = [f"model.{key}" for key in _GROWTH[1:] if getattr(self, key) != fields[key].default]
             if given:
                 raise refuse(
-                    "has no effect with model.parametrization=standard: must be left out, or choose mup",
+                    "has no effect with model.parametrization=standard: must be left out, or choose "
+                    "model.parametrization=mup",
                     *given,
                     "model.parametrization",
                 )
@@ -66,27 +67,27 @@ class ModelConfig(Section):
 
 
 class Encoder(ModelConfig):
-    """A network that encodes a whole sequence, for classification and tagging."""
+    """The settings of a network that encodes a whole sequence, for classification and tagging."""
 
     shape: Literal["encoder"]
     pooling: Literal["mean", "first", "max"]
 
 
 class Writing(ModelConfig):
-    """A network that predicts tokens."""
+    """The settings of a network that predicts tokens."""
 
     tied_embeddings: bool
     head_scale: Annotated[float, Field(gt=0, le=1000)]
 
 
 class Decoder(Writing):
-    """A network that predicts each next token, for language modelling."""
+    """The settings of a network that predicts each next token, for language modelling."""
 
     shape: Literal["decoder"]
 
 
 class EncoderDecoder(Writing):
-    """A network that turns one sequence into another, for example in translation."""
+    """The settings of a network that turns one sequence into another, for example in translation."""
 
     shape: Literal["encoder_decoder"]
     num_decoder_layers: Layers | None

@@ -15,7 +15,7 @@ class RecurrentBase(BaseShape):
 
 
 class RecurrentConfig(ModelConfig):
-    """Layers of LSTM or GRU cells."""
+    """The settings of a network of LSTM or GRU cells."""
 
     base: RecurrentBase = RecurrentBase()
     family: Literal["recurrent"]
@@ -24,7 +24,7 @@ class RecurrentConfig(ModelConfig):
 
 
 class Reading(RecurrentConfig):
-    """A recurrent network with an encoder."""
+    """The settings of a recurrent network with an encoder."""
 
     bidirectional: bool
 
@@ -32,7 +32,7 @@ class Reading(RecurrentConfig):
     def _halves(self) -> Self:
         if self.bidirectional and self.hidden_width % 2:
             raise refuse(
-                f"must be even, because each direction has half of it, given {self.hidden_width}",
+                f"must be even, because each direction has half of the width, given {self.hidden_width}",
                 "model.hidden_width",
                 "model.bidirectional",
             )
@@ -40,7 +40,7 @@ class Reading(RecurrentConfig):
 
 
 class RecurrentEncoder(Reading, Encoder):
-    """Reads a sequence from start to end; with `bidirectional` in both directions."""
+    """The settings of an encoder that reads a sequence from start to end; with `bidirectional`, in both directions."""
 
     @model_validator(mode="after")
     def _pools_what_was_read(self) -> Self:
@@ -55,7 +55,7 @@ class RecurrentEncoder(Reading, Encoder):
 
 
 class RecurrentDecoder(RecurrentConfig, Decoder):
-    """Predicts each token from the tokens before it."""
+    """The settings of a decoder that predicts each token from the previous tokens."""
 
     @model_validator(mode="after")
     def _ties(self) -> Self:
@@ -64,7 +64,7 @@ class RecurrentDecoder(RecurrentConfig, Decoder):
 
 
 class RecurrentEncoderDecoder(Reading, EncoderDecoder):
-    """An encoder, and a decoder that starts from the encoder's last state, attends to its outputs, or both."""
+    """The settings of an encoder and a decoder, which the initial state, attention, or both connect."""
 
     attention: Literal["none", "mlp", "dot", "bilinear"]
     attention_width: Width | None
@@ -75,7 +75,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 
     @property
     def goes_token_by_token(self) -> bool:
-        """Whether the cells' input for a token depends on their result for the previous token."""
+        """Whether the input of the decoder's cells for a token depends on their result for the previous token."""
         return self.attend == "before" or self.input_feeding
 
     @model_validator(mode="after")
@@ -84,27 +84,31 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
         if self.attention == "none":
             if self.input_feeding:
                 raise refuse(
-                    "must be false without attention, because it feeds the result of attention to the next step",
+                    "must be false with model.attention=none, because input feeding passes the result of attention "
+                    "to the next step",
                     "model.input_feeding",
                     "model.attention",
                 )
             if self.bridge == "zero":
                 raise refuse(
-                    "must be copy or mlp without attention, because only the bridge connects encoder and decoder",
+                    "must be copy or mlp with model.attention=none, because then only the bridge connects encoder "
+                    "and decoder",
                     "model.bridge",
                     "model.attention",
                 )
             if self.attend == "before":
-                raise refuse("has no effect without attention: must be after", "model.attend", "model.attention")
+                raise refuse(
+                    "has no effect with model.attention=none: must be after", "model.attend", "model.attention"
+                )
         if self.attention != "mlp" and self.attention_width is not None:
             raise refuse(
-                f"must be null without model.attention=mlp, because it has no effect; given {self.attention_width}",
+                f"has no effect without model.attention=mlp: must be null, given {self.attention_width}",
                 "model.attention_width",
                 "model.attention",
             )
         if self.attend == "before" and self.input_feeding:
             raise refuse(
-                "must be false with model.attend=before, which feeds the cell already",
+                "must be false with model.attend=before, because the cells then always read the result of attention",
                 "model.input_feeding",
                 "model.attend",
             )
@@ -117,7 +121,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
         if self.bridge == "copy" and self.decoder_layers != self.num_layers:
             raise refuse(
                 f"must be {self.num_layers}, because model.bridge=copy copies the state of each layer, given "
-                f"{self.decoder_layers}; model.bridge=mlp takes any number",
+                f"{self.decoder_layers}; model.bridge=mlp allows any number of layers",
                 "model.num_decoder_layers",
                 "model.bridge",
             )
@@ -127,8 +131,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 def _refuse_tied(config: RecurrentConfig, is_tied: bool) -> None:
     if is_tied and config.d_model != config.hidden_width:
         raise refuse(
-            f"needs equal widths, because the head is the embedding, given d_model {config.d_model} and hidden_width "
-            f"{config.hidden_width}",
+            "needs equal widths, because the head and the embedding share their weights, given "
+            f"model.d_model={config.d_model} and model.hidden_width={config.hidden_width}",
             "model.tied_embeddings",
             "model.d_model",
             "model.hidden_width",

@@ -15,7 +15,7 @@ class TransformerBase(BaseShape):
 
 
 class TransformerConfig(ModelConfig):
-    """Layers of attention and feed-forward networks."""
+    """The settings of a network of attention and feed-forward layers."""
 
     family: Literal["transformer"]
     num_key_heads: Annotated[int, Field(ge=1, le=1024)] | None
@@ -36,14 +36,14 @@ class TransformerConfig(ModelConfig):
     def _heads_fit(self) -> Self:
         if (self.key_width is None or self.value_width is None) and self.d_model % self.num_heads:
             raise refuse(
-                f"must divide without remainder, given d_model {self.d_model} and num_heads {self.num_heads}: "
-                "change one of them, or set model.key_width and model.value_width",
+                f"d_model must be a multiple of num_heads, given {self.d_model} and {self.num_heads}; change one of "
+                "them, or set model.key_width and model.value_width",
                 "model.d_model",
                 "model.num_heads",
             )
         if self.num_heads % self.head_keys:
             raise refuse(
-                f"must divide model.num_heads without remainder, given {self.num_key_heads} for {self.num_heads} heads",
+                f"num_heads must be a multiple of num_key_heads, given {self.num_heads} and {self.num_key_heads}",
                 "model.num_key_heads",
                 "model.num_heads",
             )
@@ -57,7 +57,7 @@ class TransformerConfig(ModelConfig):
 
     @property
     def head_keys(self) -> int:
-        """The number of key and value heads; each head serves the same number of query heads."""
+        """The number of key heads, which is also the number of value heads."""
         return self.num_key_heads or self.num_heads
 
     @property
@@ -72,12 +72,12 @@ class TransformerConfig(ModelConfig):
 
 
 class TransformerEncoder(TransformerConfig, Encoder):
-    """Reads a sequence in both directions."""
+    """The settings of a Transformer that reads a sequence in both directions."""
 
 
 class TransformerDecoder(TransformerConfig, Decoder):
-    """Predicts each token from the tokens before it."""
+    """The settings of a Transformer that predicts each token from the previous tokens."""
 
 
 class TransformerEncoderDecoder(TransformerConfig, EncoderDecoder):
-    """An encoder, and a decoder that attends to its output."""
+    """The settings of an encoder, and of a decoder that attends to the encoder's output."""

@@ -1,1 +1,1 @@
-"""Readers of data, one file per kind of data, and the table of all readers."""
+"""Readers of data: one module for each data.name, and a table of all readers."""

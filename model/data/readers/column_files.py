@@ -30,7 +30,8 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
     tags = {tag for item in gathered.items for tag in item["tags"]}
     if len(tags) < 2:
         raise DataError(
-            f"{gathered.files[0].path}: must have at least two tags, every tag is {tags.pop()!r}; check data.tag_column"
+            f"{gathered.files[0].path}: must have at least two different tags, but every tag is {tags.pop()!r}; check "
+            "data.tag_column"
         )
     return gathered.examples()
 
@@ -50,7 +51,7 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
             sentences[-1]["words"].append(word)
             sentences[-1]["tags"].append(tag)
     if not sentences:
-        raise DataError(f"{path}: no sentence; must hold at least one line of words and tags")
+        raise DataError(f"{path}: holds no sentence; must hold at least one line of words and tags")
     return sentences
 
 
@@ -60,8 +61,8 @@ def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig
     needed = max(config.word_column, config.tag_column) + 1
     if len(fields) < needed:
         raise DataError(
-            f"{path}:{line}: {len(fields)} column{'s' * (len(fields) != 1)} between tabs; must be at least {needed}, "
-            f"given data.word_column={config.word_column} and data.tag_column={config.tag_column}"
+            f"{path}:{line}: has {len(fields)} column{'s' * (len(fields) != 1)} separated by tabs; must have at least "
+            f"{needed} for data.word_column={config.word_column} and data.tag_column={config.tag_column}"
         )
     word, tag = fields[config.word_column], fields[config.tag_column].strip()
     if not word.strip() or not tag:
@@ -77,12 +78,14 @@ def _columns(config: TaggingConfig) -> Columns:
 
 def _as_list(value: Any, where: str, name: str) -> list[str]:
     if not isinstance(value, list) or not value:
-        raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a list, one text per word")
+        raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a list with one text per word")
     return [as_text(each, where, name) for each in value]
 
 
 def _sentence(row: dict[str, list[str]], place: str, number: int) -> dict[str, Any]:
     words, tags = row["word"], [tag.strip() for tag in row["tag"]]
     if len(words) != len(tags):
-        raise DataError(f"{place}: row {number}: {len(words)} words, but {len(tags)} tags; must be the same number")
+        raise DataError(
+            f"{place}: row {number}: has {len(words)} words, but {len(tags)} tags; must have one tag per word"
+        )
     return {"words": words, "tags": tags}

@@ -1,4 +1,4 @@
-"""Decides from the values of a table whether its first row is a header."""
+"""Guesses from the values of a table whether its first row is a header."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,12 @@ _ROWS_PER_LABEL = 2
 
 
 def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has_label: bool) -> int | None:
-    """Return the number of the column that shows that the first row is a header; None if the row is an example.
+    """Return the number of the column that marks the first row as a header; None = the row is an example.
 
-    The first row is a header if no field occurs again in its column, and at least one field differs in kind from the
-    values below it. Such a field is a text above numbers or, if the table has labels, a field above a few values that
-    repeat. If several columns have such a field, the column with the fewest different values is returned.
+    The first row is a header under two conditions: none of its fields occurs again in its column, and at least one
+    field differs from the values below. Such a field is a text above numbers. If the table has labels, it may also be a
+    field above a few repeated values. If several columns have such a field, return the column with the fewest different
+    values.
     """
     fields = [field.strip() for field in first]
     columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(first))]

@@ -1,7 +1,6 @@
 """Reads data sets of the Hugging Face hub, or folders saved by its `datasets` library, as tables.
 
-This never runs code from a data set, because the library refuses such data sets since version 4, and the extra [hub]
-requires a later version.
+No code from a data set ever runs: the versions of the library that the extra [hub] allows refuse data sets with code.
 """
 
 import json
@@ -29,11 +28,11 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
 def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
-    """Yield each split (or WHOLE) and its rows, in the order in which examples are numbered.
+    """Yield each split, or WHOLE, and its rows, in the order of the example numbers.
 
     The configuration names a folder that `save_to_disk` wrote, or a data set on the hub; the suffix `:split` selects
-    one split. Without a suffix, `data.path` selects every split with a known name; if only one such split exists, it is
-    yielded as WHOLE, and the search splits it. The name of a column inside another column is `outer.inner`.
+    one split. Without a suffix, `data.path` selects every split with a known name. If only one such split exists, the
+    result names it WHOLE, and the search splits the data. A column inside another column has the name `outer.inner`.
 
     `check` receives a value, its location for messages, and the name of its column; it returns the value to use.
 
@@ -48,34 +47,36 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
 
 
 def _name_and_split(place: str) -> tuple[str, str | None]:
-    """Return name and split (or None) of `owner/name:split`; an existing folder may have a colon in its name."""
+    """Split `owner/name:split` into the name and the split (None = no split); a folder may have a colon in its name."""
     name, _, split = place.rpartition(":")
     return (name, split) if name and split and not Path(place).is_dir() else (place, None)
 
 
 def _load(name: str, subset: str | None, key: str) -> Any:
-    """Return the library's Dataset, or its DatasetDict of several splits."""
+    """Load a data set; return the library's Dataset, or its DatasetDict of several splits."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
     try:
         import datasets  # imported here, because it is optional and loads slowly
     except ImportError as error:
         raise DataError(
-            f"{key}: data.format=hub needs the library `datasets`, which is not installed: "
-            "run python -m pip install 'hpo-transformer[hub]'"
+            f"{key}: data.format=hub needs the library `datasets`, which is not installed; run python -m pip install "
+            "'hpo-transformer[hub]'"
         ) from error
     if Path(name).is_dir():
         if subset is not None:
-            raise DataError(f"data.subset: {name} is a folder, which has none; must be null")
+            raise DataError(
+                f"data.subset: must be null for a folder, given {subset!r}; only data sets on the hub have subsets"
+            )
         try:
             return datasets.load_from_disk(name)
         except (OSError, ValueError, LookupError) as error:
             raise DataError(
-                f"{name}: not a folder that `save_to_disk` wrote with any rows ({_first_line(error)}); {key} with "
-                "data.format=hub must name such a folder, or a data set on the hub"
+                f"{name}: is not a folder with rows that `save_to_disk` wrote ({_first_line(error)}); with "
+                f"data.format=hub, {key} must name such a folder, or a data set on the hub"
             ) from error
     if not HUB_NAME.fullmatch(name) or Path(name).exists():
         raise DataError(
-            f"{name}: not a folder; {key} with data.format=hub must name a folder that `save_to_disk` wrote, or a "
+            f"{name}: is not a folder; with data.format=hub, {key} must name a folder that `save_to_disk` wrote, or a "
             "data set on the hub as owner/name"
         )
     import huggingface_hub
@@ -87,14 +88,13 @@ def _load(name: str, subset: str | None, key: str) -> Any:
         return datasets.load_dataset(name, subset)
     except (OSError, ValueError, RuntimeError) as error:
         raise DataError(
-            f"{key}: neither a folder here nor readable from the Hugging Face hub: {name} ({_first_line(error)}); "
-            "check the name and data.subset; a name on the hub needs a network, a folder that `save_to_disk` wrote "
-            "does not"
+            f"{key}: {name} is neither a folder on this machine, nor readable from the Hugging Face hub "
+            f"({_first_line(error)}); check the name, data.subset and the network connection"
         ) from error
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return the name in the data set (None = no name) and the data of each split (or WHOLE)."""
+    """Return, for each split or for WHOLE, its name in the data set (None = no name) and its data."""
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
             raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")
@@ -105,11 +105,12 @@ def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, 
             raise DataError(f"{name}: has no split {wanted!r}; the splits are {there_are}")
         return {part: (wanted, loaded[wanted])}
     if part != WHOLE and len(loaded) > 1:
-        raise DataError(f"{name}: has several splits ({there_are}); say which, as in data.{part}={name}:{part}")
+        raise DataError(f"{name}: has several splits ({there_are}); choose one, as in data.{part}={name}:{part}")
     found = {each: split for each in PARTS for split in SPLIT_NAMES[each] if split in loaded}
     if "train" not in found:
         raise DataError(
-            f"{name}: has no split 'train' but {there_are}; say which, as in data.{part}={name}:{next(iter(loaded))}"
+            f"{name}: has no split 'train'; choose one of its splits ({there_are}), as in "
+            f"data.{part}={name}:{next(iter(loaded))}"
         )
     if len(found) == 1:
         return {part: (found["train"], loaded[found["train"]])}
@@ -143,7 +144,10 @@ def _named(flat: Any, name: str, place: str) -> list[Any]:
 
     def to_name(number: int | None, row: int) -> str:
         if number is None or number < 0:  # the hub's test splits have -1 for secret labels
-            raise DataError(f"{place}: row {row}: {name!r} is {number}, which is not a class; name a split with labels")
+            raise DataError(
+                f"{place}: row {row}: {name!r} is {number}, which is not the number of a class; choose a split with "
+                "labels"
+            )
         return str(classes[number])
 
     return [

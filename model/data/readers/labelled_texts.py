@@ -26,7 +26,7 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
     labels = [item["label"] for item in gathered.items]
     if len(set(labels)) < 2:
         raise DataError(
-            f"{gathered.files[0].path}: must have at least two classes, every label is {labels[0]!r}; check "
+            f"{gathered.files[0].path}: must have at least two classes, but every label is {labels[0]!r}; check "
             "data.label_column"
         )
     if WHOLE not in gathered.sizes:
@@ -42,6 +42,6 @@ def _refuse_unseen(gathered: Gathered) -> None:
         if unseen:
             raise DataError(
                 f"data.{part}: the label {unseen[0]!r} is not in data.train, whose labels are "
-                f"{', '.join(repr(label) for label in sorted(known)[:10])}; no model can predict a class that it never "
-                "saw in training: move examples, or correct the labels"
+                f"{', '.join(repr(label) for label in sorted(known)[:10])}; move examples with this label to "
+                "data.train, or correct the labels"
             )

@@ -16,7 +16,7 @@ MOST_SHARED = 0.5
 
 
 def given_places(config: FilesConfig) -> dict[str, str]:
-    """Return the configured path or name of each split (or WHOLE), in the order in which examples are numbered."""
+    """Return the configured path or name of each split, or of WHOLE, in the order of the example numbers."""
     if config.path is not None:
         return {WHOLE: config.path}
     return {part: getattr(config, part) for part in PARTS if getattr(config, part) is not None}
@@ -24,7 +24,7 @@ def given_places(config: FilesConfig) -> dict[str, str]:
 
 @dataclass
 class Gathered:
-    """The examples read so far; splits are added in the order in which examples are numbered.
+    """The examples read so far; splits are added in the order train, validation, test.
 
     Attributes:
         files: the source files.
@@ -44,7 +44,7 @@ class Gathered:
         """Add a split.
 
         Raises:
-            DataError: at least half of the examples of this split, or of an earlier split, are in both splits.
+            DataError: at least half of the examples of this split, or of an earlier split, are in both of them.
         """
         self._refuse_overlap(part, items)
         self.files += files
@@ -53,7 +53,7 @@ class Gathered:
         self.licence = self.licence or licence
 
     def add_table(self, part: str, table: Table) -> None:
-        """Add a split that was read as a table, like `add`."""
+        """Add a split from a table; see `add`."""
         self.add(part, table.rows, table.file, licence=table.licence)
         self.notes += [table.note] if table.note else []
 
@@ -65,8 +65,8 @@ class Gathered:
             shared, smaller = len(ours & theirs), min(len(ours), len(theirs))
             if shared and shared >= MOST_SHARED * smaller:
                 raise DataError(
-                    f"data.{part}: {shared} of its {len(ours)} different examples are also in data.{other}; what is "
-                    "scored must not be trained on: give other files"
+                    f"data.{part}: {shared} of {len(ours)} different examples are also in data.{other}, but splits "
+                    "must not share so many examples; give other files"
                 )
 
     def of_part(self, part: str) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ class Gathered:
         return self.items[start : start + self.sizes[part]]
 
     def examples(self, labels: list[str] | None = None) -> Examples:
-        """Return all examples; see `Examples` for `labels`."""
+        """Return the examples of all splits; for `labels`, see `Examples`."""
         return Examples(
             source=", ".join(file.path for file in self.files),
             licence=self.licence,

@@ -1,4 +1,4 @@
-"""Reads running text from plain files or the hub; an example is a line, and a split consists of consecutive lines."""
+"""Reads running text from plain files or the hub. An example is one line; a split consists of consecutive lines."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +16,8 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
     A single file (`data.path`) is cut into training, validation and test split, in this order. A split ends at the
-    first line break after its share of the characters. Lines are not shuffled, because neighbouring lines in different
-    splits would be too similar.
+    first line break after its share of the characters. Lines are not shuffled, because then similar neighbouring lines
+    would be in different splits.
 
     Raises:
         DataError: a split is empty.
@@ -46,7 +46,7 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
 
 
 def _ended(value: Any, where: str, name: str) -> str:
-    """Return the text of a row, with a line break added if the text has none at its end."""
+    """Return the text of a row, which always ends with a line break."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
     refuse_surrogates(value, f"{where}: {name!r}")
@@ -68,7 +68,8 @@ def _cut(lines: list[str], config: LanguageModellingConfig, path: str) -> dict[s
         parts[part] = line - first
         if not parts[part]:
             raise DataError(
-                f"{path}: {len(lines)} lines leave none for the {part} part; give a longer text, other fractions "
-                "(data.validation_fraction, data.test_fraction), or one file per part"
+                f"{path}: has only {len(lines)} line{'s' * (len(lines) != 1)}, so that no line is left for the {part} "
+                "split; give a longer text, change data.validation_fraction or data.test_fraction, or give one file "
+                "per split"
             )
     return parts

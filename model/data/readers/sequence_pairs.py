@@ -36,7 +36,7 @@ def read_translation(config: TranslationConfig) -> Examples:
 
 
 def _refuse_one_of_two(path: str, key: str) -> None:
-    """Raise DataError if `path` is one of two aligned files, or the common start of their names.
+    """Raise DataError if `path` names one of two aligned files, or is the common start of their names.
 
     The message says what to type instead.
     """
@@ -48,14 +48,13 @@ def _refuse_one_of_two(path: str, key: str) -> None:
     endings = [each.name.removeprefix(stem) for each in siblings if each.is_file()][:2]
     if len(endings) == 2:
         raise DataError(
-            f"{path}: for two files that are aligned line by line, give the start of both names, and the endings of "
-            f"source and target: {key}={named.parent / stem} data.source_ending={endings[0]} "
-            f"data.target_ending={endings[1]}"
+            f"{path}: must be the common start of the names of two aligned files, with their endings in two other "
+            f"keys; write {key}={named.parent / stem} data.source_ending={endings[0]} data.target_ending={endings[1]}"
         )
 
 
 def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:
-    """Return one pair per line of two aligned files, and the files."""
+    """Read two aligned files; return one pair per line, and the files."""
     sides, files = [], []
     for side, ending in (("source", config.source_ending), ("target", config.target_ending)):
         text, file = read_text(f"{path}{ending}", f"{key} with data.{side}_ending")
@@ -64,18 +63,18 @@ def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[
     source, target = sides
     if len(source) != len(target):
         raise DataError(
-            f"{files[0].path}:{len(source)}: {len(source)} lines, but {files[1].path} has {len(target)}; "
-            "aligned files must have the same number of lines"
+            f"{files[0].path}:{len(source)}: has {len(source)} lines, but {files[1].path} has {len(target)}; aligned "
+            "files must have the same number of lines"
         )
     for line, pair in enumerate(zip(source, target, strict=True), start=1):
         for file, text in zip(files, pair, strict=True):
             if not text.strip():
-                raise DataError(f"{file.path}:{line}: the line is empty; delete it in both files")
+                raise DataError(f"{file.path}:{line}: the line is empty; delete this line in both files")
     return [{"source": one.strip(), "target": other.strip()} for one, other in zip(source, target, strict=True)], files
 
 
 def generate_pairs(config: GeneratedConfig) -> Examples:
-    """Return `num_examples` different random sources with their targets; `data.seed` determines them.
+    """Return `num_examples` different random sources with their targets, drawn from `data.seed`.
 
     A source is a sequence of numbers from 0 to num_symbols - 1.
 
@@ -91,8 +90,9 @@ def generate_pairs(config: GeneratedConfig) -> Examples:
             break
     if config.num_examples > possible:
         raise DataError(
-            f"data.num_examples: must be at most {possible}, the number of different sequences of {config.min_length} "
-            f"to {config.max_length} of {config.num_symbols} symbols, given {config.num_examples}"
+            f"data.num_examples: must be at most {possible}, because only so many different sequences have "
+            f"{config.min_length} to {config.max_length} symbols out of {config.num_symbols}, given "
+            f"{config.num_examples}"
         )
     if possible <= 4 * config.num_examples:  # repeated draws would be frequent, so choose from a list of all sources
         every = [source for length in lengths for source in itertools.product(range(config.num_symbols), repeat=length)]

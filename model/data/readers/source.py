@@ -1,4 +1,4 @@
-"""The reader of each kind of data, by the name of the data."""
+"""The table of readers, by data.name."""
 
 from collections.abc import Callable
 from typing import Any

@@ -10,7 +10,7 @@ from model.data.readers.text_files import Columns, Table, as_text, read_table
 
 
 def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:
-    """Yield each split (or WHOLE) and its rows, in the order in which examples are numbered.
+    """Yield each split, or WHOLE, and its rows, in the order of the example numbers.
 
     Raises:
         DataError: the rows are not valid.

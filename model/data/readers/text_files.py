@@ -25,8 +25,8 @@ class Columns:
 
     Attributes:
         wanted: the configured column of each role (`text`, `label`): a name, a number from 0, or None. In a file
-            without a header, a role with None takes the column at the role's position in this dict.
-        known: the column names to try for a role with None.
+            without a header, None stands for the position of the role in this dict.
+        known: for each role, the column names to try if `wanted` is None.
     """
 
     wanted: dict[str, str | int | None]
@@ -66,7 +66,9 @@ def read_text(path: str, key: str) -> tuple[str, File]:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"{path}: not a whole gzip file ({error}); unpack it and leave .gz off its name") from error
+            raise DataError(
+                f"{path}: is not a complete gzip file ({error}); unpack the file, and remove .gz from its name"
+            ) from error
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -75,7 +77,7 @@ def read_text(path: str, key: str) -> tuple[str, File]:
         raise DataError(f"{path}:{line}: byte {byte} is not UTF-8; save the file as UTF-8 text") from error
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise DataError(f"{path}:{line}: a NUL character; must be text (UTF-16 must be saved as UTF-8 first)")
+        raise DataError(f"{path}:{line}: holds a NUL character; must be UTF-8 text (save a UTF-16 file as UTF-8)")
     if not text.strip():
         raise DataError(f"{path}: the file is empty; {key} must name a file with at least one example")
     return text, file
@@ -90,8 +92,8 @@ def read_table(
         path: the file.
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: whether the first row is a header. None = guess: it is a header if a column is configured by name, if it
-            holds a known name, or if the values below it differ in kind (see `column_of_a_header`).
+        header: whether the first row is a header. None = guess. The row counts as a header if a column is configured by
+            name, if the row holds a known name, or if `column_of_a_header` says so.
         columns: the columns to read.
         before: the table of the first split. If given and `header` is None, this file has a header only if its first
             row equals the header of `before`.
@@ -117,13 +119,13 @@ def read_table(
 
 
 def guess_format(path: str) -> str:
-    """Return the format that the ending of the file's name indicates."""
+    """Return the format of a file, according to the ending of its name."""
     name = path.removesuffix(".gz")
     for ending, file_format in ENDINGS.items():
         if name.endswith(ending):
             return file_format
     raise DataError(
-        f"{path}: its name does not indicate its format ({', '.join(ENDINGS)}); set data.format to csv, tsv or jsonl"
+        f"{path}: the name has no ending of a known format ({', '.join(ENDINGS)}); set data.format to csv, tsv or jsonl"
     )
 
 
@@ -135,10 +137,11 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
             row = json.loads(content)
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)[:100]
-            raise DataError(f"{path}:{line}: not JSON ({reason}); every line must be one object") from error
+            raise DataError(f"{path}:{line}: is not JSON ({reason}); every line must be a JSON object") from error
         if not isinstance(row, dict):
             raise DataError(
-                f'{path}:{line}: a JSON {type(row).__name__}; must be an object such as {{"text": ..., "label": ...}}'
+                f'{path}:{line}: is a JSON {type(row).__name__}; must be an object such as {{"text": ..., "label": '
+                f"...}}"
             )
         where = f"{path}:{line}"
         chosen = {role: find_column(where, role, list(row), columns) for role in columns.wanted}
@@ -153,7 +156,9 @@ def find_column(where: str, role: str, names: list[str], columns: Columns) -> st
     """
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
-        raise DataError(f"{where}: data.{role}_column is the number {wanted}; must be a name: {', '.join(names)}")
+        raise DataError(
+            f"{where}: data.{role}_column must be a name, given {wanted}; the columns are {', '.join(names)}"
+        )
     name = wanted if wanted is not None else _known_name(columns.known[role], names)
     if name is None or name not in names:
         raise DataError(_no_column(where, role, wanted, names))
@@ -179,7 +184,7 @@ def as_text(value: Any, where: str, name: str) -> str:
 def _names(
     numbered: list[tuple[int, list[str]]], key: str, header: bool | None, columns: Columns, before: Table | None
 ) -> tuple[list[str] | None, Columns, str | None]:
-    """Return the header (None = no header), the columns to read, and a note about a guessed header (None = no note)."""
+    """Return the header, the columns to read, and a note about a guessed header; None = no header, or no note."""
     (_, first), *others = numbered
     if header or (header is None and _is_header(first, columns)):
         return first, columns, None
@@ -191,11 +196,11 @@ def _names(
     place = column_of_a_header(first, [row for _, row in others], has_label)
     if place is None:
         return None, columns, None
-    note = f"{key}: the first line ({','.join(first)[:_SHOWN]!r}) is taken as a header"
+    note = f"{key}: the first line ({','.join(first)[:_SHOWN]!r}) is read as a header"
     if has_label and place == 0 and len(first) == 2 and not any(each is not None for each in columns.wanted.values()):
         columns = replace(columns, wanted={"text": first[1], "label": first[0]})
-        note += f", with the labels in {first[0]!r}"
-    return first, columns, f"{note}; data.header=false reads it as an example"
+        note += f", and the column {first[0]!r} as the labels"
+    return first, columns, f"{note}; if this line is an example, set data.header=false"
 
 
 def _delimited_rows(
@@ -214,7 +219,7 @@ def _delimited_rows(
 
 
 def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line, and the fields, of every row that is not blank."""
+    """Yield every row that is not blank, as the number of its first line and its fields."""
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
             content = content.removesuffix("\r")
@@ -231,7 +236,7 @@ def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, l
             return
         except csv.Error as error:
             raise DataError(
-                f"{path}:{line}: not CSV ({error}); put texts with quotes or commas in double quotes"
+                f"{path}:{line}: is not valid CSV ({error}); put texts with quotes or commas in double quotes"
             ) from error
         if any(field.strip() for field in row):
             yield line, row
@@ -251,18 +256,21 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
     if isinstance(wanted, int):
         if wanted >= len(first):
             raise DataError(
-                f"{path}:1: there is no column {wanted}; the columns are 0 to {len(first) - 1}; set data.{role}_column"
+                f"{path}:1: there is no column {wanted}; the columns have the numbers 0 to {len(first) - 1}; set "
+                f"data.{role}_column"
             )
         return wanted
     if names is None:
         if wanted is not None:
             raise DataError(
-                f"{path}: without a header there is no column {wanted!r}; set data.{role}_column to a number from 0"
+                f"{path}: there is no column {wanted!r}, because the file has no header; set data.{role}_column to a "
+                "number from 0"
             )
         if len(first) != len(columns.wanted):
             keys = ", ".join(f"data.{each}_column" for each in columns.wanted)
             raise DataError(
-                f"{path}:1: {len(first)} columns, no header; must be {len(columns.wanted)}, or say by number: {keys}"
+                f"{path}:1: has {len(first)} columns and no header; must have {len(columns.wanted)} columns, or set "
+                f"the numbers of the columns: {keys}"
             )
         return list(columns.wanted).index(role)
     name = wanted if wanted is not None else _known_name(columns.known[role], names) or _only_name(role, names, columns)
@@ -272,9 +280,9 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column that is left for `role` after matching the known names.
+    """Return the only column that remains for `role` after the known names are matched; None = there is none.
 
-    Return None if a column is configured, or if the numbers of columns and roles differ.
+    The result is also None if any column is configured, or if the numbers of columns and roles differ.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None
@@ -288,13 +296,15 @@ def _known_name(known: tuple[str, ...], names: list[str]) -> str | None:
 
 
 def _no_column(where: str, role: str, wanted: str | None, names: list[str]) -> str:
-    what = f"no column {wanted!r}" if wanted is not None else f"no column that is known to hold the {role}"
+    what = f"there is no column {wanted!r}" if wanted is not None else f"no column has a known name for the {role}"
     return f"{where}: {what}; the columns are {', '.join(repr(name) for name in names)}; set data.{role}_column"
 
 
 def _pick(row: list[str], places: dict[str, int], width: int, path: str, line: int) -> dict[str, str]:
     if len(row) != width:
-        raise DataError(f"{path}:{line}: {len(row)} field{'s' * (len(row) != 1)}; must be {width}, as in the first row")
+        raise DataError(
+            f"{path}:{line}: has {len(row)} field{'s' * (len(row) != 1)}; must have {width}, like the first row"
+        )
     return {role: _filled(row[place], f"{path}:{line}", role) for role, place in places.items()}
 
 

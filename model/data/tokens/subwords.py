@@ -27,9 +27,9 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
-        """Merge the most frequent pair until `max_size` tokens exist, or no pair occurs `min_count` times.
+        """Merge the most frequent pair of tokens until `max_size` tokens exist, or no pair occurs `min_count` times.
 
-        The special tokens do not count.
+        Special tokens do not count as part of `max_size`.
         """
         tokenizer = Tokenizer(models.BPE(unk_token=RESERVED[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
@@ -53,11 +53,11 @@ class Subwords:
         return int(self._tokenizer.get_vocab_size())
 
     def normalize(self, text: str) -> str:
-        """Return the text in NFC, with blanks in place of MARK, and in lower case if letter case is ignored."""
+        """Return the text in NFC, with blanks in place of MARK; also in lower case if letter case is ignored."""
         return str(self._tokenizer.normalizer.normalize_str(text)).replace(MARK, " ")
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of the text's subwords, possibly none; characters not seen in training become UNKNOWN."""
+        """Return the numbers of the text's subwords, perhaps none; UNKNOWN replaces characters not seen in training."""
         return list(self._tokenizer.encode(text).ids)
 
     def names(self, numbers: Sequence[int]) -> list[str]:
@@ -72,12 +72,12 @@ class Subwords:
         return str(self._tokenizer.decoder.decode(self.names(own)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the tokenizer as a JSON-able dict; `from_dict` is the inverse."""
         return {"unit": self.unit, "tokenizer": json.loads(self.definition)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Subwords":
-        """Rebuild the object from the result of `to_dict`."""
+        """Build a tokenizer from a dict that `to_dict` returned."""
         return cls(json.dumps(values["tokenizer"]))
 
 

@@ -11,15 +11,15 @@ class Tokens(Protocol):
 
     @property
     def unit(self) -> str:
-        """The kind of tokens."""
+        """The kind of tokens, such as `words`."""
 
     def __len__(self) -> int: ...
 
     def normalize(self, text: str) -> str:
-        """Return the text in the form in which the tokens can reproduce it, except for white space."""
+        """Return the text as the tokens reproduce it, for example in lower case; white space may differ."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's token numbers, possibly none."""
+        """Return the token numbers of the text; the list may be empty."""
 
     def names(self, numbers: Sequence[int]) -> list[str]:
         """Return each token as text; special tokens have their names in SPECIAL."""
@@ -28,11 +28,11 @@ class Tokens(Protocol):
         """Return the text of these token numbers."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `tokens_from_dict` reads back."""
+        """Return the tokens as a JSON-able dict; `tokens_from_dict` is the inverse."""
 
 
 def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None) -> Tokens:
-    """Learn tokens of the given unit from the texts of the training split."""
+    """Learn and return tokens of the given unit from the texts of the training split."""
     if unit == "subwords":
         from model.data.tokens.subwords import Subwords  # imported here, because it loads a library
 
@@ -42,7 +42,7 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
 
 
 def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tuple[Tokens, Tokens]:
-    """Learn the tokens for sources and for targets from the training split; a shared vocabulary is returned twice."""
+    """Learn and return the tokens of sources and of targets from the training split; if shared, return them twice."""
     settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
     if data.shared_vocabulary:
         shared = learn_tokens([*sources, *targets], unit=data.tokens, **settings)
@@ -52,7 +52,7 @@ def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tup
 
 
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
-    """Rebuild tokens from the result of their `to_dict`."""
+    """Build tokens from a dict that their `to_dict` returned."""
     if "tokenizer" in values:
         from model.data.tokens.subwords import ByteSubwords, Subwords  # imported here, because it loads a library
 
@@ -61,12 +61,12 @@ def tokens_from_dict(values: dict[str, Any]) -> Tokens:
 
 
 def split_reference(text: str, unit: str) -> list[str]:
-    """Split a reference text into the tokens that metrics compare; for subwords, these are the words between blanks."""
+    """Split a reference text into the tokens that metrics compare; for subwords, split it at blanks."""
     split, _ = UNITS["blanks" if unit == "subwords" else unit]
     return split(text)
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:
-    """Join tokens to a text that has the form of a decoded prediction."""
+    """Join tokens to a text in the form in which predictions are decoded."""
     _, joint = UNITS["blanks" if unit == "subwords" else unit]
     return joint.join(tokens)

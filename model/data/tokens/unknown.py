@@ -17,10 +17,10 @@ _END = ""
 
 @dataclass(frozen=True)
 class SeenOrNew:
-    """The probabilities of symbols, from their counts; all symbols that were never seen share one escape probability.
+    """The probabilities of symbols, estimated from counts; all new symbols share one escape probability.
 
-    If N symbols were seen, T of them different, a symbol that was seen c times has the probability c / (N + T). All new
-    symbols together have the escape probability T / (N + T), or 1 if no symbol was seen.
+    Let N be the number of counted symbols, and T the number of different ones. A symbol with the count c has the
+    probability c / (N + T). All new symbols together have the escape probability T / (N + T), or 1 if N is 0.
 
     Source: Witten & Bell 1991, "The zero-frequency problem", IEEE Transactions on Information Theory 37 (4), method C.
     """
@@ -32,13 +32,13 @@ class SeenOrNew:
         return sum(self.counts.values()) + len(self.counts)
 
     def bits(self, symbol: str) -> float | None:
-        """Return the bits of a symbol that was seen; None for a new symbol."""
+        """Return the number of bits of a counted symbol; None for a new symbol."""
         count = self.counts.get(symbol)
         return None if count is None else math.log2(self._total / count)
 
     @property
     def escape_bits(self) -> float:
-        """The bits that say that a symbol is new; the bits that identify the new symbol are not included."""
+        """The number of bits that announce a new symbol, without the bits that identify it."""
         return math.log2(self._total / len(self.counts)) if self.counts else 0.0
 
 
@@ -46,18 +46,19 @@ class SeenOrNew:
 class UnknownTokens:
     """The probabilities of tokens outside of a vocabulary, estimated from the training split only.
 
-    If an unknown token occurs in the training split, its count gives its probability. Any other token is spelled:
+    The probability of an unknown token that occurs in the training split comes from its count. Any other token is
+    spelled:
 
     - If tokens are characters, the token is one of all Unicode characters, equally probable.
     - If tokens are words, the token is spelled character by character up to an end mark. The probability of a character
       comes from its count in the different tokens of the training split. A new character is one of all Unicode
       characters, equally probable.
 
-    The probabilities of all unknown tokens sum to at most 1. So for every vocabulary, the network's predictions
-    together with these bits are a valid code for the text.
+    The probabilities of all unknown tokens sum to at most 1. So the network's predictions together with the bits of
+    unknown tokens are a valid code for the text, whatever the vocabulary.
 
     Attributes:
-        left_out: the counts of those tokens in the training split that are not in the vocabulary.
+        left_out: the counts of the tokens of the training split that are outside of the vocabulary.
         letters: the counts of characters and end marks in the different tokens of the training split; None if tokens
             are characters.
     """
@@ -67,7 +68,7 @@ class UnknownTokens:
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: Vocabulary) -> Self:
-        """Estimate the probabilities for a vocabulary; `texts` are those of the training split."""
+        """Estimate the probabilities for a vocabulary; `texts` are the texts of the training split."""
         counts = Counter(token for text in texts for token in vocabulary.split(text))
         left_out = {token: count for token, count in counts.items() if token not in vocabulary.numbers}
         if vocabulary.unit == "characters":
@@ -95,10 +96,10 @@ class UnknownTokens:
         return sum(self._letters.escape_bits + of_any if bits is None else bits for bits in by_letter)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the counts as a JSON-able dict; `from_dict` is the inverse."""
         return {"left_out": dict(self.left_out), "letters": None if self.letters is None else dict(self.letters)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild the object from the result of `to_dict`."""
+        """Build an object from a dict that `to_dict` returned."""
         return cls(values["left_out"], values["letters"])

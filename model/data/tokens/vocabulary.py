@@ -17,7 +17,7 @@ WORD = re.compile(r"\w+|[^\w\s]")
 def numbered(tokens: Sequence[str]) -> dict[str, int]:
     """Return the number of each token, which is its position in `tokens`.
 
-    The special tokens, which are the first ones in `tokens`, are left out, because they never occur in a text.
+    `tokens` begins with the special tokens. The result leaves them out, because they never occur in a text.
     """
     return {token: number for number, token in enumerate(tokens[len(SPECIAL) :], start=len(SPECIAL))}
 
@@ -46,7 +46,7 @@ class Vocabulary:
         unit: `words`, `characters`, or `blanks` (a token is all text between two blanks).
         lowercase: whether letter case is ignored.
         tokens: the special tokens, then the others, the most frequent first. The number of a token is its position. If
-            a text contains `<end>`, this is not the special token `<end>`.
+            a text contains `<end>`, its token is not the special token `<end>`.
     """
 
     unit: str
@@ -63,7 +63,7 @@ class Vocabulary:
             texts: the texts of the training split.
             unit, lowercase: see the class.
             min_count: tokens that occur less often than this are left out.
-            max_size: the most tokens, not counting the special tokens; None = no limit.
+            max_size: the largest number of tokens, without the special tokens; None = no limit.
 
         Raises:
             DataError: no token occurs `min_count` times.
@@ -75,14 +75,14 @@ class Vocabulary:
         )
         if not frequent:
             raise DataError(
-                f"data.min_count: must be lower, because no token occurs {min_count} times in the training split, and "
-                f"all texts would be the same"
+                "data.min_count: must be lower, because no token occurs so often in the training split, given "
+                f"{min_count}"
             )
         return cls(unit, lowercase, SPECIAL + tuple(frequent[:max_size]))
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each token that can occur in a text, so without the special tokens."""
+        """The number of each token that can occur in a text; special tokens cannot."""
         return numbered(self.tokens)
 
     def __len__(self) -> int:
@@ -93,12 +93,12 @@ class Vocabulary:
         return text.lower() if self.lowercase else text
 
     def split(self, text: str) -> list[str]:
-        """Split a text into tokens; they need not be in the vocabulary, and the list may be empty."""
+        """Split a text into tokens, in the vocabulary or not; the list may be empty."""
         split, _ = UNITS[self.unit]
         return split(self.normalize(text))
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's token numbers, possibly none; tokens outside of the vocabulary become UNKNOWN."""
+        """Return the token numbers of the text, perhaps none; UNKNOWN replaces tokens outside of the vocabulary."""
         numbers = self.numbers
         return [numbers.get(token, UNKNOWN) for token in self.split(text)]
 
@@ -112,10 +112,10 @@ class Vocabulary:
         return joint.join(self.tokens[number] for number in numbers if number not in (PADDING, START, END))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values that `from_dict` reads back."""
+        """Return the vocabulary as a JSON-able dict; `from_dict` is the inverse."""
         return {"unit": self.unit, "lowercase": self.lowercase, "tokens": list(self.tokens)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Vocabulary":
-        """Rebuild the object from the result of `to_dict`."""
+        """Build a vocabulary from a dict that `to_dict` returned."""
         return cls(values["unit"], values["lowercase"], tuple(values["tokens"]))

@@ -22,12 +22,12 @@ HALF = math.sqrt(0.5)
 class Map(nn.Linear):
     """A linear map with normal initial weights of standard deviation sqrt(gain * (1 - dropout) / inputs).
 
-    The gain is 4 if gates follow, and 1 otherwise. A `Map` may consist of several maps of the same inputs.
+    The gain is 4 if gates follow the map, and 1 otherwise. A `Map` may join several linear maps of the same inputs.
 
     Source: Gehring et al. 2017, section 3.5.
 
     Attributes:
-        sizes: the number of outputs of each of these maps, as in `Matrix`.
+        sizes: the number of outputs of each joined map; see `Matrix`.
     """
 
     def __init__(self, inputs: int, sizes: tuple[int, ...], gain: float, dropout: float) -> None:
@@ -45,7 +45,7 @@ class Map(nn.Linear):
 
 
 def build_map(config: ConvolutionalConfig, inputs: int, *sizes: int, gain: float = 1.0, dropout: float = 0.0) -> Map:
-    """Return a linear map; several `sizes` make one map that joins several maps of the same inputs.
+    """Return a linear map with one or several groups of outputs; `sizes` holds the number of outputs of each group.
 
     If `config.weight_norm` is set, the map has weight normalisation (Salimans, Kingma 2016).
     """
@@ -54,7 +54,7 @@ def build_map(config: ConvolutionalConfig, inputs: int, *sizes: int, gain: float
 
 
 class Block(nn.Module):
-    """A convolution over neighbouring tokens, then a gate: A * sigmoid(B), for the halves A and B of its output.
+    """A convolution over neighbouring tokens, then a gate: A * sigmoid(B), where A and B are halves of its output.
 
     Source: Gehring et al. 2017, section 3.2; gates: Dauphin et al. 2017, "Language modeling with gated convolutional
     networks".
@@ -74,7 +74,7 @@ class Block(nn.Module):
 
         Args:
             x: (batch, time, filters).
-            attention_mask: (batch, time), True = a token, False = padding, read as zeros; None = no padding.
+            attention_mask: (batch, time), True = a token, False = padding, which counts as zeros; None = no padding.
             before: for a causal block, the inputs that precede `x`, (batch, width - 1, filters); None = zeros.
 
         Returns:
@@ -90,7 +90,7 @@ class Block(nn.Module):
 
 
 def matrices_of_maps(module: nn.Module) -> list[Matrix]:
-    """Return the weight matrices of all maps in a module; with weight normalisation, their directions only."""
+    """Return the weight matrices of all maps in a module; with weight normalisation, only their directions."""
     maps = [part for part in module.modules() if isinstance(part, Map)]
     directions = "parametrizations.weight.original1"
     weights = [part.get_parameter(directions if is_parametrized(part, "weight") else "weight") for part in maps]

@@ -19,7 +19,7 @@ from model.networks.roles import Matrix
 class Memory:
     """The keys and values that the attentions of all blocks share, (sources, source time, d_model) each.
 
-    The mask is that of `Source`.
+    The mask is the mask of the `Source`.
     """
 
     keys: Tensor
@@ -27,7 +27,7 @@ class Memory:
     attention_mask: Tensor | None
 
     def select(self, sources: Tensor) -> "Memory":
-        """Return the memory for the given sources, in the given order."""
+        """Return the memory of these sources, in this order."""
         return Memory(
             self.keys[sources],
             self.values[sources],
@@ -50,18 +50,18 @@ class ConvolutionalState:
     length: int = 0
 
     def initial(self) -> "ConvolutionalState":
-        """Return the state before the first token, with the same sources."""
+        """Return a state for the same sources in which no token is decoded yet."""
         return replace(self, windows=[], length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Select rows and sources (None = all), in the given order; a row may occur twice."""
+        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
         self.windows = [window[rows] for window in self.windows]
         if sources is not None and self.memory is not None:
             self.memory = self.memory.select(sources)
 
 
 class Attention(nn.Module):
-    """The attention of a block; the query combines the block's output with the embedding of the last target token.
+    """The attention of a block, whose query combines the block's output with the embedding of the last target token.
 
     For the block's output h, the target embedding g, encoder outputs z_j and source embeddings e_j: the query is
     d = W h + b + g, the weights are a_j = softmax(d z_j), and the context is the sum of a_j (z_j + e_j), multiplied by
@@ -148,9 +148,9 @@ class ConvolutionalDecoder(nn.Module):
     def _project_source(self, source: Source | None) -> Memory | None:
         """Return the keys and values of a source.
 
-        The encoder's outputs receive two gradients from each attention, through keys and through values. So their
-        gradients are divided by twice the number of attentions. The gradients of the embeddings are not scaled
-        (Gehring et al. 2017, section 3.4).
+        Each attention sends two gradients to the encoder's outputs, through keys and through values. So these gradients
+        are divided by twice the number of attentions. The gradients of the embeddings stay unscaled (Gehring et al.
+        2017, section 3.4).
         """
         if source is None:
             return None

@@ -11,7 +11,7 @@ from model.networks.roles import Matrix
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Blocks with residual connections; linear maps before and after them change between embeddings and filters."""
+    """Blocks with residual connections, between two linear maps: from the embeddings to the filters, and back."""
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from model.networks.roles import LinearHead, Matrix
 
 
 class Attention(nn.Module):
-    """Scores each source token for a state of the decoder, and returns the weighted mean of the source's outputs.
+    """Scores each source token against a state of the decoder, and returns the weighted mean of the encoder's outputs.
 
     For the decoder's state s and a source token's output h, the score is:
 

@@ -19,8 +19,8 @@ Hidden = tuple[Tensor, ...]
 class Cells(nn.Module):
     """Layers of cells of one kind, with dropout between layers.
 
-    LSTM: i, f, o = sigmoid(W x + U h + b) each, g = tanh(W x + U h + b), c = f c + i g, h = o tanh(c).
-    GRU: r, z = sigmoid(W x + U h + b) each, n = tanh(W x + b + r (U h + b)), h = (1 - z) n + z h.
+    LSTM: i, f and o are each sigmoid(W x + U h + b), g = tanh(W x + U h + b), c = f c + i g, h = o tanh(c).
+    GRU: r and z are each sigmoid(W x + U h + b), n = tanh(W x + b + r (U h + b)), h = (1 - z) n + z h.
 
     Source: Hochreiter, Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers et al. 2000; Cho et al.
     2014, "Learning phrase representations using RNN encoder-decoder", as `torch.nn.GRU` has it; dropout: Zaremba et
@@ -51,7 +51,7 @@ class Cells(nn.Module):
             x: (batch, time, input width).
             hidden: the states before the first token; None = zeros.
             attention_mask: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU, a
-                mask makes the CPU wait, because it must know the lengths.
+                mask makes the CPU wait for the lengths.
 
         Returns:
             (batch, time, width), zeros at padding; and the states.

@@ -20,7 +20,7 @@ class RecurrentState:
 
     Attributes:
         hidden: the states of all layers, (layers, rows, width) each.
-        fed: (rows, width), the attentional vector of the last token, which is an input of the next step.
+        fed: (rows, width), the result of attention for the last token, an input of the next step.
         keys: the keys of the source; None = no attention.
         source: the source; None = no source.
         first: the value of `hidden` before the first token, with one row per source.
@@ -35,11 +35,11 @@ class RecurrentState:
     length: int = 0
 
     def initial(self) -> "RecurrentState":
-        """Return the state before the first token, with the same sources."""
+        """Return a state for the same sources in which no token is decoded yet."""
         return replace(self, hidden=self.first, fed=torch.zeros_like(self.first[0][0]), length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Select rows and sources (None = all), in the given order; a row may occur twice."""
+        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
         self.hidden, self.fed = tuple(part[:, rows] for part in self.hidden), self.fed[rows]
         if sources is not None:
             self.first = tuple(part[:, sources] for part in self.first)
@@ -49,7 +49,7 @@ class RecurrentState:
             self.keys = None if self.keys is None else self.keys[sources]
 
     def spread(self, rows: int) -> None:
-        """Repeat each source's row, so that there are `rows` rows; this has an effect only before the first token."""
+        """Repeat the row of each source, so that there are `rows` rows; after the first token, do nothing."""
         times = rows // self.fed.shape[0]
         if times > 1:
             self.hidden = tuple(part.repeat_interleave(times, dim=1) for part in self.hidden)
@@ -59,8 +59,8 @@ class RecurrentState:
 class RecurrentDecoder(nn.Module):
     """Recurrent cells over the target, with attention to the source before or after the cells of a step.
 
-    `attend=after` (Luong et al. 2015, equation 5): the query is the new state h of the cells, and the head reads
-    tanh(W [context; h]). With `input_feeding`, the cells read this vector in the next step, too (section 3.3).
+    `attend=after` (Luong et al. 2015, equation 5): the query is the new state h of the cells, and the head reads tanh(W
+    [context; h]). With `input_feeding`, the cells also read this vector in the next step (section 3.3).
 
     `attend=before` (Bahdanau et al. 2015, section A.2.2): the query is the previous state, and the cells read the
     context together with the token y. The head reads W [previous state; y; context], reduced to the maximum of each
@@ -153,7 +153,7 @@ class RecurrentDecoder(nn.Module):
         return RecurrentState(first, torch.zeros_like(first[0][0]), keys, source, first)
 
     def _first(self, source: Source | None, rows: int) -> Hidden:
-        """Return the states before the first token, (layers, rows, width) each."""
+        """Return the initial states, (layers, rows, width) each."""
         if source is not None and self.bridge == "copy":
             return source.more
         layers = self.cells.num_layers

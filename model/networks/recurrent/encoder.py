@@ -14,7 +14,7 @@ from model.networks.recurrent.cells import Cells, Hidden
 class RecurrentEncoder(nn.Module):
     """Recurrent cells that read a sequence from start to end.
 
-    With `bidirectional`, they read it in both directions (Schuster, Paliwal 1997). With `reverse_source`, they read it
+    With `bidirectional`, the cells read in both directions (Schuster, Paliwal 1997). With `reverse_source`, they read
     from end to start: Sutskever et al. 2014, "Sequence to sequence learning with neural networks", section 3.3.
     """
 
@@ -37,7 +37,7 @@ class RecurrentEncoder(nn.Module):
         return self._read(x, attention_mask)[0]
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the encoded sequence for a decoder, with the states after the last token that is read."""
+        """Return the encoded sequence for a decoder, with the states after the last token."""
         outputs, last = self._read(x, attention_mask)
         return Source(outputs, attention_mask, last)
 

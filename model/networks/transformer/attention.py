@@ -15,10 +15,9 @@ from model.networks.transformer.state import KeyValueCache, Memory
 class MultiHeadAttention(nn.Module):
     """Computes softmax(Q K^T / sqrt(key_width)) V for several heads at once, then a linear layer over all heads.
 
-    `key_width` and `value_width` need not be d_model / num_heads, because the last layer,
-    (num_heads * value_width) -> d_model, returns to the model's width. If there are fewer key and value heads than
-    query heads, neighbouring query heads share a key head and a value head. With `qk_norm`, queries and keys are
-    divided by their root mean square.
+    `key_width` and `value_width` may differ from d_model / num_heads, because the last layer maps num_heads *
+    value_width numbers to d_model. If there are fewer key and value heads than query heads, neighbouring query heads
+    share a key head and a value head. With `qk_norm`, queries and keys are divided by their root mean square.
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.2; shared heads: Ainslie et al. 2023, "GQA",
     section 2.2; norms: Dehghani et al. 2023, "Scaling vision Transformers to 22 billion parameters", section 2.
@@ -66,10 +65,10 @@ class MultiHeadAttention(nn.Module):
             mask: None, or broadcastable to (batch, heads, time, keys): boolean, True = attend; or float, added to the
                 scores.
             causal: whether a position attends only to itself and earlier positions; ignored if there is a mask.
-            rotation: rotary positions of `x`, or None.
+            rotation: the rotary positions of `x`; None = no rotary positions.
             cache: the keys and values of earlier positions. `x` also attends to them, and its keys and values are
                 appended. If the cache is not empty, `x` must have one position.
-            packing: the packing of `x`, or None. With a packing, `x` is (1, tokens, d_model), and the packing gives
+            packing: the packing of `x`; None = not packed. Packed, `x` is (1, tokens, d_model), and the packing holds
                 batch and time.
         """
         projected = self.projection(x)
@@ -119,7 +118,7 @@ class MultiHeadAttention(nn.Module):
     def _gather(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, packing: Packing | None
     ) -> Tensor:
-        """Return the attention's output, (batch, time, d_model) or packed; inputs are (batch, heads, time, width)."""
+        """Return the attention of inputs (batch, heads, time, width), as (batch, time, d_model) or packed."""
         if self.stored_weights is not None:
             self.stored_weights.append(attention_weights(query, key, mask, causal))
         is_grouped = self.is_grouped
@@ -154,11 +153,11 @@ class MultiHeadAttention(nn.Module):
 def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Return whether torch's best kernel for these inputs supports fewer key heads than query heads.
 
-    On a GPU, the flash kernel does. It requires half precision, equal key and value widths, and no mask. Other inputs
-    need the memory-efficient kernel, which supports float32, any mask and bias (also ALiBi's, without a copy per
-    sequence), and different widths. That kernel supports fewer key heads only in some releases of torch. In other
-    releases, torch falls back to its plain kernel, which stores all scores (batch, heads, time, keys). Repeating the
-    keys and values takes much less memory than these scores.
+    On a GPU, the flash kernel supports fewer key heads, but requires half precision, equal key and value widths, and no
+    mask. Other inputs need the memory-efficient kernel, which supports float32, any mask or bias, and different widths.
+    This kernel takes the bias of ALiBi without a copy per sequence. The memory-efficient kernel supports fewer key
+    heads only in some releases of torch. In other releases, torch falls back to its plain kernel, which stores all
+    scores (batch, heads, time, keys). Repeated keys and values take much less memory than these scores.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """
@@ -177,7 +176,8 @@ def precision_of(x: Tensor) -> torch.dtype:
 def in_aligned_rows(bias: Tensor) -> Tensor:
     """Return a copy of the bias (..., keys) in which every row begins at a multiple of 8 elements in memory.
 
-    Otherwise torch's memory-efficient kernel would copy the bias in each layer, and store the copy for the gradients.
+    Without this alignment, torch's memory-efficient kernel copies the bias in each layer, and stores the copies for the
+    gradients.
 
     Source: torch, aten/src/ATen/native/transformers/attention.cpp, preprocess_mask and pad_bias.
     """

@@ -17,7 +17,8 @@ def sinusoidal_table(length: int, d_model: int) -> Tensor:
 
     For d = 4: sin p, cos p, sin p/100, cos p/100.
 
-    Source: Vaswani et al. 2017, section 3.5. Widely copied code doubles the exponent in odd columns, by mistake.
+    Source: Vaswani et al. 2017, section 3.5. A widely copied implementation wrongly doubles the exponent in odd
+    columns.
     """
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
@@ -78,7 +79,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Adds nothing to the input, because the network uses no positions, or uses them in the attention."""
+    """Adds nothing to the input, for networks without positions or with positions in the attention."""
 
     def forward(self, x: Tensor, start: int | Tensor = 0) -> Tensor:  # noqa: ARG002 -- the same call as its siblings
         """Return `x` itself."""
@@ -109,7 +110,7 @@ class Rotation:
 
     @classmethod
     def of(cls, length: int, width: int, device: torch.device, start: int = 0) -> "Rotation":
-        """Return the rotation for `length` positions from `start` on; `width`, the numbers per head, must be even."""
+        """Return the rotation for `length` positions from `start` on; `width` (numbers per head) must be even."""
         position = torch.arange(start, start + length, dtype=torch.float32, device=device).unsqueeze(1)
         frequency = BASE ** -(torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
         angle = position * frequency

@@ -22,8 +22,8 @@ from model.networks.transformer.state import KeyValueCache, Memory, TransformerS
 class Layer(nn.Module):
     """Self-attention, cross-attention (if there is a source), and feed-forward.
 
-    Each sub-layer has a residual connection. `norm_order` says whether a norm is applied to the sub-layer's input
-    (first) or to the residual sum (last).
+    Each sub-layer has a residual connection. With `norm_order=first`, the norm is applied to the sub-layer's input;
+    with `last`, to the residual sum.
 
     Source: Vaswani et al. 2017, section 3.1 (last); Xiong et al. 2020, "On layer normalization in the Transformer
     architecture" (first).
@@ -115,7 +115,7 @@ class Stack(nn.Module):
                 is their packing; `x` and the result are then (1, tokens, d_model).
             source: the output of the encoder, for a stack with cross-attention.
             state: the state of earlier positions, or None. With a state, `x` follows these positions and is appended to
-                them; the source of the state replaces `source`.
+                the state; `source` is then ignored.
 
         Returns:
             (batch, time, d_model); the values at padding are undefined.
@@ -169,8 +169,8 @@ class Stack(nn.Module):
         """Return the mask or bias of self-attention, broadcastable to (batch, heads, time, keys); None = no mask.
 
         The fastest kernels support no mask, so the mask is None if possible. ALiBi always needs a bias, (1, heads,
-        time, keys); with padding, one bias per sequence. The bias is converted and aligned here, once for all layers,
-        because otherwise each layer would convert it and store a copy.
+        time, keys); with padding, one bias per sequence. This function converts and aligns the bias once for all
+        layers; otherwise each layer would store a copy.
         """
         allowed = _mask_of(attention_mask)
         if self.slopes is None:

@@ -1,4 +1,4 @@
-"""The state of a Transformer between tokens, during decoding."""
+"""The state of a Transformer between two tokens of decoding."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class KeyValueCache:
         return self.key[:, :, : self.length], self.value[:, :, : self.length]
 
     def select(self, rows: Tensor) -> None:
-        """Select rows, in the given order; a row may occur twice."""
+        """Keep only these rows, in this order; a row may occur twice."""
         if self.key is not None and self.value is not None:
             self.key, self.value = self.key[rows], self.value[rows]
 
@@ -63,11 +63,11 @@ class TransformerState:
         return self.layers[0].length
 
     def initial(self) -> "TransformerState":
-        """Return the state before the first token, with the same sources."""
+        """Return a state for the same sources in which no token is decoded yet."""
         return TransformerState([KeyValueCache() for _ in self.layers], self.memories, self.source_mask)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Select rows and sources (None = all), in the given order; a row may occur twice."""
+        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
         for layer in self.layers:
             layer.select(rows)
         if sources is not None:

@@ -81,7 +81,7 @@ COMMAND_LINE = {
     "a limit that is infinite": (["study.limits.size=inf"], ("study.limits.size: must be a finite number",)),
     "a limit with its ends exchanged": (
         ["study.limits={size:{min:5,max:1}}"],
-        ("study.limits.size", "min above its max"),
+        ("study.limits.size", "min that is not above the max"),
     ),
     "no limits": (["study.limits={}"], ("study.limits: must have a bound for each metric", "null")),
     "a choice of nothing": ([*SEVERAL, "study.choose=kne"], ("study.choose: must be one of knee",)),
@@ -145,7 +145,7 @@ INTERPOLATION = {
         ["study.storage=${oc.env:NOT_SET_HERE}"],
         ("study.storage", "NOT_SET_HERE is not set"),
     ),
-    "a value that is left open": (["study.name=???"], ("study.name", "must give it a value")),
+    "a value that is left open": (["study.name=???"], ("study.name", "give it a value")),
 }
 VALUES = {
     "wrong type": (["study.trials=many"], ("study.trials", "integer", "'many'")),
@@ -164,7 +164,7 @@ VALUES = {
     "unknown direction": (["study.direction=up"], ("study.direction", "'maximize'", "'up'")),
     "a metric that is not returned": (["study.metric=acuracy"], ("study.metric", "did you mean 'accuracy'?")),
     "a name that climbs": (["study.name=..secret"], ("study.name", "'..'")),
-    "a name with an umlaut": (["study.name='größe'"], ("study.name", "letters (a-z, A-Z)", "'größe'")),
+    "a name with an umlaut": (["study.name='größe'"], ("study.name", "(a-z, A-Z, digits", "'größe'")),
     "an umlaut that is not quoted": (["study.name=größe"], ("study.name=größe", "quote values")),
     "threads of none": (["dispatch.threads=0"], ("dispatch.threads", "given 0")),
     "several processes where a task is one": (
@@ -184,10 +184,10 @@ VALUES = {
     "a negative timeout": (["dispatch.timeout_seconds=-1"], ("dispatch.timeout_seconds", "-1")),
 }
 CROSS_FIELD = {
-    "heads that do not fit": (["model.num_heads=7"], ("model.num_heads", "d_model 64")),
+    "heads that do not fit": (["model.num_heads=7"], ("model.num_heads", "given 64 and 7")),
     "a scale that the network cannot have": (
         ["strategy=ladder", "~space.model.d_model", "study.scales=[{model.d_model: 64}, {model.d_model: 130}]"],
-        ("study.scales: scale 2: model.d_model", "given d_model 130"),
+        ("study.scales: scale 2: model.d_model", "given 130 and"),
     ),
     "a network for other data": (["model=decoder"], ("model.shape, data.name", "model=encoder")),
     "fractions above one": (
@@ -226,14 +226,14 @@ CROSS_FIELD = {
     ),
     "environment of another kind": (
         ["dispatch=ray", "dispatch.address='127.0.0.1:1'", "+dispatch.environment.working_dir=x"],
-        ("dispatch.environment", "no 'working_dir'", "pip, uv, conda, env_vars"),
+        ("dispatch.environment", "given working_dir", "pip, uv, conda, env_vars"),
     ),
     "one GPU and a half": (["dispatch.gpus_per_worker=1.5"], ("dispatch.gpus_per_worker", "whole number")),
-    "one file and several": ([*PARTS, "data.path=a.csv"], ("data.path", "not both")),
+    "one file and several": ([*PARTS, "data.path=a.csv"], ("data.path", "cannot be combined")),
     "a training file alone": (["data=text_classification", "data.train=a.csv"], ("data.train", "data.validation")),
     "generated data larger than memory": (
         ["data=generated", "model=encoder_decoder", "data.num_examples=100000000", "data.max_length=100000"],
-        ("data.num_examples, data.max_length", "multiply"),
+        ("data.num_examples, data.max_length", "product"),
     ),
 }
 SPACES = {
@@ -263,7 +263,7 @@ SPACES = {
     ),
     "a condition on a later parent": (
         ["space.training.lr={values: [0.1, 0.01], when: {model.num_layers: [2]}}"],
-        ("space.training.lr.when", "must come first"),
+        ("space.training.lr.when", "must come before"),
     ),
     "conditions in a cycle": (
         [
@@ -362,11 +362,11 @@ DATA = {
     "no such column": texts(
         "body,klass\nhello,a\n", "data.csv:1", "'words'", "'body', 'klass'", options=["data.text_column=words"]
     ),
-    "no known column": texts("body,id,label\nhello,1,a\n", "data.csv:1", "hold the text", "'body'"),
+    "no known column": texts("body,id,label\nhello,1,a\n", "data.csv:1", "known name for the text", "'body'"),
     "a column twice": texts("text,text,label\na,b,c\n", "data.csv:1", "two columns are called 'text'"),
-    "a ragged row": texts("text,label\nhello,a\nworld\n", "data.csv:3", "1 field", "must be 2"),
+    "a ragged row": texts("text,label\nhello,a\nworld\n", "data.csv:3", "1 field", "must have 2"),
     "a row too long": texts("text,label\nhello,a,b\n", "data.csv:2", "3 fields"),
-    "an open quote": texts('text,label\nhello,a\n"world,b\n', "data.csv:3", "not CSV"),
+    "an open quote": texts('text,label\nhello,a\n"world,b\n', "data.csv:3", "not valid CSV"),
     "another delimiter": texts(GOOD.replace(",", ";"), "data.csv:1", "1 columns"),
     "Latin-1 in the data": texts("text,label\nfine,a\ncafé,b\n".encode("latin-1"), "data.csv:3", "0xe9", "UTF-8"),
     "UTF-16 in the data": texts(GOOD.encode("utf-16"), "data.csv:1", "UTF-8"),
@@ -375,7 +375,9 @@ DATA = {
     "one class only": texts("text,label\nhello,a\nworld,a\n", "every label is 'a'", "two classes"),
     "one example of a class": texts("text,label\nhello,a\nworld,b\n", "cannot be split by class"),
     "fewer examples than folds": texts(GOOD, "split.folds", "class", options=["split.folds=30"]),
-    "all texts cut": texts(GOOD, "data.max_length", "every text", "shortest 2", options=["data.max_length=1"]),
+    "all texts cut": texts(
+        GOOD, "data.max_length", "every text", "the shortest text has 2", options=["data.max_length=1"]
+    ),
     "no known ending": texts(GOOD, "data.format", name="data.dat"),
     "no gzip file": texts(GOOD, "gzip", name="data.csv.gz"),
     "half a gzip file": texts(gzip.compress(GOOD.encode())[:40], "gzip", name="data.csv.gz"),
@@ -433,7 +435,7 @@ TABLES = {
     "a table without the score": table("lr,scores\n1,2\n", "data.metric", "did you mean 'scores'?"),
     "a score that is a text": table("lr,score\n1,a\n2,b\n", "data.metric", "['a']"),
     "a cost below nothing": table("lr,score,s\n1,1,2\n2,1,-3\n", "data.cost", "row 1", options=["data.cost=s"]),
-    "two rows of one point": table("lr,score\n1,1\n1,2\n2,3\n", "two rows of", "data.where"),
+    "two rows of one point": table("lr,score\n1,1\n1,2\n2,3\n", "two rows with the values", "data.where"),
     "a table that is no Parquet": table("no", "table.parquet", "Parquet", name="table.parquet"),
     "a table that is no gzip": table("no", "table.csv.gz", name="table.csv.gz"),
     "a row that is not there": table("lr,score\n1,2\n2,3\n", "data.where", options=["data.where={lr: 9}"]),

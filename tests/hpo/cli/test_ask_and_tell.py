@@ -48,7 +48,7 @@ def test_a_search_by_commands(capsys, monkeypatch, lab):
     assert toolkit.load("lab").status.state == "open"
     assert "hpo ask lab" in hpo(capsys, "show", "lab")[1]
     code, _, err = hpo(capsys, "ask", "lab")
-    assert (code, "the budget of 3 is used up; still open: 2; to go on with a larger budget" in err) == (1, True)
+    assert (code, "the budget of 3 is used up; open trials: 2; to go on with a larger budget" in err) == (1, True)
     assert "`hpo resume lab study.trials=6`" in err
     assert not Path("runs/lab/report.md").exists()
     assert hpo(capsys, "tell", "lab", "2", "--error", "no memory")[:2] == (0, "trial 2: failed no memory\n")
@@ -90,7 +90,7 @@ def test_what_cannot_be_told_is_refused_and_changes_nothing(capsys, lab):
         (("0", "accuracy=1"), "trial 0: the result must have a number for loss, given {'accuracy': 1.0}"),
         (("0", "loss=x"), "VALUE: must be a number, NAME=NUMBER or -, given 'loss=x'"),
         (("0", "0.5", "--error", "broken"), "error: a failed trial has no result"),
-        (("0", "--step", "3"), "--step: a point of the learning curve of trial 0 needs a value, and no --error"),
+        (("0", "--step", "3"), "--step: a point of the learning curve of trial 0 must have NAME=NUMBER"),
         (("5", "0.5"), "trial 5: was not asked for; open trials: 0"),
     ):
         assert text in refused(capsys, "tell", "lab", *given, is_silent=True)
@@ -102,7 +102,7 @@ def test_a_budget_below_what_there_is_names_what_has_ended_and_what_has_begun(ca
         asked(capsys)
     hpo(capsys, "tell", "lab", "0", "0.5")
     said = refused(capsys, "resume", "lab", "study.trials=2")
-    assert "must be at least 3, because the study already has 3 trials (1 ended, 2 unfinished); given 2" in said
+    assert "must be at least 3, given 2; the study already has 3 trials (1 ended, 2 unfinished)" in said
 
 
 def test_what_is_refused_while_it_is_open_or_has_no_test_part_names_what_helps(capsys, lab):
@@ -112,5 +112,5 @@ def test_what_is_refused_while_it_is_open_or_has_no_test_part_names_what_helps(c
             assert "close it there (`session.close()`)" in said
             assert "hpo stop" not in said
     said = refused(capsys, "test", "lab")
-    assert "has no test part" in said
+    assert "has no test split" in said
     assert "hpo resume" not in said

@@ -99,7 +99,7 @@ OF_A_STUDY = {
     "a test of another model": (["test", "made"], ["was replaced", "hpo resume made"], other_model),
     "a prediction of another model": (
         ["predict", "made", "--input", "rows.txt"],
-        ["not the model of its report", "hpo resume made"],
+        ["has no final model of its winner", "hpo resume made"],
         other_model,
     ),
     "a resume under another model": (

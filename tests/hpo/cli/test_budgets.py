@@ -54,7 +54,7 @@ def test_minutes_are_those_of_the_simulated_workers(capsys):
     searched(capsys, config)
     assert len(rows(Path("runs/toy/trials.csv"))) == 8
     assert report()["study"]["budget"]["hours"] == "0.0583"
-    assert "has already taken 4 minutes; given 2" in refused(capsys, "resume", "toy", "study.minutes=2")
+    assert "given 2; the study has already taken 4 minutes" in refused(capsys, "resume", "toy", "study.minutes=2")
     code, out, _ = hpo(capsys, "resume", "toy", "study.minutes=6")
     assert (code, "study toy: ended by study.minutes\n12 of 50 trials, 0 failed\n" in out) == (0, True), out
 

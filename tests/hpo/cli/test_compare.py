@@ -2,7 +2,9 @@
 
 import contextlib
 import csv
+import itertools
 import json
+import math
 import re
 import shutil
 import stat
@@ -11,22 +13,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+import hpo as toolkit
 from hpo.cli.main import main
 from hpo.compare.output import show
-from hpo.errors import StudyError
-from hpo.report.write import publish_comparison
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
-from tests.studies import rows
+from tests.hpo.report.recomputed import area
+from tests.studies import REPOSITORY, rows
 
+LABELS = ("uniform_random", "small_evolutionary")
+STRATEGIES = ("--strategies", "uniform_random=random,small_evolutionary=evolutionary")
 COMPARE = (
-    "compare",
-    "--strategies",
-    "random,evolutionary",
-    "--repeats",
-    "3",
-    *TABLE_DATA,
-    "study.trials=12",
-    "study.seed=5",
+    *("compare", *STRATEGIES, "--set", "small_evolutionary.population=4", "--repeats", "3", *TABLE_DATA),
+    *("study.trials=12", "study.seed=5"),
 )
 FOLDER = Path("runs/compare-table")
 
@@ -57,116 +55,102 @@ def files():
     return {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.name != "driver.lock"}
 
 
-def searches():
-    with (FOLDER / "searches.csv").open(newline="") as file:
+def result():
+    return json.loads((FOLDER / "comparison.json").read_text())
+
+
+def table_of(name, folder=FOLDER):
+    with (folder / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 @pytest.mark.slow
-def test_the_files_of_a_comparison(capsys):
-    code, out, err = hpo(capsys, *COMPARE, "--at", "5")
+def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost(capsys, made):
+    code, out, err = hpo(capsys, *COMPARE, "--at", "5", "--at-seconds", "0.5,shortest")
     assert (code, err) == (0, "")
-    result = json.loads((FOLDER / "comparison.json").read_text())
-    assert result["optimum"] == pytest.approx(max(sum(folds) / 3 for folds in accuracies()))
-    assert [(p["budget"], p["a"], p["b"]) for p in result["pairs"]] == [
-        (12, "random", "evolutionary"),
-        (5, "random", "evolutionary"),
-    ]
+    found, shortest = result(), min(sum(json.loads(row["seconds"])) for row in table_of("searches.csv"))
+    accuracies = [[float(row[f"accuracy_{fold}"]) for fold in range(3)] for row in table_of(TABLE, Path())]
+    assert found["optimum"] == pytest.approx(max(sum(folds) / 3 for folds in accuracies))
+    assert found["strategies"]["small_evolutionary"]["population"] == 4
+    budgets = [(12, "trials"), (5, "trials"), (pytest.approx(shortest), "seconds"), (0.5, "seconds")]
+    assert [(pair["budget"], pair["unit"]) for pair in found["pairs"]] == budgets
+    assert {(pair["a"], pair["b"]) for pair in found["pairs"]} == {LABELS}
     assert "not distinguishable at this budget" in out
     assert "needs at least 6 repeats" in out
-    with (FOLDER / "comparison.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
-    assert [float(row["p_holm"]) for row in table] == [pair["p_holm"] for pair in result["pairs"]]
+    assert ("loss" in out, "B better by" in out) == (False, True)
+    assert [float(row["p_holm"] or 9) for row in table_of("comparison.csv")] == [
+        p["p_holm"] or 9 for p in found["pairs"]
+    ]
     assert {"comparison.html", "comparison.yaml", "environment.json"} < set(files())
     page = (FOLDER / "comparison.md").read_text()
-    for pair in result["pairs"]:
-        assert f"| {pair['budget']} trials | random | evolutionary |" in page
+    assert all(f"| {trials} trials | {LABELS[0]} | {LABELS[1]} |" in page for trials in (12, 5))
+    assert "length of the shortest search" in refused(capsys, *COMPARE, "--at-seconds", "1e9")
+    assert hpo(capsys, *COMPARE, "--optimum", "1")[0] == 0
+    assert result()["optimum"] == 1
 
 
-@pytest.mark.nightly
-def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_followed(capsys):
+@pytest.mark.slow
+def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_followed(capsys, made):
     """All but the large page."""
     published, elsewhere = Path("studies", FOLDER.name), Path("elsewhere")
     elsewhere.mkdir()
     published.mkdir(parents=True)
     (elsewhere / "precious").write_text("precious")
     (published / "comparison.md").symlink_to((elsewhere / "precious").absolute())
-    publish = (*COMPARE, "--publish", "study.trials=3")
-    code, out, _ = hpo(capsys, *publish)
+    code, out, _ = hpo(capsys, *COMPARE, "--publish")
     names = {path.name for path in published.iterdir()}
-    assert (code, names) == (0, set(files()) - {"comparison.html", "driver.lock"})
+    assert (code, names) == (0, set(files()) - {"comparison.html"})
     assert all(str(published / name) in out for name in names)
     assert (elsewhere / "precious").read_text() == "precious"
     assert {stat.S_IMODE(path.lstat().st_mode) for path in published.iterdir()} == {0o644}
     assert stat.S_IMODE(published.stat().st_mode) == 0o755
     shutil.rmtree(published)
     published.symlink_to(elsewhere.absolute())
-    assert "studies/compare-table: is a link" in refused(capsys, *publish)
+    assert "studies/compare-table: is a link" in refused(capsys, *COMPARE, "--publish")
     published.unlink()
-    (FOLDER / "comparison.csv").unlink()
-    (FOLDER / "comparison.csv").symlink_to((elsewhere / "precious").absolute())
-    with pytest.raises(StudyError, match="is a link that leads out"):
-        publish_comparison(FOLDER, FOLDER.name)
+    (FOLDER / "environment.json").unlink()
+    (FOLDER / "environment.json").symlink_to((elsewhere / "precious").absolute())
+    assert "is a link that leads out" in refused(capsys, *COMPARE, "--publish")
     assert not published.exists()
-
-
-def accuracies():
-    with TABLE.open(newline="") as file:
-        return [[float(row[f"accuracy_{fold}"]) for fold in range(3)] for row in csv.DictReader(file)]
 
 
 @pytest.mark.slow
 def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
-    found = searches()
-    order = [("random", 0), ("evolutionary", 0), ("random", 1), ("evolutionary", 1), ("random", 2), ("evolutionary", 2)]
-    assert [(row["strategy"], int(row["repeat"])) for row in found] == order
-    assert [int(row["seed"]) for row in found] == [5, 5, 6, 6, 7, 7]
-    alone = ("study.seed=6", "study.trials=12", "strategy=evolutionary", "study.name=alone", "track=none")
-    assert hpo(capsys, "search", *TABLE_DATA, *alone)[0] == 0
+    found = table_of("searches.csv")
+    assert [(row["strategy"], int(row["repeat"]), int(row["seed"])) for row in found] == [
+        (label, repeat, 5 + repeat) for repeat in range(3) for label in LABELS
+    ]
+    alone = ("study.seed=6", "study.trials=12", "strategy=evolutionary", "strategy.population=4", "track=none")
+    assert hpo(capsys, "search", *TABLE_DATA, *alone, "study.name=alone")[0] == 0
     trials = rows(Path("runs/alone/trials.csv"))
     assert json.loads(found[3]["scores"]) == [float(trial["score"]) for trial in trials]
 
 
 @pytest.mark.slow
 def test_only_what_is_not_there_is_run_again_and_a_line_that_a_killed_driver_left_half_written(capsys, made):
-    hpo(capsys, *COMPARE)
     whole = files()
     code, out, _ = hpo(capsys, *COMPARE)
     assert (code, "repeat 0" in out) == (0, False)
     assert files() == whole
-    written = (FOLDER / "searches.csv").read_bytes()
-    (FOLDER / "searches.csv").write_bytes(written[: len(written) * 2 // 3])
+    (FOLDER / "searches.csv").write_bytes(whole["searches.csv"][: len(whole["searches.csv"]) * 2 // 3])
     code, out, _ = hpo(capsys, *COMPARE)
     assert (code, out.splitlines()[0].split()[1]) == (0, "repeat")
     assert out.splitlines()[0].split()[0] != "1/6"
     assert files() == whole
-
-
-@pytest.mark.slow
-def test_more_repeats_go_on_and_fewer_are_refused(capsys):
-    hpo(capsys, *COMPARE, "--repeats", "2")
-    before = (FOLDER / "searches.csv").read_text()
-    assert hpo(capsys, *COMPARE)[0] == 0
-    assert (FOLDER / "searches.csv").read_text().startswith(before)
-    assert "at least 3, as in runs/compare-table, given 2" in refused(capsys, *COMPARE, "--repeats", "2")
+    # More repeats go on, and fewer are refused.
+    assert hpo(capsys, *COMPARE, "--repeats", "4")[0] == 0
+    assert files()["searches.csv"].startswith(whole["searches.csv"])
+    assert "at least 4, as in runs/compare-table, given 3" in refused(capsys, *COMPARE)
 
 
 OTHER = (
     (["study.trials=13"], "config.study.trials was 12 and is now 13"),
     (["study.seed=6"], "config.study.seed was 5 and is now 6"),
-    (["--set", "evolutionary.population=7"], "strategies.evolutionary.population"),
-    (["--strategies", "random,grid"], "strategies."),
+    (["--set", "small_evolutionary.population=7"], "strategies.small_evolutionary.population"),
 )
 
 
-def test_a_comparison_of_another_format_is_refused(capsys):
-    FOLDER.mkdir(parents=True)
-    for number, words in ((2, "its format is 2, not 1"), ("1", "its format is '1'"), (1, "is not a comparison")):
-        (FOLDER / "comparison.yaml").write_text(yaml.safe_dump({"format": number}))
-        assert words in refused(capsys, *COMPARE)
-
-
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_another_configuration_and_other_data_are_refused(capsys, made):
     before = files()
     for arguments, words in OTHER:
@@ -177,75 +161,54 @@ def test_another_configuration_and_other_data_are_refused(capsys, made):
     assert files() == before
 
 
-@pytest.mark.nightly
-def test_the_same_strategy_with_other_settings_has_a_label_of_its_own(capsys):
-    arguments = ["--strategies", "small=evolutionary,random", "--set", "small.population=4", "--optimum", "1"]
-    assert hpo(capsys, *COMPARE, *arguments)[0] == 0
-    result = json.loads((FOLDER / "comparison.json").read_text())
-    assert result["strategies"]["small"]["population"] == 4
-    assert result["optimum"] == 1
-    assert {s["label"] for s in result["standings"]} == {"small", "random"}
-
-
-@pytest.mark.slow
-def test_the_verdict_at_equal_cost(capsys):
-    assert hpo(capsys, *COMPARE, "--at-seconds", "0.5,shortest")[0] == 0
-    result = json.loads((FOLDER / "comparison.json").read_text())
-    shortest = min(sum(json.loads(row["seconds"])) for row in searches())
-    assert [(p["budget"], p["unit"]) for p in result["pairs"]] == [
-        (12, "trials"),
-        (pytest.approx(shortest), "seconds"),
-        (0.5, "seconds"),
-    ]
-    assert "length of the shortest search" in refused(capsys, *COMPARE, "--at-seconds", "1e9")
+def test_the_folder_of_a_study_or_of_a_comparison_in_another_format_is_refused(capsys):
+    FOLDER.mkdir(parents=True)
+    for number, words in ((2, "its format is 2, not 1"), ("1", "its format is '1'"), (1, "is not the plan of a")):
+        (FOLDER / "comparison.yaml").write_text(yaml.safe_dump({"format": number}))
+        assert words in refused(capsys, *COMPARE)
+    shutil.copytree(REPOSITORY / "tests/end_to_end/kept/0.1.0", "runs/kept")
+    assert "is a study" in refused(capsys, *COMPARE, "--name", "kept")
+    assert not Path("runs/kept/comparison.yaml").exists()
 
 
 def test_when_every_trial_fails_the_exit_code_is_1(capsys):
-    code, out, _ = hpo(capsys, *COMPARE, "--repeats", "1", "space.C=[5,7]")
+    code, out, _ = hpo(capsys, *COMPARE, "--repeats", "1", "space.C=[5,7]", "study.trials=2")
     assert (code, "not comparable" in out) == (1, True)
 
 
+PAIR = "{accuracy: maximize, seconds: minimize}"
+SMALL = "small_evolutionary.population"
 REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
     "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=random"),
     "no repeats": (["--repeats", "0"], "repeats: must be 1 or more, given 0"),
-    "a setting that is not there": (["--set", "random.size=3"], "strategy.size", "no such key"),
-    "a setting out of bounds": (
-        ["--set", "evolutionary.population=1"],
-        "strategies.evolutionary.population",
-        "given 1",
-    ),
-    "a setting of nobody": (["--set", "evolution.population=9"], "--set", "did you mean 'evolutionary'?"),
-    "a strategy by override": (["strategy=grid"], "strategy: is chosen by --strategies"),
+    "a setting that is not there": (["--set", "small_evolutionary.size=3"], "strategy.size", "no such key"),
+    "a setting out of bounds": (["--set", f"{SMALL}=1"], f"strategies.{SMALL}", "given 1"),
+    "a setting of nobody": (["--set", "small_evolution.population=9"], "--set", f"did you mean '{LABELS[1]}'?"),
+    "a strategy by override": (["strategy=grid"], "strategy: ", "'strategy=grid'", "--strategies"),
     "a budget beyond the trials": (["--at", "5,13"], "at: must be 1 to 12", "given 13"),
     "an optimum that is no number": (["--optimum", "nan"], "--optimum: must be a finite number"),
+    "an optimum of metrics": (["--optimum", "1", f"study.metrics={PAIR}"], "optimum: has no effect"),
     "finalists": (["study.finalists=2"], "study.finalists: has no effect in a comparison"),
     "a tracker": (["track=mlflow"], "track.name: has no effect in a comparison"),
-    "a study beside strategies": (["digits"], "'digits' has no place beside --strategies"),
-    "a space too large for a grid": (
+    "a study beside strategies": (["digits"], "'digits'", "with --strategies"),
+    "a space too large": (
         ["--strategies", "grid,random", "--set", "grid.max_points=5"],
         "strategy grid: space",
-        "max_points",
+        "max_p",
     ),
 }
 
 
-@pytest.mark.quick("a tracker", "finalists")
-@pytest.mark.nightly
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
     arguments, *words = REFUSED[case]
-    err = refused(capsys, *COMPARE, *arguments, is_silent=True)
+    err = refused(
+        capsys, *(each for each in COMPARE if each not in ("--set", f"{SMALL}=4")), *arguments, is_silent=True
+    )
     for word in words:
         assert word in err
     assert [path.name for path in Path().iterdir()] == ["table.csv"]
-
-
-@pytest.mark.nightly
-def test_a_folder_that_holds_a_study_is_refused(capsys):
-    assert hpo(capsys, "search", *TABLE_DATA, "track=none", "study.trials=2")[0] == 0
-    assert "is a study" in refused(capsys, *COMPARE, "--name", "table")
-    assert not Path("runs/table/comparison.yaml").exists()
 
 
 @pytest.mark.nightly
@@ -256,25 +219,97 @@ def test_real_trainings_on_workers_that_all_searches_share(capsys):
     arguments = ("compare", "--strategies", "random,grid", "--repeats", "1", *quick, *space)
     assert hpo(capsys, *arguments, "dispatch=local", "--name", "here")[0] == 0
     assert hpo(capsys, *arguments, "dispatch=ray", "dispatch.workers=2", "--name", "there")[0] == 0
-    scores = []
-    for name in ("here", "there"):
-        with Path(f"runs/{name}/searches.csv").open(newline="") as file:
-            scores.append([row["scores"] for row in csv.DictReader(file)])
-        assert not (Path("runs") / name / "checkpoints").exists()
-    assert scores[0] == scores[1]
+    here, there = ([row["scores"] for row in table_of("searches.csv", Path("runs", k))] for k in ("here", "there"))
+    assert here == there
+    assert not list(Path("runs").glob("*/checkpoints"))
 
 
-@pytest.mark.nightly
-def test_the_tables_fit_the_terminal_and_no_label_is_cut(capsys, monkeypatch):
-    labels = ("shifting_window", "evolutionary")
-    assert hpo(capsys, *COMPARE, "--strategies", ",".join(labels), "--repeats", "1")[0] == 0
-    result = json.loads((FOLDER / "comparison.json").read_text())
+@pytest.mark.slow
+def test_the_tables_fit_the_terminal_and_no_label_is_cut(capsys, monkeypatch, made):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     for columns in (80, 200):
         monkeypatch.setenv("COLUMNS", str(columns))
-        show(result, ())
+        show(result(), ())
         tables = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).partition("note:")[0]
         assert max(len(line) for line in tables.splitlines()) <= columns
-        assert [tables.count(label) for label in labels] == [2, 2]
+        assert [tables.count(label) for label in LABELS] == [2, 2]
         assert "distinguishable" in tables
         assert "…" not in tables
+
+
+def test_a_comparison_has_its_sentence_and_tables_for_a_paper():
+    compared = toolkit.compare_strategies(
+        lambda config: config["x"], {"x": (0.0, 1.0)}, strategies=["random", "qmc"], trials=2, repeats=6,
+        direction="minimize", settings={"dispatch": "local"}, name="both", progress=False,
+    )  # fmt: skip
+    assert compared.sentence.startswith("After 2 trials ")
+    standings, (pair,) = compared.standings, compared.intervals.to_dict("records")
+    assert standings.label.tolist() == ["random", "qmc"]
+    assert (standings.mean_score_low <= standings.mean_score).all()
+    # The optimum is not known.
+    assert standings.mean_regret.isna().all()
+    assert (pair["a"], pair["b"]) == ("random", "qmc")
+    assert pair["mean_difference"] == pytest.approx(standings.mean_score[0] - standings.mean_score[1])
+    assert pair["mean_difference_low"] <= pair["mean_difference"] <= pair["mean_difference_high"]
+
+
+TWO = (
+    *("data=table", "data.path=measured.csv", "data.metric=accuracy", "dispatch=local", "study.trials=8"),
+    *("study.name=s", "study.metrics={accuracy: maximize, size: minimize}"),
+)
+
+
+@pytest.fixture
+def measured():
+    """The losses of a table's rows within the limit of a memory of 12."""
+    places = itertools.product(range(6), range(5))
+    found = [(x, y, math.sin(3 * x + y), x + y * y / 3, (x * 7 + y * 5) % 17) for x, y in places]
+    with Path("measured.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("x", "y", "accuracy", "size", "memory"), *found])
+    return [(-accuracy, size) for _, _, accuracy, size, memory in found if memory <= 12]
+
+
+@pytest.mark.slow
+def test_a_comparison_by_two_metrics_within_a_limit_is_that_of_the_whole_table(capsys, measured):
+    arguments = ("compare", "--strategies", "random,evolutionary", "--repeats", "2", "--name", "c")
+    code, out, err = hpo(capsys, *arguments, *TWO, "study.limits={memory: 12}")
+    assert (code, err) == (0, "")
+    found = json.loads(Path("runs/c/comparison.json").read_text())
+    low, high = ([pick(column) for column in zip(*measured, strict=True)] for pick in (min, max))
+    assert found["fronts"]["scale"] == {"accuracy": [-low[0], -high[0]], "size": [low[1], high[1]]}
+
+    def volume(losses):
+        return area([((a - low[0]) / (high[0] - low[0]), (b - low[1]) / (high[1] - low[1])) for a, b in losses])
+
+    searches = table_of("searches.csv", Path("runs/c"))
+    for label in ("random", "evolutionary"):
+        regrets, over = [], []
+        for search in (search for search in searches if search["strategy"] == label):
+            sizes, excess = json.loads(search["other_scores"])["size"], json.loads(search["excess"])
+            trials = zip(json.loads(search["scores"]), sizes, excess, strict=True)
+            kept = [(-accuracy, size) for accuracy, size, beyond in trials if beyond == 0]
+            regrets.append(1 - volume(kept) / volume(measured))
+            over.append(1 - len(kept) / len(sizes))
+        (standing,) = (standing for standing in found["standings"] if standing["label"] == label)
+        assert standing["mean_score"] == pytest.approx(sum(regrets) / 2)
+        assert standing["share_over_limits"] == pytest.approx(sum(over) / 2)
+    assert "hypervolume regret, 0 to 1, of accuracy (maximize) and size (minimize) within memory <= 12" in out
+
+
+@pytest.mark.slow
+def test_the_report_of_a_study_has_the_comparison_of_its_strategy_by_the_same_metrics(capsys, measured):
+    assert hpo(capsys, "compare", "--strategies", "random,evolutionary", *TWO, "--repeats", "1")[0] == 0
+    search = ("search", *TWO, "strategy=evolutionary", "track=none")
+    assert hpo(capsys, *search)[0] == 0
+    report = json.loads(Path("runs/s/report.json").read_text())
+    found = json.loads(Path("runs/compare-s/comparison.json").read_text())
+    assert report["comparison"]["pairs"] == found["pairs"]
+    (random,) = (standing for standing in found["standings"] if standing["label"] == "random")
+    assert report["baselines"]["random"]["mean_hypervolume_regret"] == random["mean_score"]
+    shutil.copytree("runs/compare-s", "runs/compare-other")
+    assert hpo(capsys, *search, "study.limits={memory: 12}", "study.name=other")[0] == 0
+    assert "missing" in json.loads(Path("runs/other/report.json").read_text())["comparison"]
+    Path("runs/compare-s/comparison.json").write_text(json.dumps(found | {"format": 2}))
+    assert hpo(capsys, "report", "s")[0] == 0
+    reason = json.loads(Path("runs/s/report.json").read_text())["comparison"]["missing"]
+    assert "runs/compare-s/comparison.json: its format is 2, not 1" in reason

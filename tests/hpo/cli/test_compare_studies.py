@@ -1,6 +1,6 @@
-"""`hpo compare STUDY STUDY`: studies that exist, beside each other."""
+"""`hpo compare STUDY STUDY`: a sentence per pair says which is better, in the metric's own direction and unit."""
 
-import contextlib
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -8,95 +8,129 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.cli.main import main
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
 from tests.hpo.commands.searched import found
-from tests.studies import rows
+from tests.hpo.report.recomputed import area
+from tests.studies import REPOSITORY
+
+KEPT = REPOSITORY / "tests" / "end_to_end" / "kept" / "0.1.0"
+TWO = {"accuracy": "maximize", "size": "minimize"}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The folder of two studies of the table, with the same trials and another strategy."""
-    folder = tmp_path_factory.mktemp("studies")
-    with contextlib.chdir(folder):
-        shutil.copy(TABLE, "table.csv")
-        for name in ("random", "evolutionary"):
-            arguments = [*TABLE_DATA, "track=none", f"strategy={name}", f"study.name={name}", "study.trials=12"]
-            assert main(["search", *arguments]) == 0
-    return folder
+def put(name, *trials, winner=0, parts=None, data=(), **study):
+    """Make a study with the kept one's data whose trials have these scores by fold, or these metrics.
+
+    It has no record, as one that was published: its table is read.
+    """
+    folder = Path("runs", name)
+    shutil.copytree(KEPT, folder)
+    for path in folder.glob("study.db*"):
+        path.unlink()
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["study"] |= {"name": name, **study}
+    config["data"] |= dict(data)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    folds = [f"fold_{k}" for k in range(1 if "metrics" in study else len(trials[0]))]
+    report = json.loads((folder / "report.json").read_text())
+    report["winner"]["number"] = winner
+    report["data"]["split"]["folds"] = len(folds)
+    for part in report["data"]["split"]["parts"].values() if parts else ():
+        part["fingerprint"] = parts
+    (folder / "report.json").write_text(json.dumps(report))
+    rows = [("number", "round", "state", "score", *(["size"] if "metrics" in study else []), *folds, "seconds")]
+    for number, values in enumerate(trials):
+        scores = (*values, values[0]) if "metrics" in study else (sum(values) / len(values), *values)
+        rows.append((number, 0, "complete", *scores, 1.0))
+    with (folder / "trials.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
 
 
-@pytest.fixture
-def studies(made):
-    """Put a copy of them into the working directory."""
-    shutil.copytree(made, ".", dirs_exist_ok=True)
-    return "random", "evolutionary"
+def result_of(*names):
+    return json.loads(Path("runs", "compare-" + "-".join(names), "comparison.json").read_text())
+
+
+def compared(capsys, *names):
+    """Return the sentences, which the screen, the two pages and comparison.json have as the first they say."""
+    code, out, err = hpo(capsys, "compare", *names)
+    assert code == 0, out + err
+    folder = Path("runs", "compare-" + "-".join(names))
+    sentences = result_of(*names)["answers"]
+    page, text = ((folder / f"comparison.{kind}").read_text() for kind in ("html", "md"))
+    assert out.strip().splitlines()[1 : 1 + len(sentences)] == sentences
+    assert [line.strip("*") for line in text.splitlines()[2 : 2 + 2 * len(sentences) : 2]] == sentences
+    body = page[page.index("<h1") :]
+    places = [body.index(f"<p class='answer'>{sentence}</p>") for sentence in sentences]
+    assert places == sorted(places)
+    assert places[-1] < body.index("class='lead'")
+    for written in (out, text, body[: body.index("class='figure'")]):
+        assert "loss" not in written
+        assert ("95 %" in written) == any("95 %" in sentence for sentence in sentences)
+    return sentences
+
+
+def test_three_studies_of_which_one_was_scored_on_other_data(capsys):
+    put("a", (0.80, 0.70, 0.75))
+    put("b", (0.85, 0.66, 0.884))
+    put("c", (0.9, 0.9, 0.9), parts="other")
+    # Student's t of the differences .05, -.04 and .134: .048 +- 4.303 * .0870 / sqrt(3).
+    assert compared(capsys, "a", "b", "c") == [
+        "b is 0.0480 better than a (95 % -0.1682 to 0.2642, 3 folds): may be chance",
+        "c was scored on other data than a and b: not compared",
+    ]
+    result = result_of("a", "b", "c")
+    assert [standing["label"] for standing in result["standings"]] == ["a", "b"]
+    assert result["folds"][0]["by_fold"] == pytest.approx({"fold_0": 0.05, "fold_1": -0.04, "fold_2": 0.134})
+    assert (result["pairs"], result["curves"]["b"]["trials"]["mean"][-1]) == ([], pytest.approx(0.798))
+    assert any("One search each does not compare strategies" in note for note in result["notes"])
+
+
+def test_lower_is_better_where_the_metric_is_minimized(capsys):
+    put("a", (2.0, 3.0, 4.0), direction="minimize")
+    put("b", (2.5, 3.4, 4.6), direction="minimize")
+    assert compared(capsys, "a", "b") == ["a is 0.5000 better than b (95 % 0.2516 to 0.7484, 3 folds)"]
+
+
+def test_equal_scores_other_folds_and_no_score(capsys):
+    put("a", (0.5, 0.6))
+    put("b", (0.5, 0.6))
+    put("c", (0.5, 0.6, 0.7))
+    put("d", (0.5, 0.6))
+    path = Path("runs/d/trials.csv")
+    path.write_text(path.read_text().replace("complete,0.55,0.5,0.6", "failed,,,"))
+    assert compared(capsys, "a", "b", "c", "d") == [
+        "b is as good as a (95 % 0.0000 to 0.0000, 2 folds)",
+        "d has no complete trial: not compared",
+        "c was scored on other folds than a and b: not compared",
+    ]
+
+
+def test_up_to_four_studies_are_compared_in_all_pairs_and_more_with_the_best(capsys):
+    for place, name in enumerate("abcde"):
+        put(name, (0.5 + 0.01 * place, 0.6 + 0.02 * place))
+    four = compared(capsys, *"abcd")
+    assert len(four) == 6
+    assert four[0].startswith("b is 0.0150 better than a (")
+    five = compared(capsys, *"eabcd")
+    gains = zip("abcd", ("0.0600", "0.0450", "0.0300", "0.0150"), strict=True)
+    assert [sentence.split(" (")[0] for sentence in five] == [f"e is {gain} better than {name}" for name, gain in gains]
 
 
 @pytest.mark.slow
-def test_studies_that_exist_are_compared_by_their_winners(capsys, studies):
-    code, out, _ = hpo(capsys, "compare", *studies)
-    assert code == 0
-    assert "One search each does not compare strategies" in out
-    result = json.loads(Path("runs/compare-random-evolutionary/comparison.json").read_text())
-    winners = [max(rows(Path(f"runs/{name}/trials.csv")), key=lambda row: float(row["score"])) for name in studies]
-    expected = {f"fold_{k}": float(winners[1][f"fold_{k}"]) - float(winners[0][f"fold_{k}"]) for k in range(3)}
-    assert result["folds"][0]["by_fold"] == pytest.approx(expected)
-    assert result["pairs"] == []
-    assert result["curves"]["random"]["trials"]["mean"][-1] == float(winners[0]["score"])
+def test_data_that_moved_or_are_described_in_other_words_are_the_same_data(capsys):
+    put("a", (0.5, 0.6), data={"header": "auto"})
+    put("b", (0.6, 0.7), data={"header": None})
+    (sentence,) = compared(capsys, "a", "b")
+    assert sentence.startswith("b is 0.1000 better than a")
+    search = ("search", *TABLE_DATA, "track=none", "study.trials=3", "strategy=random")
+    for name, text in (("here", "0.2838"), ("there", "0.2838"), ("anew", "0.2839")):
+        Path(f"{name}.csv").write_text(TABLE.read_text().replace("0.2838", text))
+        assert hpo(capsys, *search, f"data.path={name}.csv", f"study.name={name}")[0] == 0
+    (sentence,) = compared(capsys, "here", "there")
+    assert sentence.startswith("there is as good as here (95 % ")
+    assert compared(capsys, "here", "anew") == ["anew was scored on other data than here: not compared"]
 
 
-def change(study, key, value):
-    # As one that was published: its table is read.
-    (Path("runs") / study / "study.db").unlink(missing_ok=True)
-    path = Path("runs") / study / "config.yaml"
-    tree = yaml.safe_load(path.read_text())
-    tree["study"][key] = value
-    path.write_text(yaml.safe_dump(tree))
-
-
-@pytest.mark.slow
-def test_studies_of_different_metrics_are_refused(capsys, studies):
-    for key, value in (("direction", "minimize"), ("metric", "bleu")):
-        change("random", key, value)
-        assert f"study.{key}: must be the same" in refused(capsys, "compare", *studies)
-
-
-@pytest.mark.slow
-def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
-    arguments = [*TABLE_DATA, "data.absent=nearest", "track=none", "study.name=other", "study.trials=5"]
-    assert hpo(capsys, "search", *arguments)[0] == 0
-    code, out, _ = hpo(capsys, "compare", "random", "runs/other")
-    assert code == 0
-    assert "other was scored on other data than random: not compared" in out
-    assert "different budgets: 12 and 5 configurations" in out
-
-
-BAD_STUDIES = (
-    ([], "studies: must be two or more, given none"),
-    (["random", "nothing"], "there is no 'nothing'"),
-    (["random", "study.trials=3"], "overrides need --strategies"),
-    (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on existing studies"),
-    (["random", "evolutionary", "--at", "13"], "at: must be 1 to 12"),
-    (["random", "evolutionary", "--name", "random"], "is a study or another comparison"),
-)
-
-
-@pytest.mark.slow
-def test_bad_input_of_studies(capsys, studies):
-    for arguments, words in BAD_STUDIES:
-        assert words in refused(capsys, "compare", *arguments)
-        assert sorted(path.name for path in Path("runs").iterdir()) == ["evolutionary", "random"]
-
-
-@pytest.mark.slow
-def test_a_study_without_its_table_of_trials_is_compared_by_its_record(capsys, studies):
-    Path("runs/random/trials.csv").unlink()
-    code, _, err = hpo(capsys, "compare", *studies)
-    assert (code, err) == (0, "")
-
-
-def test_studies_of_unequal_budgets_and_spaces_are_told_apart_in_one_statement(capsys):
+def test_the_record_of_a_study_is_compared_and_unequal_budgets_and_spaces_are_said_in_one_sentence(capsys):
     scores = {"long": [0.1, 0.2, 0.9], "short": [0.3, 0.4]}
     for name, values in scores.items():
         own = {"a": (0.0, 1.0), "b": [1, 2]} if name == "long" else {"a": (0.0, 2.0)}
@@ -105,11 +139,77 @@ def test_studies_of_unequal_budgets_and_spaces_are_told_apart_in_one_statement(c
             return values[trial.number]
 
         found(train, space=own, name=name, trials=len(values))
+    Path("runs/long/trials.csv").unlink()
     assert hpo(capsys, "compare", "long", "short")[0] == 0
-    result = json.loads(Path("runs/compare-long-short/comparison.json").read_text())
+    result = result_of("long", "short")
     (answer,) = result["answers"]
     assert answer == (
         "long is 0.5000 better than short by their winners, of 3 and 2 trials (one score each, no interval); after 2 "
         "trials each short is 0.2000 better"
     )
+    assert "long and short have different budgets: 3 and 2 configurations." in result["notes"]
     assert "long and short search different spaces: a has other values; b only in long." in result["notes"]
+
+
+def test_studies_are_compared_by_their_fronts_on_one_scale(capsys):
+    fronts = {"a": [(0.9, 50.0), (0.5, 10.0)], "b": [(0.7, 20.0), (0.6, 30.0)]}
+    put("a", *fronts["a"], metrics=TWO, winner=1)
+    put("b", *fronts["b"], metrics=TWO)
+    code, out, err = hpo(capsys, "compare", "a", "b")
+    assert code == 0, out + err
+    # Accuracies of 0.9 to 0.5 and sizes of 10 to 50, scaled to 0 to 1.
+    scaled = {name: [((0.9 - a) / 0.4, (size - 10) / 40) for a, size in front] for name, front in fronts.items()}
+    regrets = {name: 1 - area(front) / area([*scaled["a"], *scaled["b"]]) for name, front in scaled.items()}
+    result = result_of("a", "b")
+    assert {s["label"]: s["mean_score"] for s in result["standings"]} == pytest.approx(regrets)
+    gain = regrets["a"] - regrets["b"]
+    (answer,) = result["answers"]
+    assert answer.startswith(f"b is {gain:.4f} better than a in hypervolume regret (after 2 trials")
+    assert result["folds"][0]["mean_difference"] == pytest.approx(gain)
+    winners = [{"accuracy": 0.5, "size": 10.0}, {"accuracy": 0.7, "size": 20.0}]
+    assert [winner["values"] for winner in result["winners"]] == winners
+    assert result["fronts"]["attainment"]["a"] == {"50": [[0.9, 50.0], [0.5, 10.0]]}
+    assert "| a | 1 | 0.5 | 10 |" in Path("runs/compare-a-b/comparison.md").read_text()
+    assert answer in out
+
+
+def test_a_study_without_a_trial_within_its_limits_is_named_and_limits_may_differ(capsys):
+    trials = [(0.9, 50.0), (0.5, 10.0)]
+    put("a", *trials, metrics=TWO, limits={"size": 60})
+    put("b", *trials, metrics=TWO, limits={"size": 5})
+    code, out, err = hpo(capsys, "compare", "a", "b")
+    assert code == 0, out + err
+    result = result_of("a", "b")
+    assert "b has no complete trial within the limits: not compared" in result["answers"]
+    assert any("different limits" in note for note in result["notes"])
+    # The limits of neither are said of both.
+    assert "limits" not in result
+    assert not any("share_over_limits" in standing for standing in result["standings"])
+    assert result["winners"][1]["trial"] is None
+
+
+REFUSED = (
+    ([], "studies: must be two or more, given none"),
+    (["a", "nothing"], "there is no 'nothing'"),
+    (["a", "study.trials=3"], "overrides need --strategies"),
+    (["a", "b", "--repeats", "3"], "--repeats: has no effect on existing studies"),
+    (["a", "b", "--at", "2"], "at: must be 1 to 1"),
+    (["a", "b", "--name", "a"], "is a study or another comparison"),
+    (["a", "down"], "study.direction: must be the same"),
+    (["a", "bleu"], "study.metric: must be the same"),
+    (["a", "two"], "study.metrics: must be the same in all studies"),
+    (["two", "other"], "study.metrics: must be the same in all studies"),
+)
+
+
+def test_studies_that_do_not_compare_are_refused_in_one_line_and_nothing_is_written(capsys):
+    for name in "ab":
+        put(name, (0.5,))
+    put("down", (0.5,), direction="minimize")
+    put("bleu", (0.5,), metric="bleu")
+    put("two", (0.5, 1.0), metrics=TWO)
+    put("other", (0.5, 1.0), metrics=TWO | {"size": "maximize"})
+    before = {path.name for path in Path("runs").iterdir()}
+    for arguments, words in REFUSED:
+        assert words in refused(capsys, "compare", *arguments)
+    assert {path.name for path in Path("runs").iterdir()} == before

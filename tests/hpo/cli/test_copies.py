@@ -1,4 +1,4 @@
-"""A copied study: it is told, made a study of its own by `--as`, and `hpo sync` says what MLflow really has."""
+"""A study whose folder is moved or copied, `hpo resume --as`, which makes the copy a separate study, and `hpo sync`."""
 
 import shutil
 import sqlite3
@@ -8,15 +8,30 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.errors import TrackError
+from hpo.study.files.folder import StudyFolder
+from hpo.study.test_log import all_evaluations, write_evaluation
 from hpo.track.addresses import TrackedStudy, pages_of_study
 from hpo.track.store import download_study
-from tests.hpo.cli.commands import hpo, refused, searched
-from tests.studies import rows, toy_config
+from tests.hpo.cli.commands import hpo, printed, refused, searched
+from tests.studies import rows, run_toy, toy_config
 from tests.tracked import new_store
 
 STORE = "sqlite:///mlflow.db"
-# Of libraries that MLflow brings along.
+# Of libraries that MLflow imports.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.mark.parametrize("transfer", [shutil.move, shutil.copytree])
+def test_a_moved_or_copied_study_goes_on_and_its_test_evaluations_count_once(tmp_path, transfer):
+    run_toy(tmp_path / "runs/toy", toy_config(trials=2))
+    evaluation = {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"}
+    write_evaluation(StudyFolder(Path("runs/toy")), evaluation)
+    Path("elsewhere").mkdir()
+    transfer("runs/toy", "elsewhere/toy")
+    for place in ("runs/other", "elsewhere/other", "elsewhere/toy"):
+        assert len(all_evaluations(StudyFolder(Path(place)), "f")) == 1
+    there = run_toy(Path("elsewhere/toy").absolute(), toy_config(trials=4))
+    assert there == run_toy(tmp_path / "whole", toy_config(trials=4))
 
 
 @pytest.mark.slow
@@ -32,29 +47,20 @@ def test_a_copy_of_its_own_has_the_same_trials_and_another_identity(capsys):
             assert database.execute("SELECT study_name FROM studies").fetchall() == [(name,)]
             (ids[name],) = database.execute("SELECT value_json FROM study_user_attributes WHERE key = 'id'").fetchone()
     assert ids["toy"] != ids["deeper"]
-    # Both go on, and are reproduced, as if there were no other.
+    # Both continue, and are reproduced, as if the other did not exist.
     searched(capsys, toy_config("evolutionary", trials=7))
     assert rows(Path("runs/toy/trials.csv")) == rows(Path("runs/deeper/trials.csv"))
     assert hpo(capsys, "resume", "deeper")[0] == hpo(capsys, "reproduce", "deeper")[0] == 0
 
 
-def test_a_name_that_cannot_be_is_refused_and_nothing_is_made(capsys):
+def test_a_bad_name_for_a_copy_is_refused_and_nothing_is_created(capsys):
     searched(capsys, toy_config("evolutionary", trials=1))
     before = sorted(Path("runs").iterdir())
-    for name, words in (("toy", "runs/toy already exists"), ("../x", "must be 1 to 100 letters")):
+    for name, words in (("toy", "runs/toy already exists"), ("../x", "name of the copy: ")):
         assert words in refused(capsys, "resume", "toy", "--as", name)
     for change in ("study.trails=9", "study.seed=5"):
         refused(capsys, "resume", "toy", "--as", "other", change)
     assert sorted(Path("runs").iterdir()) == before
-
-
-@pytest.mark.slow
-def test_a_copy_by_hand_is_told_that_it_shares_its_name(capsys):
-    searched(capsys, toy_config("evolutionary", trials=1))
-    shutil.copytree("runs/toy", "runs/copy")
-    code, out, _ = hpo(capsys, "resume", "copy")
-    assert (code, "runs/copy is a copy of study 'toy'" in out) == (0, True)
-    assert "hpo resume runs/copy --as NEW" in out
 
 
 def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path):
@@ -66,30 +72,45 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
         run_id = client.create_run("0", tags={"hpo.study_id": name, "hpo.kind": "study"}).info.run_id
         pages = pages_of_study(STORE, TrackedStudy(name, name, "score", "maximize"))
         assert run_id in next(page.address for page in pages if page.what == "its run")
-        # Found, and not of a study that has a report.
+        # The run is found, but has no report.
         with pytest.raises(TrackError, match=r"has no config\.yaml"):
             download_study(run_id, STORE, tmp_path)
 
 
-@pytest.mark.nightly
-def test_sync_counts_what_mlflow_has(capsys):
-    """What was not tracked is sent; of what others deleted there everything comes back; what a copy added is told."""
-    searched(capsys, toy_config("evolutionary", trials=4))
-    assert not Path("mlflow.db").exists()
+@pytest.mark.slow
+def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys, tmp_path):
+    """Deleted runs are sent again; a copy writes to the runs of its original, which is reported for both."""
+    new_store(tmp_path)
+    searched(capsys, toy_config(trials=3))
+    hpo(capsys, "note", "toy", "odd", "--tag", "phase=final")
     code, out, err = hpo(capsys, "sync", "toy")
-    assert (code, f"4 trials are in {STORE}" in out) == (0, True), out + err
-    shutil.copytree("runs/toy", "runs/copy")
+    assert (code, f"3 trials are in {STORE}" in out) == (0, True), out + err
     client = MlflowClient(f"sqlite:///{Path('mlflow.db').absolute()}")
     (experiment,) = client.search_experiments(filter_string="name = 'tests'")
-    trials = client.search_runs([experiment.experiment_id], "tags.`hpo.kind` = 'trial'")
-    for run in list(trials)[:2]:
+
+    def runs(kind):
+        return client.search_runs([experiment.experiment_id], f"tags.`hpo.kind` = '{kind}'")
+
+    (parent,) = runs("study")
+    assert (parent.data.tags["phase"], "odd" in parent.data.tags["mlflow.note.content"]) == ("final", True)
+    for run in list(runs("trial"))[:2]:
         client.delete_run(run.info.run_id)
-    code, out, _ = hpo(capsys, "sync", "toy")
-    assert (code, out) == (0, f"4 trials are in {STORE}\n")
-    assert len(client.search_runs([experiment.experiment_id], "tags.`hpo.kind` = 'trial'")) == 4
-    assert hpo(capsys, "resume", "copy", "study.trials=6")[0] == 0
+    assert hpo(capsys, "sync", "toy")[:2] == (0, f"3 trials are in {STORE}\n")
+    assert len(runs("trial")) == 3
+
+    shutil.copytree("runs/toy", "runs/copy")
+    assert printed(capsys, "remove", "copy", "--yes")[0]["removed"][0]["runs"] == 0
+    shutil.copytree("runs/toy", "runs/copy")
+    code, out, _ = hpo(capsys, "resume", "copy", "study.trials=4")
+    assert (code, "runs/copy is a copy of study 'toy'" in out, "hpo resume runs/copy --as NEW" in out) == (
+        0,
+        True,
+        True,
+    )
     assert hpo(capsys, "sync", "copy")[0] == 0
     code, out, _ = hpo(capsys, "sync", "toy")
-    assert code == 1
-    assert f"{STORE} has 6 trials of this study, its record 4" in out
+    assert (code, f"{STORE} has 4 trials of this study, its record 3" in out) == (1, True)
     assert "hpo resume toy --as NEW" in out
+    shutil.rmtree("runs/copy")
+    assert printed(capsys, "remove", "toy", "--yes")[0]["removed"][0]["runs"] == 5
+    assert [*runs("trial"), *runs("study")] == []

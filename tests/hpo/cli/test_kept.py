@@ -85,7 +85,7 @@ def test_a_strangers_is_only_copied_until_it_is_trusted(capsys, monkeypatch, tmp
     hpo(capsys, "archive", "toy", "toy.tar.gz")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
     code, _, err = hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "first")
-    assert (code, "was not made here: it runs ours:train" in err, "it was only copied" in err) == (2, True, True)
+    assert (code, "was not made here: it runs ours:train" in err, "the study was only copied" in err) == (2, True, True)
     assert Path("first/toy/config.yaml").exists()
     assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "second", "--trust")[0] == 0
     assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "third")[0] == 0

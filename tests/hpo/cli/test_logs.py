@@ -50,7 +50,7 @@ def test_what_is_not_there_is_told(capsys, study):
     )
     study.log_path(0, "fold_0").unlink()
     said = refused(capsys, "logs", "toy", "0", is_silent=True)
-    assert "trial 0 of study 'runs/toy' has none: no Python code printed anything; with dispatch=local" in said
+    assert "trial 0 of study 'runs/toy' has no logs: no Python code printed anything; with dispatch=local" in said
     assert "must be 1 or more" in refused(capsys, "logs", "toy", "--tail", "0", is_silent=True)
 
 

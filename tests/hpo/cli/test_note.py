@@ -24,6 +24,6 @@ def test_what_is_written_is_listed(capsys, study):
 
 def test_what_says_nothing_is_refused(capsys, study):
     assert "note: is empty" in refused(capsys, "note", "made", "  ", is_silent=True)
-    assert "tag: its name must be" in refused(capsys, "note", "made", "--tag", "=x", is_silent=True)
+    assert "tag: the name must be" in refused(capsys, "note", "made", "--tag", "=x", is_silent=True)
     assert "there is no 'nothing' under runs/" in refused(capsys, "note", "nothing", "text", is_silent=True)
     assert not (study / "notes.jsonl").exists()

@@ -1,6 +1,7 @@
-"""The progress display: plain lines without a terminal, a panel with what runs on one."""
+"""The progress display: plain lines without a terminal, a panel with the running tasks on one."""
 
 import io
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,9 +19,13 @@ from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
+SEVERAL = STUDY.model_copy(
+    update={"metrics": {"accuracy": "maximize", "size": "minimize"}, "limits": {"memory": 4}, "trials": 5}
+)
 
 
 def shown(section=STUDY, layout=None, space=None, history=None, **others):
@@ -31,16 +36,33 @@ def shown(section=STUDY, layout=None, space=None, history=None, **others):
     return TerminalProgress(study, history or History(), **others)
 
 
-def done(number, value):
-    outcome = Outcome({"accuracy": value}, seconds=1.5) if value else Outcome(error="no luck")
-    return finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, Goal({"accuracy": "maximize"}))
+def done(number, value, goal=None, **changes):
+    scores = value if isinstance(value, dict) else {"accuracy": value}
+    outcome = Outcome(scores, seconds=1.5) if value else Outcome(error="no luck")
+    trial = finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, goal or Goal({"accuracy": "maximize"}))
+    return replace(trial, **changes)
+
+
+def measured(number, accuracy, size, memory=1.0):
+    return done(number, {"accuracy": accuracy, "size": size, "memory": memory}, goal_of(SEVERAL))
+
+
+def lines_of(capsys, trials, *arguments, **others):
+    """Return the lines that are printed for finished trials, and the panel after them."""
+    with shown(*arguments, **others) as progress:
+        for trial in trials:
+            progress.trial_finished(trial)
+    return capsys.readouterr().out.splitlines(), panel(progress)
+
+
+def panel(progress, width=120):
+    screen = io.StringIO()
+    Console(file=screen, width=width).print(progress.panel())
+    return screen.getvalue()
 
 
 def test_a_line_for_every_finished_trial(capsys):
-    with shown() as progress:
-        for number, value in enumerate((0.5, 0.75, 0.6, None)):
-            progress.trial_finished(done(number, value))
-    lines = capsys.readouterr().out.splitlines()
+    lines, _ = lines_of(capsys, [done(number, value) for number, value in enumerate((0.5, 0.75, 0.6, None))])
     assert [line[:13] for line in lines] == ["1/4  trial 0 ", "2/4  trial 1 ", "3/4  trial 2 ", "4/4  trial 3 "]
     assert ["*" in line for line in lines] == [True, True, False, False]
     assert "d_model=32  1.5 s" in lines[0]
@@ -49,116 +71,63 @@ def test_a_line_for_every_finished_trial(capsys):
 
 
 def test_of_a_ladder_the_star_is_the_best_of_its_scale(capsys):
-    with shown(STUDY.model_copy(update={"scales": [{}, {}]})) as progress:
-        for number, (value, scale) in enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4, 2))):
-            trial = replace(done(number, value), point={SCALE: scale}, is_scaled=True)
-            progress.trial_finished(trial)
-    told, *lines = capsys.readouterr().out.splitlines()
-    assert "of its scale" in told
+    values = enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4, 2)))
+    trials = [done(number, value, point={SCALE: scale}, is_scaled=True) for number, (value, scale) in values]
+    (legend, *lines), text = lines_of(capsys, trials, STUDY.model_copy(update={"scales": [{}, {}]}))
+    assert "of its scale" in legend
     assert ["*" in line for line in lines] == [True, True, True, False]
-    assert "0.5000 (trial 1)" in panel(progress)
+    assert "0.5000 (trial 1)" in text
+
+
+def test_of_trials_that_are_trained_by_different_amounts_the_best_is_one_that_was_trained_furthest(capsys):
+    values = enumerate(((0.9, 1), (0.5, 3), (0.95, 1), (0.6, 3)))
+    (legend, *lines), _ = lines_of(capsys, [done(number, value, amount=amount) for number, (value, amount) in values])
+    assert "the best so far of the most trained trials" in legend
+    assert ["*" in line for line in lines] == [True, True, False, True]
 
 
 def test_columns_are_as_wide_as_the_values_of_the_space(capsys):
     space = space_from_dict({"lr": {"low": 1e-5, "high": 0.1, "log": True}, "width": [8, 256], "act": ["relu", "tanh"]})
     points = [{"lr": 0.01, "width": 8, "act": "relu"}, {"lr": 5.57e-5, "width": 256, "act": "tanh"}]
-    with shown(space=space) as progress:
-        for number, point in enumerate(points):
-            progress.trial_finished(replace(done(number, 0.5), point=point))
-    first, second = capsys.readouterr().out.splitlines()
+    trials = [done(number, 0.5, point=point) for number, point in enumerate(points)]
+    (first, second), _ = lines_of(capsys, trials, space=space)
     for word in ("lr=", "width=", "act=", " s"):
         assert first.index(word) == second.index(word)
 
 
-def test_of_trials_that_are_trained_by_different_amounts_the_best_is_one_that_was_trained_furthest(capsys):
-    with shown() as progress:
-        for number, (value, amount) in enumerate(((0.9, 1), (0.5, 3), (0.95, 1), (0.6, 3))):
-            progress.trial_finished(replace(done(number, value), amount=amount))
-    told, *lines = capsys.readouterr().out.splitlines()
-    assert "the best so far of the most trained trials" in told
-    assert ["*" in line for line in lines] == [True, True, False, True]
+def test_the_time_left_is_at_most_that_of_the_budget(capsys):
+    study = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
+    assert "(20 s left)" in lines_of(capsys, [done(0, 0.5)], study, seconds_before=10.0)[0][0]
 
 
 @pytest.mark.parametrize("width", [20, 120])
 def test_the_panel_shows_counts_best_and_running_trials(width):
     progress = shown(layout=TaskLayout(2), history=History([done(0, 0.75)]))
-    task = Task(1, 1, {})
     point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
-    progress.reported(Trial(1, 0, {"model.d_model": 32}), TaskReport(task, point=point))
-    screen = io.StringIO()
-    Console(file=screen, width=width).print(progress.panel())
-    text = " ".join(screen.getvalue().split())
-    assert "1 of 4 trials" in text
+    progress.reported(Trial(1, 0, {"model.d_model": 32}), TaskReport(Task(1, 1, {}), point=point))
+    text = panel(progress, width)
+    assert "1 of 4 trials" in " ".join(text.split())
     if width == 120:
         assert "best accuracy 0.7500 (trial 0)" in text
-        last = screen.getvalue().splitlines()[-1].rstrip()
-        assert last == "trial 1, fold 2 of 2  epoch 3/9  accuracy 0.6000  0 s ago"
-
-
-def test_a_minute_of_silence_is_followed_by_a_line_of_what_runs(capsys):
-    now = [0.0]
-    progress = shown(layout=TaskLayout(3), clock=lambda: now[0])
-    for index in range(3):
-        progress.task_begun(Task(0, index, {}))
-    progress.reported(Trial(0, 0, {}), TaskReport(Task(0, 1, {}), point={"epoch": 3, "epochs": 9}))
-    capsys.readouterr()
-    for now[0] in (30.0, 59.0, 61.0, 90.0, 119.0):
-        progress.show_silence()
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line == (
-        "running: trial 0, fold 1 of 3  began 61 s ago; trial 0, fold 2 of 3  epoch 3/9  61 s ago; "
-        "trial 0, fold 3 of 3  began 61 s ago"
-    )
-    now[0] = 121.0
-    progress.show_silence()
-    assert "began 2 min ago" in capsys.readouterr().out
-    assert "0 of 4 trials" in panel(progress)
-
-
-def panel(progress):
-    screen = io.StringIO()
-    Console(file=screen, width=120).print(progress.panel())
-    return screen.getvalue()
-
-
-def test_the_time_left_is_at_most_that_of_the_budget(capsys):
-    study = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
-    with shown(study, seconds_before=10.0) as progress:
-        progress.trial_finished(done(0, 0.5))
-    assert "(20 s left)" in capsys.readouterr().out
-
-
-SEVERAL = STUDY.model_copy(
-    update={"metrics": {"accuracy": "maximize", "size": "minimize"}, "limits": {"memory": 4}, "trials": 5}
-)
-
-
-def measured(number, accuracy, size, memory=1.0):
-    outcome = Outcome({"accuracy": accuracy, "size": size, "memory": memory}, seconds=1.5)
-    return finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, goal_of(SEVERAL))
+        assert text.splitlines()[-1].rstrip() == "trial 1, fold 2 of 2  epoch 3/9  accuracy 0.6000  0 s ago"
 
 
 def test_with_several_metrics_lines_have_all_and_mark_the_front_and_what_exceeds_a_limit(capsys):
-    trials = [(0.5, 10.0), (0.6, 12.0, 5.0), (0.4, 11.0), (0.4, 9.0), (0.5, 8.0)]
-    with shown(SEVERAL) as progress:
-        for number, values in enumerate(trials):
-            progress.trial_finished(measured(number, *values))
-    front, *lines = capsys.readouterr().out.splitlines()
+    values = [(0.5, 10.0), (0.6, 12.0, 5.0), (0.4, 11.0), (0.4, 9.0), (0.5, 8.0)]
+    (front, *lines), text = lines_of(capsys, [measured(number, *each) for number, each in enumerate(values)], SEVERAL)
     limit = lines.pop(1)
     assert "on the Pareto front" in front
     assert limit == "! exceeds a limit: memory <= 4"
     assert [mark for line in lines for mark in "*!" if mark in line] == ["*", "!", "*", "*"]
     assert lines[0].startswith("1/5  trial 0  accuracy 0.5000  size 10  memory 1.0000 *  d_model=32")
-    assert "front of 1" in panel(progress)
+    assert "front of 1" in text
 
 
 def test_the_front_that_is_shown_is_that_of_the_history(capsys):
     rng = np.random.default_rng(0)
     trials = [measured(number, *rng.integers(0, 9, 2).astype(float), rng.choice([1.0, 5.0])) for number in range(60)]
-    progress = shown(SEVERAL, history=History(trials[:20]))
-    for trial in trials[20:]:
-        progress.trial_finished(trial)
-    assert f"front of {len(History(trials).front)} " in panel(progress)
+    _, text = lines_of(capsys, trials[20:], SEVERAL, history=History(trials[:20]))
+    assert f"front of {len(History(trials).front)} " in text
 
 
 def test_without_a_trial_within_the_limits_the_nearest_is_named():
@@ -168,3 +137,116 @@ def test_without_a_trial_within_the_limits_the_nearest_is_named():
     of_finalists = "no finalist keeps the limits (memory <= 4) on fresh seeds"
     assert why_none(History([*trials, measured(3, 0.1, 2.0)]), goal_of(SEVERAL)) == of_finalists
     assert why_none(History(trials[2:]), goal_of(SEVERAL)) == "every trial failed, the first with: fold 0: no luck"
+
+
+# What is printed while trials run.
+
+
+class Watched:
+    """A progress display by a clock that tests set."""
+
+    def __init__(self, layout):
+        self.layout, self.now = layout, 0.0
+        self.progress = shown(layout=layout, clock=lambda: self.now)
+        self.trials = [Trial(number, 0, {"lr": 0.1}) for number in range(2)]
+
+    def begin(self, second, trial, index):
+        self.now = second
+        self.progress.task_begun(Task(trial, index, {}))
+
+    def report(self, second, trial, index, epoch):
+        self.now = second
+        point = {"epoch": epoch, "epochs": 9, "accuracy": epoch / 10}
+        self.progress.reported(self.trials[trial], TaskReport(Task(trial, index, {}), point=point))
+
+    def end(self, second, trial):
+        self.now = second
+        outcomes = {index: Outcome({"accuracy": 0.5}, seconds=1.0) for index in range(self.layout.size)}
+        self.progress.trial_finished(finished(self.trials[trial], outcomes, Goal({"accuracy": "maximize"})))
+
+
+def test_a_first_long_trial_says_which_fold_begins_and_a_point_every_ten_seconds(capsys):
+    watched = Watched(TaskLayout(5))
+    for fold, (begins, ends) in enumerate(((0, 25), (25, 40))):
+        watched.begin(begins, 0, fold)
+        for second in range(begins + 1, ends):
+            watched.report(second, 0, fold, second - begins)
+    watched.begin(40, 0, 2)
+    watched.end(60, 0)
+    watched.begin(61, 1, 0)
+    watched.report(95, 1, 0, 9)
+    watched.begin(96, 1, 1)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "trial 0, fold 1 of 5 begins",
+        "trial 0, fold 1 of 5  epoch 10/9  accuracy 1.0000",
+        "trial 0, fold 1 of 5  epoch 20/9  accuracy 2",
+        "trial 0, fold 2 of 5 begins",
+        "trial 0, fold 2 of 5  epoch 10/9  accuracy 1.0000",
+        "trial 0, fold 3 of 5 begins",
+    ]
+    assert last.startswith("1/4  trial 0")
+
+
+def test_without_points_the_first_fold_and_those_that_begin_after_ten_seconds_are_printed(capsys):
+    watched = Watched(TaskLayout(3, 2))
+    for index, second in enumerate((0, 4, 8, 12, 13, 14)):
+        watched.begin(second, 0, index)
+    assert capsys.readouterr().out.splitlines() == [
+        "trial 0, fold 1 of 3, repeat 1 of 2 begins",
+        *(f"trial 0, fold {fold} of 3, repeat 2 of 2 begins" for fold in (1, 2, 3)),
+    ]
+
+
+def test_of_several_workers_each_line_says_the_trial(capsys):
+    watched = Watched(TaskLayout())
+    watched.begin(0, 0, 0)
+    watched.begin(0, 1, 0)
+    for second, trial, epoch in ((9, 0, 1), (11, 1, 2), (12, 0, 2), (21, 0, 3)):
+        watched.report(second, trial, 0, epoch)
+    assert capsys.readouterr().out.splitlines() == [
+        "trial 1  epoch 2/9  accuracy 0.2000",
+        "trial 0  epoch 3/9  accuracy 0.3000",
+    ]
+
+
+def test_short_trials_print_no_more_than_that_the_first_fold_begins(capsys):
+    watched = Watched(TaskLayout(2))
+    for index in range(2):
+        watched.begin(4 * index, 0, index)
+        watched.report(4 * index + 1, 0, index, 1)
+    watched.end(9, 0)
+    watched.begin(10, 1, 0)
+    begins, line = capsys.readouterr().out.splitlines()
+    assert begins == "trial 0, fold 1 of 2 begins"
+    assert line.startswith("1/4  trial 0")
+
+
+def test_a_minute_of_silence_is_followed_by_a_line_of_what_runs(capsys):
+    watched = Watched(TaskLayout(3))
+    for index in range(3):
+        watched.begin(0.0, 0, index)
+    watched.report(0.0, 0, 1, 3)
+    capsys.readouterr()
+    for watched.now in (30.0, 59.0, 61.0, 90.0, 119.0):
+        watched.progress.show_silence()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == (
+        "running: trial 0, fold 1 of 3  began 61 s ago; trial 0, fold 2 of 3  epoch 3/9  accuracy 0.3000  61 s ago; "
+        "trial 0, fold 3 of 3  began 61 s ago"
+    )
+    watched.now = 121.0
+    watched.progress.show_silence()
+    assert "began 2 min ago" in capsys.readouterr().out
+    assert "0 of 4 trials" in panel(watched.progress)
+
+
+def test_a_search_prints_its_folds_in_the_order_in_which_workers_get_them(capsys, monkeypatch):
+    monkeypatch.setattr(TerminalProgress, "silent_seconds", 0)
+    shutil.copy(TABLE, "table.csv")
+    code, out, err = hpo(capsys, "search", *TABLE_DATA, "track=none", "study.trials=3", "strategy=random")
+    assert code == 0, out + err
+    lines = out.splitlines()
+    begins = [line for line in lines if line.endswith("begins")]
+    assert begins == [f"trial 0, fold {fold} of 3 begins" for fold in (1, 2, 3)]
+    assert lines.index(begins[-1]) < next(k for k, line in enumerate(lines) if line.startswith("1/3"))

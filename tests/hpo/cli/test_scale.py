@@ -43,8 +43,8 @@ def output_sizes(task):
     outputs = {}
     for name in ("first", "second"):
         inputs = outputs[name] = inputs @ draw.normal(size=(width, width)) / width ** task["config"]["power"]
-    only_here = {f"of width {width}": np.ones(1)}
-    sizes = {name: float(np.abs(given).mean()) for name, given in (outputs | only_here).items()}
+    outputs[f"only of width {width}"] = np.ones(1)
+    sizes = {name: float(np.abs(given).mean()) for name, given in outputs.items()}
     return dict.fromkeys(task["steps"], sizes)
 
 
@@ -52,21 +52,17 @@ def own(function="run_fold"):
     return (f"objective=tests.hpo.cli.test_scale:{function}", *OWN)
 
 
-def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass(capsys):
-    assert hpo(capsys, "scale", "--check", *own(), WIDTHS)[0] == 0
+def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass_and_seeds_follow_the_study_s(capsys):
+    def sizes(seed):
+        return printed(capsys, "scale", "--check", *own(), WIDTHS, f"study.seed={seed}")[0]["sizes"]
+
+    assert sizes(0) == sizes(0) != sizes(9)
     grown, _ = printed(capsys, "scale", "--check", *own(), WIDTHS, "power=0", code=1)
     assert set(grown) == documented("hpo scale --check")
     assert (grown["key"], grown["outside"], grown["is_within"]) == ("width", ["second", "first"], False)
     # Each layer multiplies by the root of its inputs' number.
     assert grown["slopes"]["10"] == pytest.approx({"first": 0.5, "second": 1.0}, abs=0.1)
     assert {path.name for path in Path().iterdir()} == {"coordinate_check.png"}
-
-
-def test_seeds_follow_the_studys(capsys):
-    sizes = [
-        printed(capsys, "scale", "--check", *own(), WIDTHS, f"study.seed={seed}")[0]["sizes"] for seed in (0, 0, 9)
-    ]
-    assert sizes[0] == sizes[1] != sizes[2]
 
 
 @pytest.mark.parametrize(("least", "expected"), [(64, ["second"]), (16, [])])
@@ -84,10 +80,10 @@ def grows_in_the_second(task):
     return {step: {"first": 1.0, "second": float(task["config"]["width"])} for step in task["steps"]}
 
 
-@pytest.mark.parametrize("kind", ["png", "html"])
-def test_the_picture_is_written(capsys, kind):
-    code, out, _ = hpo(capsys, "scale", "--check", *own(), WIDTHS, "power=0", "--output", f"x.{kind}")
-    assert (code, Path(f"x.{kind}").read_bytes()[:8]) == (1, {"png": b"\x89PNG\r\n\x1a\n", "html": b"<!DOCTYP"}[kind])
+def test_the_picture_is_written_as_png_or_html(capsys):
+    for kind, head in (("png", b"\x89PNG\r\n\x1a\n"), ("html", b"<!DOCTYP")):
+        code, out, _ = hpo(capsys, "scale", "--check", *own(), WIDTHS, "power=0", "--output", f"x.{kind}")
+        assert (code, Path(f"x.{kind}").read_bytes()[:8]) == (1, head)
     assert "not within 0.2: 2 of 2 outputs change with width, the steepest second (+1.0" in out
 
 
@@ -124,7 +120,9 @@ def test_what_cannot_be_checked_is_refused_and_leaves_nothing(capsys, arguments,
 @pytest.mark.parametrize("returned", [None, {1: 3.0}, {1: {"first": "large"}}])
 def test_what_is_no_sizes_is_refused(capsys, monkeypatch, returned):
     monkeypatch.setattr("tests.hpo.cli.test_scale.output_sizes", lambda task: returned)
-    assert "output_sizes must return a dict by step" in refused(capsys, "scale", "--check", *own(), WIDTHS)
+    assert "output_sizes must return {step: {layer: number}} with steps 1, 2" in refused(
+        capsys, "scale", "--check", *own(), WIDTHS
+    )
 
 
 def test_the_table_is_a_grid_and_says_how_far_the_best_moves(capsys):
@@ -138,7 +136,6 @@ def test_the_table_is_a_grid_and_says_how_far_the_best_moves(capsys):
     # From .1 to .025; what is best at 8 is two doublings away from what is best at 32.
     assert (table["best"], table["moves"], table["cost"]) == ([0.1, 0.05, 0.025], 4, pytest.approx(2))
     assert "the best lr moves by a factor of 4; that of the smallest scale costs at most 2 of loss" in shown["verdict"]
-    # The report has it, and the command only prints it.
     assert json.loads(Path(shown["files"]["report.json"]).read_text())["scales"]["table"] == table
     assert shown["verdict"] in Path(shown["files"]["report.md"]).read_text()
     rows = [line for line in err.splitlines() if line.startswith("width=")]

@@ -93,8 +93,8 @@ def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
     code, _, err = hpo(capsys, "resume", "digits", "track=nonne")
     assert (code, err.count("\n"), "did you mean 'none'" in err) == (2, 1, True), err
     err = refused(capsys, "resume", "digits", "strategy=grid")
-    assert "strategy: cannot be chosen anew" in err
-    assert "only dispatch, track, report can be" in err
+    assert "strategy: cannot be chosen again" in err
+    assert "only dispatch, track, report can be chosen again" in err
 
 
 def test_the_test_part_is_opened_once_and_counted(capsys, study):

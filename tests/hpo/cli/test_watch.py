@@ -1,18 +1,23 @@
-"""`hpo watch`: what the search shows, in any terminal; looking creates and changes nothing."""
+"""`hpo watch`: what the search shows, in any terminal or on a page; nothing is created or changed."""
 
+import contextlib
 import io
 import itertools
-import json
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 import yaml
 from rich.console import Console
 
+from hpo.cli.main import main
 from hpo.show.watching import WatchedProgress
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import RunningTask, read_status, write_running, write_status
@@ -26,13 +31,20 @@ TRIALS = 5
 LINE = re.compile(r"^( *\d+/\d+  trial .*? s)(?:  \(.* left\))?$", re.MULTILINE)
 
 
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """Return a folder with a finished study, and the lines of its trials, as the search prints them."""
+    folder, out = tmp_path_factory.mktemp("watched"), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out):
+        Path("toy.yaml").write_text(yaml.safe_dump(toy_config("evolutionary", trials=TRIALS)))
+        assert main(["search", "--config", "toy.yaml"]) == 0
+    return folder, LINE.findall(out.getvalue())
+
+
 @pytest.fixture
-def lines(capsys):
-    """Run a study, and return the lines of its trials, as the search prints them."""
-    Path("toy.yaml").write_text(yaml.safe_dump(toy_config("evolutionary", trials=TRIALS)))
-    code, out, err = hpo(capsys, "search", "--config", "toy.yaml")
-    assert code == 0, err
-    return LINE.findall(out)
+def lines(watched):
+    shutil.copytree(watched[0] / "runs", "runs")
+    return watched[1]
 
 
 def contents():
@@ -55,7 +67,7 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
     assert f"(trial {study.best.number})" in screen.getvalue()
 
 
-def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatch):
+def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys):
     run_toy(Path("made").absolute(), toy_config(trials=1))
     Path("runs").mkdir()
     # As a whole, since what is seen of one that is being made depends on the moment.
@@ -67,29 +79,28 @@ def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys, monkeypatc
     assert "winner: trial 0" in out
 
 
-def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines, monkeypatch):
-    before = contents()
+def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
+    before, folder = contents(), StudyFolder(Path("runs/toy"))
     code, out, err = hpo(capsys, "watch", "toy")
     assert (code, err) == (0, "")
-    report = json.loads(Path("runs/toy/report.json").read_text())
-    assert f"winner: trial {report['winner']['number']}, score {report['winner']['score']:.4f}\n" in out
+    winner = folder.report()["winner"]
+    assert f"winner: trial {winner['number']}, score {winner['score']:.4f}\n" in out
     assert out.startswith(f"study toy: ended\n{TRIALS} of {TRIALS} trials, ")
     assert "report: runs/toy/report.html" in out
-    told, _ = printed(capsys, "watch", "toy")
-    assert set(told) == documented("A study")
-    assert (told["state"], told["done"], told["running"]) == ("ended", TRIALS, [])
+    view, _ = printed(capsys, "watch", "toy")
+    assert set(view) == documented("A study")
+    assert (view["state"], view["done"], view["running"]) == ("ended", TRIALS, [])
     assert contents() == before
-    status = read_status(StudyFolder(Path("runs/toy")))
-    write_status(StudyFolder(Path("runs/toy")), status.model_copy(update={"state": "running"}))
+    status = read_status(folder)
+    write_status(folder, status.model_copy(update={"state": "running"}))
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.splitlines()[0]) == (1, "study toy: interrupted")
     assert "\nnext:   hpo resume toy   goes on with it\n" in out
-    write_status(StudyFolder(Path("runs/toy")), status.model_copy(update={"best": None, "scores": {}}))
+    write_status(folder, status.model_copy(update={"best": None, "scores": {}}))
     assert hpo(capsys, "watch", "toy")[0] == 1
-    Path("runs/toy/status.json").write_text("{")
+    folder.status_path.write_text("{")
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.count("\n"), "unreadable" in out) == (1, 1, True)
-    assert "no 'other'" in refused(capsys, "watch", "other", "--wait", "0.1", is_silent=True)
 
 
 def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, lines):
@@ -100,20 +111,20 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     write_running(folder, [RunningTask(trial=3, task=0, worker=0, started=1.0, point={"epoch": 1})])
     mirror.copy()
     monkeypatch.setattr("hpo.study.view.reader.MirrorReader.seconds", 0.0)
-    with open_reader(url) as view:
-        scratch = view.folder.path
-        looks = view.follow()
-        first = next(looks)
+    with open_reader(url) as reader:
+        scratch, snapshots = reader.folder.path, reader.follow()
+        first = next(snapshots)
         assert (first.status.state, [task.trial for task in first.tasks], first.fault) == ("running", [3], "")
         Path("there").rename("away")
-        assert "no copy of a study" in next(looks).fault
+        assert "no copy of a study" in next(snapshots).fault
         Path("away").rename("there")
-        assert next(looks).fault == ""
+        assert next(snapshots).fault == ""
         write_status(folder, ended)
         mirror.copy()
-        *_, last = itertools.islice(looks, 5)
+        *_, last = itertools.islice(snapshots, 5)
         assert (last.status.state, last.tasks, last.status.scores) == ("ended", [], ended.scores)
-        assert [trial.score for trial in view.study().trials] == [trial.score for trial in StudyRun.read(folder).trials]
+        scores = [trial.score for trial in StudyRun.read(folder).trials]
+        assert [trial.score for trial in reader.study().trials] == scores
     assert not scratch.exists()
     before = contents()
     code, out, _ = hpo(capsys, "watch", url)
@@ -121,27 +132,25 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     assert contents() == before
     assert "no copy of a study" in refused(capsys, "watch", f"{url}/nothing", is_silent=True)
     assert "must be a study's name or folder, given the URL" in refused(capsys, "stop", url, is_silent=True)
-    told = [printed(capsys, "watch", which)[0] for which in (url, "toy")]
-    assert [(snapshot["copied"] is None, snapshot["fault"]) for snapshot in told] == [(False, None), (True, None)]
+    views = [printed(capsys, "watch", which)[0] for which in (url, "toy")]
+    assert [(view["copied"] is None, view["fault"]) for view in views] == [(False, None), (True, None)]
 
 
-def test_a_study_that_is_trained_elsewhere_is_followed_between_two_questions(lines):
+def test_a_study_that_is_trained_elsewhere_is_followed_between_two_reports(lines):
     folder = StudyFolder(Path("runs/toy"))
-    ended, view = read_status(folder), StudyReader(folder, "toy")
+    ended, reader = read_status(folder), StudyReader(folder, "toy")
     write_status(folder, ended.model_copy(update={"state": "running", "phase": "ask-and-tell"}))
-    looks = view.follow()
-    assert next(looks).status.state == "open"
+    snapshots = reader.follow()
+    assert next(snapshots).status.state == "open"
     write_status(folder, ended)
-    assert [snapshot.status.state for snapshot in looks] == ["ended"]
+    assert [snapshot.status.state for snapshot in snapshots] == ["ended"]
 
 
 @pytest.mark.slow
-def test_a_running_search_is_followed_by_another_process(capsys):
-    sleeps = (
-        "import time\n\ndef run(task):\n    time.sleep(0.4)\n    yield {'epoch': 1, 'score': 0.5}\n    return 1.0\n"
-    )
-    Path("sleeps.py").write_text(sleeps)
-    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(objective="sleeps:run", trials=20)))
+def test_a_running_search_is_followed_by_another_process():
+    code = "import time\n\ndef run(task):\n    time.sleep(0.2)\n    yield {'epoch': 1, 'score': 0.5}\n    return 1.0\n"
+    Path("sleeps.py").write_text(code)
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(objective="sleeps:run", trials=12)))
     command = [sys.executable, "-m", "hpo"]
     options = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*command, "search", "--config", "toy.yaml"], **options) as search:
@@ -156,3 +165,34 @@ def test_a_running_search_is_followed_by_another_process(capsys):
     assert followed
     assert followed == LINE.findall(shown)[-len(followed) :]
     assert "study toy: ended" in seen
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["none", "--wait", "0.1"], "there is no 'none' under runs/"),
+        (["none", "--page", "--wait", "0.1"], "there is no 'none' under runs/"),
+        (["--page", "--port", "70000"], "--port: must be 1 to 65535"),
+        (["none", "--wait", "-1"], "--wait: must be 0 or more seconds, given -1"),
+        (["--page", "--wait", "9"], "--wait: has no effect without a study"),
+        (["none", "--page", "--in", "there"], "--in: has no effect with a study"),
+    ],
+)
+def test_bad_input_is_one_line_and_creates_nothing(capsys, arguments, says):
+    assert says in refused(capsys, "watch", *arguments, is_silent=True)
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.slow
+def test_its_page_answers_requests_with_its_token_until_it_is_interrupted(tmp_path):
+    command = [sys.executable, "-m", "hpo", "watch", "--page", "--no-browser"]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as server:
+        address = server.stdout.readline().strip()
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert b"There is no study under" in answer.read()
+        with pytest.raises(urllib.error.HTTPError, match="403") as refusal:
+            urllib.request.urlopen(address.rsplit("/", 2)[0] + "/", timeout=30)
+        refusal.value.close()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=30) == 0
+    assert list(tmp_path.iterdir()) == []

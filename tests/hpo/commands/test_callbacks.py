@@ -88,8 +88,8 @@ def test_a_command_runs_when_a_trial_ends_and_no_shell_reads_it(caplog):
     with caplog.at_level(logging.WARNING):
         search(name="b", settings={"study.on_trial": f"{sys.executable} -c 'exit(3)'"})
     assert [r.getMessage() for r in caplog.records if "on_trial" in r.getMessage()] == [
-        "the callback study.on_trial raised RuntimeError at trial 0: it ended with exit code 3; the search goes "
-        "on, and its later errors are not logged"
+        "the callback study.on_trial raised RuntimeError at trial 0: the command ended with exit code 3; the search "
+        "goes on, and its later errors are not logged"
     ]
 
 

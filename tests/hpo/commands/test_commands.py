@@ -96,7 +96,7 @@ def test_what_the_commands_refuse_is_refused_from_python(table):
     for refused, says in (
         (lambda: study.extend({"data.pth": "x"}), "changes: there is no 'data.pth'; did you mean 'data.path'"),
         (lambda: study.extend({"study.seed": 1}, best=0), "best: must be 1 or more, given 0"),
-        (lambda: study.resume(9, ["study.trials=8"]), "study.trials=8 is given with study.trials by name"),
+        (lambda: study.resume(9, ["study.trials=8"]), "study.trials=8 is given as an override, and study.trials"),
         (lambda: study.resume(9, name="copy", progress="quiet"), "progress: must be auto, json, none, True or False"),
         (lambda: study.reproduce(tolerance=-1), "tolerance: must be at least 0 and below 1, given -1"),
         (lambda: hpo.import_trials("old", csv="old.csv", direction="up"), "direction: must be maximize or minimize"),

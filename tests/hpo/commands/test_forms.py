@@ -168,10 +168,10 @@ def test_a_study_keeps_how_it_calls_its_objective(name):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("of_three", "f(trial) or f(task) (given of_three(a, b, c)"),
-        ("of_task_and_more", "f(trial) or f(task) (given of_task_and_more(task, trial)"),
-        ("of_searched", "(given of_searched(lr)); read searched values from config: config['lr']"),
-        ("points", "'points' is an asynchronous generator; write `async def points(config, trial)`"),
+        ("of_three", "f(trial) or f(task), given of_three(a, b, c)"),
+        ("of_task_and_more", "f(trial) or f(task), given of_task_and_more(task, trial)"),
+        ("of_searched", ", given of_searched(lr); read searched values from config: config['lr']"),
+        ("points", "'points' must not be an asynchronous generator; write `async def points(config, trial)`"),
         ("nowhere", "module 'forms' has no function 'nowhere'"),
     ],
 )
@@ -197,5 +197,5 @@ def test_a_package_that_declares_its_objective_is_called_by_its_names(monkeypatc
 
 def test_values_that_are_no_json_are_refused_where_no_configuration_is_given():
     for objective in (lambda task: 1.0, lambda trial: trial.suggest_float("lr", 0, 1)):
-        with pytest.raises(ConfigError, match=r"space.lr: must be a JSON value, unless the objective is a function"):
+        with pytest.raises(ConfigError, match=r"space.lr: must be a JSON value; only an objective"):
             found(objective, space={"lr": hpo.choices(one={1, 2})})

@@ -79,7 +79,7 @@ def test_a_training_gets_the_development_rows_alone_and_folds_divide_them(data):
     report = json.loads((study.folder / "report.json").read_text())
     assert report["data"]["split"]["is_test_within_reach"] is False
     assert "given_data" in report["data"]["files"]
-    with pytest.raises(hpo.HpoError, match="opened before"):
+    with pytest.raises(hpo.HpoError, match="scored before"):
         study.test()
 
 
@@ -240,16 +240,16 @@ BAD = [
     ({"data": frame()["x"]}, "given a Series; series.to_frame() makes a DataFrame"),
     ({"data": [1, 2]}, "given a list of int; numpy.asarray(...) makes an array of each"),
     ({"data": {"x": frame()}}, "put all columns into one DataFrame"),
-    ({"data": [np.zeros(3), np.zeros(4)]}, "its arrays must have one length, given 3, 4"),
+    ({"data": [np.zeros(3), np.zeros(4)]}, "all arrays must have the same length, given 3, 4"),
     ({"data": np.array([None, 1])}, "an array of Python objects cannot be written"),
     ({"data": np.ma.masked_array([1, 2], [0, 1])}, "given a MaskedArray"),
     ({"data": True}, "given a bool"),
-    ({"data": 0}, "must be at least 1 (given 0)"),
+    ({"data": 0}, "must be at least 1, given 0"),
     ({"data": frame().iloc[:0]}, "must have at least one row"),
-    ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "must have unique column names (given 'x' twice"),
+    ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "must have unique column names, given 'x' twice"),
     ({"data": frame().assign(bag=[[1]] * ROWS)}, "would change column 'bag' (object)"),
     ({"data": frame().assign(any=[1, "x"] * 20)}, "would change column 'any' (object)"),
-    ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most the number of examples, 3, given 5"),
+    ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most 3, the number of examples, given 5"),
     ({"data": frame(), "folds": 0}, "folds: must be"),
     ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: must be given once, given 3"),
     ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),

@@ -92,7 +92,7 @@ def test_the_report_says_that_a_kept_function_is_needed():
     assert report["study"]["title"] == "why?"
     assert main([*shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none"]) == 0
     assert main(["reproduce", study.name]) == 0
-    with pytest.raises(hpo.HpoError, match="start a study of it from Python"):
+    with pytest.raises(hpo.HpoError, match="start a study from Python"):
         hpo.search(StudyFolder(study.folder).config().to_dict(), name="other")
 
 
@@ -112,7 +112,7 @@ def test_a_strangers_function_is_not_read():
 def test_from_an_archive_a_strangers_goes_on_by_the_commands_that_its_refusal_names(monkeypatch, capsys, tmp_path):
     found(lambda config: config["lr"], trials=2, name="mine").archive("mine.tar.gz")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
-    with pytest.raises(hpo.HpoError, match="it was only copied") as refusal:
+    with pytest.raises(hpo.HpoError, match="the study was only copied") as refusal:
         hpo.unarchive("mine.tar.gz", "theirs")
     trusts, goes_on = re.findall("`hpo ([^`]*)`", str(refusal.value))
     assert command(capsys, *trusts.split())[0] == 0

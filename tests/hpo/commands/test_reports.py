@@ -110,7 +110,7 @@ def test_a_report_from_another_thread_or_after_the_end_is_an_error():
         raise ValueError(raised[0])
 
     study = found(train, trials=1)
-    assert "in the thread in which the function was called" in study.trials["error"][0]
+    assert "in the thread that runs the function" in study.trials["error"][0]
     trial = hpo.RunningTrial(Payload("a:b", {}, "score").task({}))
     assert list(trial.run(lambda: trial.report(loss=1.0))) == [{"loss": 1.0}]
     with pytest.raises(RuntimeError, match="after the end"):

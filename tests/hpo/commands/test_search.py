@@ -84,7 +84,7 @@ def test_companions_are_given_by_a_decorator(described):
     assert study.test(with_default=False) == {"score": 4.0, "model": study.best.config["lr"]}
     with pytest.raises(hpo.HpoError, match="opened"):
         study.test()
-    with pytest.raises(hpo.HpoError, match="has no optional function 'run_tests'; did you mean 'run_test'"):
+    with pytest.raises(hpo.HpoError, match="there is no optional function 'run_tests'; did you mean 'run_test'"):
         hpo.objective(run_tests=scored)
 
 
@@ -104,7 +104,7 @@ def test_companions_are_given_by_a_decorator(described):
         ({"trials": 0}, "trials: must be"),
         (
             {"objective": lambda lr: lr},
-            "must be f(config), f(config, trial), f(trial) or f(task) (given objective(lr)); read",
+            "must be f(config), f(config, trial), f(trial) or f(task), given objective(lr); read",
         ),
         ({"objective": lambda lr, net: lr}, "read searched values from config: config['lr']"),
         ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
@@ -117,8 +117,8 @@ def test_companions_are_given_by_a_decorator(described):
         ({"strategy": 3}, "strategy: must be a name"),
         ({"settings": {"dispatch": "loca"}}, "dispatch must be one of"),
         ({"objective": {"a": 1}, "space": None}, "must be a complete configuration"),
-        ({"objective": lambda: 1}, "f(config, trial), f(trial) or f(task) (given objective("),
-        ({"objective": lambda a, b, c: 1}, "f(config, trial), f(trial) or f(task) (given objective("),
+        ({"objective": lambda: 1}, "f(config, trial), f(trial) or f(task), given objective("),
+        ({"objective": lambda a, b, c: 1}, "f(config, trial), f(trial) or f(task), given objective("),
         ({"objective": 3}, "must be a function"),
         (
             {"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"},
@@ -141,7 +141,7 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
         with lock:
             return config["lr"]
 
-    with pytest.raises(hpo.HpoError, match=r"cannot be sent to workers: it uses `lock`, a lock; create that in"):
+    with pytest.raises(hpo.HpoError, match=r"cannot be sent to workers: it uses `lock`, a lock; create this in"):
         found(train)
 
     class Holder:

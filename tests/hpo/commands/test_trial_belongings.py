@@ -81,7 +81,7 @@ def test_too_many_bytes_are_left_out_and_said(caplog, capsys):
     study = found(large, space=SPACE, trials=1, settings={"study.trial_files_bytes": 1000}, progress="auto")
     said = capsys.readouterr()
     said = said.out + said.err
-    assert "its own files (trial.dir) must take at most 1,000 bytes (given 2,000)" in said
+    assert "the files in trial.dir must take at most 1,000 bytes, given 2,000;" in said
     assert "cut to 1,000 characters" in said
     assert not list((study.folder / "files").rglob("*.bin"))
     assert len(outcome_of(study).notes["long"]) == 1000

@@ -127,7 +127,7 @@ def test_a_result_that_another_program_tells_of_our_running_trial_is_replaced_by
         in_optuna(study).tell(trial.number, state=TrialState[state], **value)
     assert read_record(study).trials() == before
     record.add_outcome(1, 0, Outcome({"score": 0.6}, []))
-    assert ("wrote a result of trial 1; our own has replaced it" in caplog.text) == (state == "COMPLETE")
+    assert ("wrote a result of trial 1; the search replaced it" in caplog.text) == (state == "COMPLETE")
     record.close()
     record = continue_record(study)
     assert [(trial.state, trial.score) for trial in record.trials()] == [
@@ -147,7 +147,7 @@ def test_trials_that_come_while_a_search_runs_are_told_at_its_end(study, caplog)
     in_optuna(study).add_trial(create_trial(value=9.0))
     assert not caplog.text
     record.close()
-    assert caplog.text.count("they are ignored (Optuna's numbers: 1)") == 1
+    assert caplog.text.count("these trials are ignored (Optuna's numbers: 1)") == 1
 
 
 def test_a_record_that_cannot_be_read_is_not_backed_up(study, tmp_path, caplog):

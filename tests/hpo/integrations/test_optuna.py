@@ -161,7 +161,7 @@ MISTAKES = {
     "another range": (lambda t: t.suggest_int("toy.layers", 1, 6), r"space.toy.layers: .*high=6.*\[1, 2, 3, 4, 5\]"),
     "other choices": (lambda t: t.suggest_categorical("toy.nonlinearity", ["relu", "gelu"]), "toy.nonlinearity"),
     "another kind": (lambda t: t.suggest_float("toy.lr", 0.001, 0.1), "toy.lr"),
-    "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "finished without suggesting it"),
+    "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest it"),
 }
 
 
@@ -176,7 +176,7 @@ def test_an_objective_at_odds_with_the_space_is_one_clear_error(mistake):
 def test_a_parameter_whose_condition_does_not_hold_is_refused():
     space = {"b": {"choices": [1, 2]}, "c": {"values": [1, 2], "when": {"b": 1}}}
     study = optuna.create_study(sampler=as_sampler(make("grid", space, order="lexicographic")))
-    with pytest.raises(SpaceError, match=r"space\.c.*does not have it.*'b': \(1,\)"):
+    with pytest.raises(SpaceError, match=r"space\.c.*has no value for it.*'b': \(1,\)"):
         study.optimize(lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2), n_trials=4)
 
 

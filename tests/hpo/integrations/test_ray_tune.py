@@ -106,7 +106,7 @@ def test_a_searcher_that_is_restored_in_the_middle_of_a_generation_goes_on_with_
 def test_what_is_at_odds_with_the_tuner_is_refused():
     searcher = as_searcher(make("random"), "loss", "min")
     assert searcher.set_search_properties("loss", "min", {"epochs": 3, "nested": {"x": [1, 2]}})
-    with pytest.raises(ConfigError, match="metric: the searcher has 'loss', the TuneConfig 'accuracy'"):
+    with pytest.raises(ConfigError, match="metric: the searcher has 'loss', but the TuneConfig has 'accuracy'"):
         searcher.set_search_properties("accuracy", None, {})
     for sampled in (tune.uniform(0, 1), tune.grid_search([1, 2])):
         with pytest.raises(SpaceError, match="param_space: must have only constants"):

@@ -149,7 +149,7 @@ def test_a_command_that_cannot_be_run_is_the_trials_error():
         ("train {lr", "cannot be read"),
         ("train 'lr", "cannot be read"),
         ("train {task.sead}", "did you mean 'seed'"),
-        ("train {task.amounts}", "a task has no 'amounts'; did you mean 'amount'"),
+        ("train {task.amounts}", "must not have {task.amounts}; did you mean 'amount'"),
     ],
 )
 def test_a_command_that_cannot_be_read_is_refused(line, error):
@@ -317,10 +317,10 @@ def test_a_name_that_nothing_gives_a_value_is_refused(capsys):
     ("settings", "error"),
     [
         ({}, "printed no line of JSON"),
-        ({"pattern": {"loss": "loss ([0-9.]+)"}}, "no line of the command matches command.pattern.loss, 'loss ([0-9."),
+        ({"pattern": {"loss": "loss ([0-9.]+)"}}, "no line of the command's output matches command.pattern.loss"),
         ({"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
         ({"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),
-        ({"result": "bad.csv"}, "command.result: bad.csv cannot be read: it must have a row of names"),
+        ({"result": "bad.csv"}, "command.result: bad.csv cannot be read: it must have a row of column names"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_the_last_line(settings, error):
@@ -373,7 +373,7 @@ def test_lines_of_one_report_may_name_its_place_once():
 def test_what_a_pattern_finds_that_is_no_number_is_a_fault():
     config = {"command": {"line": python("print('loss -')"), "pattern": {"loss": "loss (.)"}}}
     said = outcome_of(run_task(Payload("hpo.objectives.command:run_fold", config, "loss")))
-    assert said.error == "command.pattern.loss: must match a number (given '-' in the line 'loss -')"
+    assert said.error == "command.pattern.loss: must match a number, given '-' in the line 'loss -'"
 
 
 def test_a_folder_of_a_training_is_empty_at_first_and_gone_after_it():

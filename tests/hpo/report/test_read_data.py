@@ -46,6 +46,6 @@ def test_a_function_without_data_has_no_test_part_and_says_how_to_give_it_one():
         return config["lr"]
 
     study = found(plain, space={"lr": (0.1, 1.0)}, trials=2)
-    says = r"test: plain has no describe_data, so .* no test part; write `@hpo.objective\(describe_data=...\)` above it"
+    says = r"test: plain has no describe_data, so .* test split; write `@hpo.objective\(describe_data=...\)` above it"
     with pytest.raises(hpo.HpoError, match=says):
         study.test()

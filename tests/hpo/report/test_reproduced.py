@@ -107,7 +107,7 @@ def test_what_a_tolerance_allows_for_trainings_it_does_not_for_a_headline(capsys
     ("key", "value", "says"),
     [
         ("format", 99, "its format is 99, not 1: it was made by a later version"),
-        ("winner.score", float("nan"), "winner.score is nan, which is no score"),
+        ("winner.score", float("nan"), "winner.score must be a finite number below 1e300, given nan"),
         ("study.seed", 7, "study.seed is 7, but the configuration of the study has 0"),
         ("winner.values", lambda values: values | {"fold_9": 0.5}, "winner.values.fold_9 is no task of the study"),
         ("winner.point", lambda point: point | {"toy.depth": 9}, "winner.point is not the point of trial"),
@@ -134,15 +134,15 @@ def test_what_contradicts_the_study_is_refused_by_name(capsys, place, study, key
         ("winner.run.trial", 77, "winner.run.trial is 77"),
         ("config.toy.always", 9, "config.toy.always is 9, but the configuration of the study has "),
         ("top.1.point", {}, "top.1.point is not the point of trial "),
-        ("winner.score", 10**301, "winner.score is 1000"),
-        ("counts.proposed", 10**301, "counts.proposed is 1000"),
-        ("cost.wall_seconds", float("inf"), "cost.wall_seconds is inf"),
-        ("winner.values.fold_0", "nan", "winner.values.fold_0 is 'nan', which is no score"),
-        ("winner.values.fold_0", 1e308, "winner.values.fold_0 is 1e+308, which is no score"),
-        ("winner.values.fold_0", None, "winner.values.fold_0 is None, which is no score"),
+        ("winner.score", 10**301, "winner.score must be a finite number below 1e300, given 1000"),
+        ("counts.proposed", 10**301, "counts.proposed must be a finite number below 1e300, given 1000"),
+        ("cost.wall_seconds", float("inf"), "cost.wall_seconds must be a finite number below 1e300, given inf"),
+        ("winner.values.fold_0", "nan", "winner.values.fold_0 must be a finite number below 1e300, given 'nan'"),
+        ("winner.values.fold_0", 1e308, "winner.values.fold_0 must be a finite number below 1e300, given 1e+308"),
+        ("winner.values.fold_0", None, "winner.values.fold_0 must be a finite number below 1e300, given None"),
         ("winner.values", {}, "winner.values.fold_"),
         ("winner.values", None, "winner.values.fold_"),
-        ("winner.score", True, "winner.score is True, which is no score"),
+        ("winner.score", True, "winner.score must be a finite number below 1e300, given True"),
     ],
 )
 def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorded, key, value, says):
@@ -251,7 +251,7 @@ def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(c
     assert told().endswith("equal to the last bit; 1 different number in the report")
     assert "all 4 trainings of 4 trials, on fold 1 alone" in told()
     (place / "reproduction.json").write_text("{}")
-    assert "reproduction.json: not a result of `hpo reproduce`; remove the file" in refused(capsys, "report", "made")
+    assert "reproduction.json: the file is not a result of `hpo reproduce`; remove" in refused(capsys, "report", "made")
 
 
 @pytest.mark.slow

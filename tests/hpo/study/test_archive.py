@@ -1,6 +1,7 @@
-"""A study as one file: it comes back as it went, or not at all."""
+"""A study as one file, and `hpo archive`: the study comes back as it was, or not at all."""
 
 import io
+import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -8,20 +9,22 @@ from pathlib import Path
 
 import pytest
 
+import hpo as toolkit
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.archive import archive, unarchive
 from hpo.study.test_log import all_evaluations, write_evaluation
+from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import run_toy, toy_config
 
 FILE = Path("toy.tar.gz")
-# Made again: by SQLite, by the record's guard, and by who runs it.
-NOT_KEPT = ("study.db", "study.db.mark", "study.db.backup", "driver.lock")
+# Made again by SQLite, by the record's guard, and by the driver.
+MADE_AGAIN = ("study.db", "study.db.mark", "study.db.backup", "driver.lock")
 
 
-def own(files):
-    return {name: content for name, content in files.items() if name not in NOT_KEPT}
+def own(folder):
+    return {name: content for name, content in tree(folder).items() if name not in MADE_AGAIN}
 
 
 def rows_of(folder):
@@ -29,7 +32,7 @@ def rows_of(folder):
         return [*record.iterdump()]
 
 
-def test_it_comes_back_with_all_that_is_not_made_again(toy):
+def test_it_comes_back_with_all_that_is_not_made_again_and_goes_on(toy, tmp_path):
     (toy.path / "states/x/empty").mkdir(parents=True)
     (toy.path / "states/x/.hidden").write_bytes(b"\x00")
     (toy.path / "states/latest").symlink_to("x")
@@ -37,22 +40,16 @@ def test_it_comes_back_with_all_that_is_not_made_again(toy):
     write_evaluation(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
     archive(toy, FILE)
     back = unarchive(FILE, Path("other"))
-    assert own(tree(back.path)) == own(tree(toy.path))
+    assert own(back.path) == own(toy.path)
     assert rows_of(back) == rows_of(toy)
     assert ((back.path / "states/x/empty").is_dir(), (back.path / "states/latest").readlink()) == (True, Path("x"))
     assert back.path.stat().st_mode & 0o777 == 0o700
     assert len(all_evaluations(StudyFolder(Path("other/another")), "f")) == 1
     assert [path.name for path in Path("other").iterdir()] == ["toy"]
+    assert run_toy(back.path, toy_config(trials=3)) == run_toy(tmp_path / "whole", toy_config(trials=3))
 
 
-@pytest.mark.slow
-def test_it_goes_on_there(toy, tmp_path):
-    archive(toy, FILE)
-    back = unarchive(FILE, Path("other"))
-    assert run_toy(back.path, toy_config(trials=5)) == run_toy(tmp_path / "whole", toy_config(trials=5))
-
-
-def test_what_another_program_has_written_and_sqlite_has_not_put_in_its_place_yet_comes_along(toy):
+def test_what_is_only_in_the_write_ahead_log_comes_along(toy):
     with closing(sqlite3.connect(toy.database_path)) as other:
         other.execute("PRAGMA journal_mode=WAL")
         other.execute("CREATE TABLE ours (x)")
@@ -61,59 +58,66 @@ def test_what_another_program_has_written_and_sqlite_has_not_put_in_its_place_ye
     assert "CREATE TABLE ours (x);" in rows_of(unarchive(FILE, Path("other")))
 
 
-def rebuilt(change, added=()):
-    """Write the archive again, with each member as `change` returns it (None = left out), and with what is added."""
+def rebuilt(change, name=None, kind=None, target=""):
+    """Write the archive again, with each member as `change` returns it (None = left out), and with one more."""
     with tarfile.open(FILE) as before, tarfile.open("changed.tar.gz", "w:gz") as after:
         for member in before:
             content = before.extractfile(member).read() if member.isfile() else b""
             if (changed := change(member, content)) is not None:
                 member.size = len(changed)
                 after.addfile(member, io.BytesIO(changed))
-        for name, kind, target in added:
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname = kind, target
-            after.addfile(member)
+        if name:
+            more = tarfile.TarInfo(name)
+            more.type, more.linkname = kind, target
+            after.addfile(more)
     Path("changed.tar.gz").replace(FILE)
 
 
+def added(name, kind=tarfile.REGTYPE, target=""):
+    return lambda: rebuilt(lambda _, content: content, name, kind, target)
+
+
+def replaced(old, new):
+    return lambda: rebuilt(lambda _, content: content.replace(old, new))
+
+
+def lacking(name):
+    return lambda: rebuilt(lambda member, content: None if member.name == name else content)
+
+
 def cut(place):
-    FILE.write_bytes(FILE.read_bytes()[:place])
+    return lambda: FILE.write_bytes(FILE.read_bytes()[:place])
 
 
-def flip(place):
-    content = bytearray(FILE.read_bytes())
-    content[place] ^= 0xFF
-    FILE.write_bytes(content)
+def flipped(place):
+    def flip():
+        content = bytearray(FILE.read_bytes())
+        content[place] ^= 0xFF
+        FILE.write_bytes(content)
 
-
-def without(name):
-    return lambda member, content: None if member.name == name else content
-
-
-def same(member, content):
-    return content
+    return flip
 
 
 DAMAGES = {
-    "empty": lambda: cut(0),
-    "cut off": lambda: cut(2000),
-    "without its end": lambda: cut(-10),
-    "a byte": lambda: flip(3000),
-    "a sum": lambda: flip(-6),
+    "empty": cut(0),
+    "truncated": cut(2000),
+    "without its end": cut(-10),
+    "a byte": flipped(3000),
+    "a checksum": flipped(-6),
     "no archive": lambda: FILE.write_text("a text\n" * 100),
-    "without a manifest": lambda: rebuilt(without("manifest.json")),
-    "without a file": lambda: rebuilt(without("toy/trials.csv")),
-    "without a configuration": lambda: rebuilt(without("toy/config.yaml")),
-    "another content": lambda: rebuilt(lambda member, content: content.replace(b"random", b"rAndom")),
-    "another name": lambda: rebuilt(lambda member, content: content.replace(b'"name": "toy"', b'"name": "tox"')),
-    "a file more": lambda: rebuilt(same, [("toy/more", tarfile.REGTYPE, "")]),
-    "a file beside it": lambda: rebuilt(same, [("more", tarfile.REGTYPE, "")]),
-    "a path that leads out": lambda: rebuilt(same, [("toy/../../out", tarfile.REGTYPE, "")]),
-    "an absolute path": lambda: rebuilt(same, [("/tmp/hpo-out", tarfile.REGTYPE, "")]),
-    "a link that leads out": lambda: rebuilt(same, [("toy/out", tarfile.SYMTYPE, "/etc/passwd")]),
-    "a hard link that leads out": lambda: rebuilt(same, [("toy/out", tarfile.LNKTYPE, "/etc/passwd")]),
-    "a device": lambda: rebuilt(same, [("toy/out", tarfile.CHRTYPE, "")]),
-    "a pipe": lambda: rebuilt(same, [("toy/out", tarfile.FIFOTYPE, "")]),
+    "without a manifest": lacking("manifest.json"),
+    "without a file": lacking("toy/trials.csv"),
+    "without a configuration": lacking("toy/config.yaml"),
+    "another content": replaced(b"random", b"rAndom"),
+    "another name": replaced(b'"name": "toy"', b'"name": "tox"'),
+    "a further file": added("toy/more"),
+    "a file outside of the folder": added("more"),
+    "a path that leads out": added("toy/../../out"),
+    "an absolute path": added("/tmp/hpo-out"),
+    "a link that leads out": added("toy/out", tarfile.SYMTYPE, "/etc/passwd"),
+    "a hard link that leads out": added("toy/out", tarfile.LNKTYPE, "/etc/passwd"),
+    "a device": added("toy/out", tarfile.CHRTYPE),
+    "a pipe": added("toy/out", tarfile.FIFOTYPE),
 }
 
 
@@ -135,19 +139,19 @@ def test_a_damaged_one_is_refused_in_one_line_and_nothing_is_written(archived, d
     assert not Path("/tmp/hpo-out").exists()
 
 
-def test_a_study_that_is_there_is_not_written_over(toy, archived):
+def test_a_study_that_exists_is_not_overwritten(toy, archived):
     FILE.write_bytes(archived)
     before = tree("runs")
     with pytest.raises(StudyError, match="runs/toy already exists"):
         unarchive(FILE)
-    (Path("other")).mkdir()
-    (Path("other/toy")).symlink_to("nowhere")
+    Path("other").mkdir()
+    Path("other/toy").symlink_to("nowhere")
     with pytest.raises(StudyError, match="other/toy already exists"):
         unarchive(FILE, Path("other"))
     assert (tree("runs"), len([*Path("other").iterdir()])) == (before, 1)
 
 
-def test_a_place_that_an_archive_cannot_have_is_refused(toy):
+def test_a_path_that_an_archive_cannot_have_is_refused(toy):
     FILE.write_text("mine")
     Path("nowhere.tar.gz").symlink_to("target")
     for place, words in (
@@ -172,7 +176,7 @@ def test_a_damaged_record_is_not_archived(toy):
     assert [path.name for path in Path().iterdir()] == ["runs"]
 
 
-def test_one_that_is_killed_leaves_no_part_that_is_taken_for_a_study(toy, archived, monkeypatch):
+def test_a_killed_archive_or_restore_leaves_nothing_that_is_taken_for_a_study(toy, archived, monkeypatch):
     with killed_at(monkeypatch, 0):
         archive(toy, FILE)
     assert not FILE.exists()
@@ -181,3 +185,34 @@ def test_one_that_is_killed_leaves_no_part_that_is_taken_for_a_study(toy, archiv
         unarchive(FILE, Path("other"))
     assert not any(Path("other").glob("*/config.yaml"))
     assert unarchive(FILE, Path("other")).exists
+
+
+def test_the_command_writes_an_archive_and_restores_it_where_it_was_made_without_asking(capsys, study):
+    found, _ = printed(capsys, "archive", "made", "made.tar.gz")
+    assert set(found) == documented("hpo archive")
+    assert found["bytes"] == Path("made.tar.gz").stat().st_size
+    assert Path("made.tar.gz").stat().st_mode & 0o077 == 0
+    assert "runs/made already exists" in refused(capsys, "archive", "--restore", "made.tar.gz", is_silent=True)
+    shutil.rmtree(study)
+    assert printed(capsys, "archive", "--restore", "made.tar.gz")[0]["folder"] == str(study.absolute())
+    assert toolkit.unarchive("made.tar.gz", "other").best.number == 0
+    for wrong in (["made"], ["--restore", "x", "made"], []):
+        assert "command line: " in refused(capsys, "archive", *wrong, is_silent=True)
+    without_effect = refused(capsys, "archive", "made", "x.tar.gz", "--in", "y", "--trust", is_silent=True)
+    assert "--in, --trust: have no effect without --restore" in without_effect
+
+
+def test_a_strangers_archive_is_only_copied_until_it_is_trusted(capsys, monkeypatch, tmp_path):
+    Path("ours.py").write_text("def train(config):\n    return 1.0\n")
+    config = toy_config(trials=1, objective="ours:train")
+    config["study"]["storage"] = f"sqlite:///{tmp_path}/else.db"
+    searched(capsys, config)
+    assert hpo(capsys, "archive", "toy", "toy.tar.gz")[0] == 0
+    assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "at_home")[0] == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    said = refused(capsys, "archive", "--restore", "toy.tar.gz", "--in", "first")
+    for words in ("it runs ours:train", f"goes to study.storage=sqlite:///{tmp_path}/else.db", "was only copied"):
+        assert words in said
+    assert Path("first/toy/config.yaml").exists()
+    assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "second", "--trust")[0] == 0
+    assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "third")[0] == 0

@@ -84,7 +84,7 @@ def test_from_python_the_front_is_a_table_and_a_second_opening_counts_all(capsys
     toy(capsys)
     study = toolkit.load("toy")
     assert study.test(with_default=False) == {"score": 2.5}
-    with pytest.raises(toolkit.HpoError, match="opened before"):
+    with pytest.raises(toolkit.HpoError, match="scored before"):
         study.test_front()
     table = study.test_front(again=True, with_default=False)
     assert (table["is_chosen"].tolist(), table["score"].tolist()[0]) == ([True, False, False], 2.5)

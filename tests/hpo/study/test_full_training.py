@@ -263,7 +263,7 @@ def test_a_budget_of_trials_ends_with_the_search_and_says_what_that_means(tmp_pa
     assert not result.run.further_trained
     assert result.run.winner.amount < 8
     cautions = json.loads((tmp_path / "toy" / "report.json").read_text())["cautions"]
-    assert any("was trained to 2 of 8 only" in caution and "hpo extend" in caution for caution in cautions)
+    assert any("was trained to only 2 of 8" in caution and "hpo extend" in caution for caution in cautions)
 
 
 @pytest.mark.parametrize(("name", "settings", "trials", "expected"), [

@@ -318,7 +318,7 @@ def test_whatever_a_file_system_raises_as_it_is_made_is_told_in_one_line(monkeyp
         raise error
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
-    with pytest.raises(ConfigError, match=r"'file:///x' cannot be used: [^\n]+; s3:// needs"):
+    with pytest.raises(ConfigError, match=r"'file:///x' cannot be used: [^\n]+; for s3:// run"):
         Place("file:///x", "study.mirror")
 
 

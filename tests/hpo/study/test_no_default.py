@@ -33,7 +33,7 @@ def test_a_default_that_does_not_exist_is_not_scored(space, config, missing):
     """The objective may train with None: that is no configuration of anybody."""
     report, study = searched(space, config)
     assert json.loads(Path("runs/s/test.json").read_text())["default"] is None
-    why = f"there is no default configuration: {missing} has no value of its own outside of the space"
+    why = f"there is no default configuration: {missing} has no default and no value outside of the space"
     assert report["baselines"]["default"] == report["overtuning"]["default_on_test"] == {"missing": why}
     assert not [text for text in report["cautions"] if "overtuned" in text]
     assert f"{why[0].upper()}{why[1:]}." in Path("runs/s/report.md").read_text()

@@ -1,4 +1,4 @@
-"""A study that is removed: only itself, wholly, whatever state it is in; and what it opened stays counted."""
+"""`hpo remove`: only the study, all of it, whatever its state; its test evaluations stay counted."""
 
 import contextlib
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import hpo as toolkit
 from hpo.commands.remove import removal_lines, remove_study
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
@@ -18,17 +19,18 @@ from hpo.study.storage.cleaning import clean_runs
 from hpo.study.storage.mirror import Manifest, Mirror
 from hpo.study.storage.removal import find_removal
 from hpo.study.test_log import all_evaluations, write_evaluation
+from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.study.killed import killed_at, tree
 from tests.studies import toy_config
 
 
-def opening(time):
-    return {"time": time, "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"}
+def lines(removal, **given):
+    return [*removal_lines(removal, **{"mirror": False, "runs": True} | given)]
 
 
-def test_what_it_opened_is_counted_for_the_next_study(toy):
-    """Also an opening that only its own folder knows, as after it came from a mirror."""
-    write_evaluation(toy, opening("once"))
+def test_its_test_evaluations_are_counted_for_the_next_study(toy):
+    """Also an evaluation that only its own folder has, as after a restore from a mirror."""
+    write_evaluation(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
     toy.test_log_path.write_text(toy.test_log_path.read_text() * 2)
     toy.test_path.write_text('{"time": "twice", "study": "toy", "trial": 0, "fingerprint": "f"}')
     other = StudyFolder(Path("runs/other"))
@@ -43,33 +45,25 @@ def damage_record(folder):
     (folder.path / "study.db.mark").unlink()
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        damage_record,
-        lambda folder: folder.config_path.write_text("study: ["),
-        lambda folder: folder.config_path.unlink(),
-        lambda folder: folder.database_path.unlink(),
-    ],
-    ids=["record", "configuration", "no configuration", "no record"],
-)
-def test_a_damaged_one_goes_too_and_it_is_said_what_stays(toy, damage):
-    damage(toy)
+DAMAGES = {
+    "record": damage_record,
+    "configuration": lambda folder: folder.config_path.write_text("study: ["),
+    "no configuration": lambda folder: folder.config_path.unlink(),
+    "no record": lambda folder: folder.database_path.unlink(),
+    "another format": lambda folder: folder.environment_path.write_text(json.dumps({"format": 2})),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_study_is_named_and_removed_too(toy, damage):
+    DAMAGES[damage](toy)
     removal = find_removal("toy")
-    assert "runs/toy: " in next(removal_lines(removal, mirror=False, runs=True))
-    remove_study(removal)
+    assert "runs/toy: " in lines(removal)[0]
+    assert remove_study(removal).files > 5
     assert list(Path("runs").iterdir()) == []
 
 
-def test_one_of_another_format_goes_too(toy):
-    """Of before the first release, or of a later one: it is named, and removed without being read."""
-    environment = json.loads(toy.environment_path.read_text())
-    toy.environment_path.write_text(json.dumps(environment | {"format": 2}))
-    assert remove_study(find_removal("runs/toy")).files > 5
-    assert list(Path("runs").iterdir()) == []
-
-
-def test_of_a_link_in_its_place_only_the_link_goes(toy):
+def test_if_its_folder_is_a_link_only_the_link_goes(toy):
     toy.path.rename("elsewhere")
     Path("runs/toy").symlink_to(Path("elsewhere").absolute())
     before = tree("elsewhere")
@@ -77,29 +71,26 @@ def test_of_a_link_in_its_place_only_the_link_goes(toy):
     assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before)
 
 
-def test_of_a_link_out_of_it_only_the_link_goes(toy, tmp_path):
+def test_links_out_of_it_go_and_their_targets_stay(toy, tmp_path):
     (outside := tmp_path / "outside").mkdir()
     (outside / "precious").write_text("mine")
     toy.logs_dir.mkdir(exist_ok=True)
     (toy.logs_dir / "file").symlink_to(outside / "precious")
     (toy.path / "checkpoints").symlink_to(outside)
     removal = find_removal("toy")
-    says = [*removal_lines(removal, mirror=False, runs=True)]
-    assert {line for line in says if "which stays" in line} == {
-        f"  logs/file: a link to {outside / 'precious'}, which stays",
-        f"  checkpoints: a link to {outside}, which stays",
-    }
+    stay = {line.partition(": a link to ")[2] for line in lines(removal) if "which stays" in line}
+    assert stay == {f"{outside / 'precious'}, which stays", f"{outside}, which stays"}
     remove_study(removal)
     assert not toy.path.exists()
     assert (outside / "precious").read_text() == "mine"
 
 
-def test_runs_in_mlflow_are_named_where_there_may_be_some(toy):
+def test_runs_in_mlflow_are_named_if_there_may_be_any(toy):
     def says():
-        return "\n".join(removal_lines(find_removal("toy"), mirror=False, runs=True))
+        return "\n".join(lines(find_removal("toy")))
 
     assert "MLflow" not in says()
-    # That of other studies.
+    # A store of other studies.
     with contextlib.closing(sqlite3.connect("mlflow.db")) as store:
         store.execute("CREATE TABLE runs (run_uuid, lifecycle_stage)")
         store.execute("CREATE TABLE tags (run_uuid, key, value)")
@@ -113,7 +104,7 @@ def test_runs_in_mlflow_are_named_where_there_may_be_some(toy):
     assert "its runs in MLflow" in says()
 
 
-def test_what_is_no_study_is_left_alone(toy, monkeypatch):
+def test_a_folder_that_is_no_study_is_left_alone(toy, monkeypatch):
     Path("project").mkdir()
     Path("project/config.yaml").write_text("a: 1")
     for name, words in (("project", "no other file of a study"), (".", "there is no"), ("", "there is no")):
@@ -125,10 +116,10 @@ def test_what_is_no_study_is_left_alone(toy, monkeypatch):
     assert toy.exists
 
 
-def test_of_two_hands_one_removes_it_and_nothing_is_made_again(toy):
+def test_of_two_processes_one_removes_it_and_nothing_is_created_again(toy):
     first, second = find_removal("toy"), find_removal("toy")
     remove_study(first)
-    with pytest.raises(StudyError, match="has been removed meanwhile"):
+    with pytest.raises(StudyError, match="another process has removed"):
         remove_study(second)
     assert list(Path("runs").iterdir()) == []
 
@@ -142,7 +133,7 @@ def test_a_killed_removal_leaves_the_whole_study_or_a_rest_that_is_cleaned(toy, 
         assert tree(toy.path).items() >= before.items()
         return
     assert not toy.path.exists()
-    assert clean_runs(Path("runs")).bytes == 0, "a process may be at work there"
+    assert clean_runs(Path("runs")).bytes == 0, "another process may be using it"
     two_days_ago = time.time() - 48 * 3600
     for rest in Path("runs").iterdir():
         os.utime(rest, (two_days_ago, two_days_ago))
@@ -158,9 +149,9 @@ def mirrored(toy, tmp_path, writer=None):
     return find_removal("toy")
 
 
-def test_its_mirror_stays_unless_it_is_asked_for(toy, tmp_path):
+def test_its_mirror_stays_unless_mirror_is_given(toy, tmp_path):
     removal = mirrored(toy, tmp_path)
-    assert any("stays; --mirror removes it" in line for line in removal_lines(removal, mirror=False, runs=True))
+    assert any("stays; --mirror removes it" in line for line in lines(removal))
     shutil.copytree(toy.path, "kept")
     assert remove_study(removal).mirror is None
     assert (tmp_path / "mirror/manifest.json").exists()
@@ -177,13 +168,75 @@ def test_a_mirror_of_another_study_is_refused_and_nothing_is_removed(toy, tmp_pa
     assert Manifest.model_validate_json((tmp_path / "mirror/manifest.json").read_text()).study_id == "another"
 
 
-def test_a_copy_by_hand_leaves_the_original_its_mirror(toy, tmp_path):
+def test_a_copied_folder_leaves_the_original_its_mirror(toy, tmp_path):
     mirrored(toy, tmp_path)
     shutil.copytree(toy.path, "runs/copy")
     removal = find_removal("copy")
-    assert any(
-        "runs/toy is a copy of the same study" in line for line in removal_lines(removal, mirror=True, runs=True)
-    )
+    assert any("runs/toy is a copy of the same study" in line for line in lines(removal, mirror=True))
     remove_study(removal, mirror=True)
     assert (tmp_path / "mirror/manifest.json").exists()
     assert remove_study(find_removal("toy"), mirror=True).mirror is not None
+
+
+def test_the_command_removes_only_after_a_yes(capsys, monkeypatch, study):
+    assert "give --yes" in refused(capsys, "remove", "made")
+    assert "give --yes" in printed(capsys, "remove", "made", code=2)[0]["error"]
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: "no")
+    assert "nothing was removed" in refused(capsys, "remove", "made")
+    monkeypatch.setattr("builtins.input", lambda _: "yes")
+    code, out, _ = hpo(capsys, "remove", "made")
+    assert (code, out.splitlines()[0].startswith("runs/made: "), "removed runs/made\n" in out) == (0, True, True)
+    assert not study.exists()
+    assert "there is no 'made'" in refused(capsys, "remove", "made", "--yes", is_silent=True)
+
+
+def test_several_are_removed_or_none_and_from_python_without_a_question(capsys, study):
+    for name in ("other", "third"):
+        shutil.copytree(study, f"runs/{name}")
+    refused(capsys, "remove", "made", "none", "--yes")
+    assert study.exists()
+    found = printed(capsys, "remove", "made", "other", "runs/made", "--yes")[0]["removed"]
+    assert [(each["study"], each["runs"]) for each in found] == [("made", 0), ("other", 0)]
+    assert all({"removed", *each} == documented("hpo remove") for each in found)
+    assert all(each["files"] > 5 and each["bytes"] > 10_000 for each in found)
+    (gone,) = toolkit.load("third").remove().removed
+    assert (gone.folder, gone.folder.exists()) == (Path("runs/third").absolute(), False)
+
+
+def test_an_error_says_which_studies_are_already_removed(capsys, study, monkeypatch):
+    shutil.copytree(study, "runs/other")
+    refuse_running, calls = StudyFolder.refuse_running, []
+
+    def starts_meanwhile(folder):
+        calls.append(folder)
+        with StudyFolder(Path("runs/other")).lock() if len(calls) > 2 else contextlib.nullcontext():
+            refuse_running(folder)
+
+    monkeypatch.setattr(StudyFolder, "refuse_running", starts_meanwhile)
+    said = refused(capsys, "remove", "made", "other", "--yes")
+    assert "runs/other is being run" in said
+    assert said.endswith("before the error: removed runs/made\n")
+
+
+COMMANDS = {
+    "clean": ["clean", "made"],
+    "archive": ["archive", "made", "x.tar.gz"],
+    "remove": ["remove", "made", "--yes"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_running_study_is_refused_with_its_driver_and_stays_as_it_is(capsys, study, command):
+    with StudyFolder(study).lock():
+        before = tree(study)
+        said = refused(capsys, *COMMANDS[command])
+        assert f"runs/made is being run by process {os.getpid()}" in said
+        assert "stop it with `hpo stop made`" in said
+        assert tree(study) == before
+    assert [path.name for path in Path().iterdir()] == ["runs"]
+    Path("elsewhere").mkdir()
+    shutil.move("runs/made", "elsewhere/made")
+    with StudyFolder(Path("elsewhere/made")).lock():
+        assert "stop it with `hpo stop elsewhere/made`" in refused(capsys, "clean", "elsewhere/made", is_silent=True)

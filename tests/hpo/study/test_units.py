@@ -58,7 +58,7 @@ def tree(space=SEARCHED, *, says=True, min_count=1, references=None, strategy="r
 def test_a_metric_that_means_something_else_in_each_trial_is_refused(capsys, space, references):
     Path("toy.yaml").write_text(yaml.safe_dump(tree(space, references=references)))
     line = refused(capsys, "search", "--config", "toy.yaml", is_silent=True)
-    assert "study.metric: the unit of loss is tokens, and toy.min_count, which is searched, changes this unit" in line
+    assert "because the unit of loss is tokens and depends on toy.min_count, which is searched; " in line
     assert "choose one of bits, or do not search toy.min_count" in line
     assert not Path("runs").exists()
 
@@ -68,7 +68,7 @@ def test_a_metric_that_means_something_else_at_each_scale_is_refused(capsys, com
     scales = [{"toy.min_count": 1}, {"toy.min_count": 400}]
     Path("toy.yaml").write_text(yaml.safe_dump(tree({"toy": {"lr": [0.1, 0.2]}}, scales=scales, strategy="grid")))
     line = refused(capsys, *command, "--config", "toy.yaml", *([] if command == ["search"] else ["study.trials=4"]))
-    assert "the unit of loss is tokens, and toy.min_count, which study.scales changes, changes this unit" in line
+    assert "the unit of loss is tokens and depends on toy.min_count, which study.scales changes; " in line
     assert "choose one of bits, or remove toy.min_count from study.scales" in line
     assert not Path("runs").exists()
 
@@ -102,7 +102,7 @@ def test_values_under_which_a_metric_is_the_same_are_searched(monkeypatch, value
     if is_alike:
         prepare_study(config)
         return
-    with pytest.raises(ConfigError, match=r"toy\.min_count, which is searched, changes this unit"):
+    with pytest.raises(ConfigError, match=r"depends on toy\.min_count, which is searched"):
         prepare_study(config)
 
 
@@ -153,8 +153,8 @@ def studies(capsys):
 
 def test_studies_whose_metric_is_counted_in_something_else_are_not_compared(capsys, studies):
     line = refused(capsys, "compare", "one", "other", is_silent=True)
-    assert "which toy.min_count changes, 1 in one and 400 in other" in line
-    assert "scores of bits can" in line
+    assert "toy.min_count changes the unit of loss (tokens), given 1 in one and 400 in other" in line
+    assert "scores of bits can be compared" in line
     assert hpo(capsys, "compare", "one", "same")[0] == 0
 
 
@@ -163,13 +163,13 @@ def test_a_study_whose_own_trials_do_not_compare_is_not_compared(capsys, studies
     config = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump(config | {"space": SEARCHED}))
     line = refused(capsys, "compare", "same", "one")
-    assert "which toy.min_count changes, a searched key of one" in line
+    assert "because the study searches toy.min_count, which changes the unit of loss (tokens)" in line
 
 
 def test_trials_are_not_imported_where_they_are_counted_in_something_else(studies):
     space = {"toy": {"lr": [0.1, 0.2]}}
     with pytest.raises(
-        ConfigError, match=r"study\.imports: the unit of loss is tokens, and toy\.min_count, which is 400"
+        ConfigError, match=r"study\.imports: .* the unit of loss depends on toy\.min_count, which is 400"
     ):
         prepare_study(config_from_dict(tree(space, name="new", imports="other")))
     assert prepare_study(config_from_dict(tree(space, name="new", imports="same"))).imports

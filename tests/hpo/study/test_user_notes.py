@@ -36,7 +36,7 @@ def test_the_last_value_of_a_tag_counts_and_an_empty_one_removes_it(tmp_path):
 def test_a_name_that_no_tag_can_have_is_refused_and_nothing_is_written(tmp_path, key):
     with pytest.raises(StudyError, match="tag: the value of fold must be a text, given 1"):
         add_note(StudyFolder(tmp_path), "", {"fold": 1})
-    with pytest.raises(StudyError, match="tag: its name must be"):
+    with pytest.raises(StudyError, match="tag: the name must be"):
         add_note(StudyFolder(tmp_path), "text", {key: "x"})
     assert list(tmp_path.iterdir()) == []
 

@@ -166,7 +166,7 @@ def test_metrics_are_means_over_the_folds_and_a_tuple_has_them_in_their_order():
     assert (done.score, TWO.scores(done.losses)) == (1.0, {"quality": 1.0, "size": 5.0})
     assert result((0.5, 3), ("quality", "size"), 2) == {"quality": 0.5, "size": 3}
     for returned, text in (
-        ((0.5,), "one number for each of quality, size, given 1"),
+        ((0.5,), "one number for each of quality, size, given 1 values"),
         ({"quality": 0.5}, "returned no 'size'"),
         ({"quality": 0.5, "size": math.nan}, "'size' is nan"),
     ):

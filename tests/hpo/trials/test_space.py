@@ -88,12 +88,12 @@ def test_identity_ignores_the_order_of_keys_but_not_types():
         ({"a": {"values": [1, 2], "hihg": 2}}, "did you mean 'high'"),
         (
             {"a": {"low": 1, "high": 3, "integer": True, "points": 9}},
-            "must be at most 3, the whole numbers that fit, given 9",
+            "must be lower, because rounding leaves 3 different values, given 9",
         ),
         ({"b": [1, 2], "a": {"values": [1, 2], "when": {"b": [9]}}}, "must name values of 'b'"),
         (
             {"b": {"low": 0.0, "high": 1}, "a": {"values": [1, 2], "when": {"b": [0.1]}}},
-            "'b' must have a list of values or points",
+            "'b' must have values or points",
         ),
         (
             {"a": {"low": 0, "high": 2**53 + 1, "integer": True}},

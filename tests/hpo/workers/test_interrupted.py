@@ -144,11 +144,11 @@ def stateless(_):
 @pytest.mark.parametrize(
     ("reports", "line"),
     [
-        ([{"epoch": 2}, {"epoch": 1}], "report: its epoch must be later than that of the report before, 2, given 1"),
-        ([{"epoch": 2}, {"epoch": 2}], "report: its epoch must be later than that of the report before, 2, given 2"),
+        ([{"epoch": 2}, {"epoch": 1}], "report: epoch must be above 2, that of the previous report, given 1"),
+        ([{"epoch": 2}, {"epoch": 2}], "report: epoch must be above 2, that of the previous report, given 2"),
         ([{"step": 2}, {"epoch": 3}], "given epochs after steps"),
         ([{}, {"epoch": 3}], "given epochs after no epoch"),
-        ([{"epoch": -1}], "report: its epoch must be 0 or more, given -1"),
+        ([{"epoch": -1}], "report: epoch must be 0 or more, given -1"),
     ],
 )
 def test_places_rise_and_are_of_one_kind(reports, line):

@@ -15,7 +15,7 @@ from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 
 TRAIN = "import beside_ours\ndef run(config):\n    import late_ours\n    return beside_ours.A + late_ours.B\n"
-SAID = "objective: {} has changed while the search runs: undo the change, or resume with --allow-changes"
+SAID = "objective: {} has changed while the search runs; undo the change, or resume with --allow-changes"
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ class _Rungs(Reader):
     def latest_of_highest(self) -> list[Trial]:
         """Return the latest failed trials, and the latest complete trials of one rung.
 
-        It is the highest rung with at least `_ENOUGH` complete trials, or else the rung with the most.
+        This rung is the highest with at least `_ENOUGH` complete trials, else the rung with the most complete trials.
         """
         amounts = [amount for amount, trials in self._complete.items() if len(trials) >= _ENOUGH]
         amount = max(amounts) if amounts else max(self._complete, key=lambda each: len(self._complete[each]))

@@ -82,8 +82,9 @@ class Preselection:
           a distance of 3.7, the factor is 1 in floating point. (Gonzalez et al. 2016, "Batch Bayesian optimization via
           local penalization", with this kernel in place of a Lipschitz constant.)
 
-        With two or three metrics, candidates are ordered by the hypervolume that each is expected to add to the front,
-        times the same factors. Candidates with equal products are ordered by the gain.
+        With two or three metrics, candidates are ordered by the hypervolume that each is expected to add to the front.
+        The hypervolume is first multiplied by the factors above. Candidates with equal products are ordered by the
+        gain.
         """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
@@ -108,7 +109,7 @@ class Preselection:
         return [candidates[int(i)] for i in np.lexsort((-gains, -added))[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
-        """Return the first `count` feasible enough candidates; if there are fewer, add the most feasible others."""
+        """Return the first `count` candidates that are feasible enough; if there are too few, add the next best."""
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
@@ -132,9 +133,9 @@ class Preselection:
     def _added_volumes(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
         """Return the hypervolume that each candidate is expected to add to the front.
 
-        Return zeros with one metric, with `_MANY` or more, and while no trial is within the limits. A metric in which
-        all trials are equal does not count as one. The expected (scaled) losses of a candidate are the prediction of a
-        linear model plus the weighted mean of the model's residuals at the trials near the candidate.
+        Return zeros with one metric, with `_MANY` or more metrics, and while no trial is within the limits. A metric in
+        which all trials are equal does not count as a metric. The expected (scaled) losses of a candidate are the
+        prediction of a linear model plus the weighted mean of the model's residuals at the trials near the candidate.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         losses = np.array([trial.losses for trial in complete])

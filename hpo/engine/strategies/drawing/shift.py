@@ -40,7 +40,7 @@ def ranked_scales(known: Sequence[Sequence[Trial]]) -> dict[int, Sequence[Trial]
 
 
 def ranked_points(trials: Sequence[Trial]) -> list[Trial]:
-    """Return one complete trial per point, the one trained furthest.
+    """Return, for each point, the complete trial that was trained furthest.
 
     The trials are ordered by amount of training, the largest first; among equal amounts, the best come first.
     """

@@ -105,9 +105,9 @@ class Child:
     ) -> Iterator[Message]:
         """Run a task and yield the messages of `run_task`. If the process dies, the last message is `{"died": {...}}`.
 
-        `died` has four fields: `signal` (a number, or None), `exit_code` (or None), `memory` (a text if the process was
-        killed because memory ran out, else None) and `out_of_step` (whether the process was killed because it answered
-        a different call). The last message also has `printed`, the task's output with redacted secrets.
+        `died` has four fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
+        killed because memory ran out, else None. `out_of_step` says whether the process was killed because it answered
+        a different call. The last message also has `printed`, the task's output with redacted secrets.
 
         Args:
             payload: the task.
@@ -166,12 +166,12 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def renew(self) -> None:
-        """End the process and its group, if it is running. The next task gets a new process."""
+        """If the process is running, end it and its process group. The next task gets a new process."""
         if self._process is not None:
             self._end()
 
     def close(self) -> None:
-        """End the process and its group, if it is running, and delete the file with its output."""
+        """If the process is running, end it and its process group. Delete the file with the process's output."""
         self.renew()
         self._printed.close()
 
@@ -193,7 +193,7 @@ class Child:
     def _has_message(self) -> bool:
         """Wait for data or for the end of the pipe. Return False if the process died and no data is left.
 
-        The end of the pipe is not enough, because other processes may hold it open after the process has died.
+        The end of the pipe does not show that the process died, because other processes may hold the pipe open.
         """
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
@@ -247,7 +247,7 @@ def _message(line: bytes) -> Message:
 
 
 class _Printed:
-    """The output of a process and its children. It is stored in an unnamed file, and read at the end of a task."""
+    """The output of a process and its children, stored in an unnamed file. It is read at the end of a task."""
 
     def __init__(self) -> None:
         self._descriptor, path = tempfile.mkstemp(prefix="hpo-printed-")

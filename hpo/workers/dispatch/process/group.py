@@ -1,4 +1,4 @@
-"""A group of processes that train one task together. The first process reports. If one fails, all are ended."""
+"""A group of processes that train one task together. The first process reports. If any process fails, all are ended."""
 
 import os
 import socket
@@ -39,7 +39,7 @@ class Seat:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Unset the variables of a group within the block, so that this process does not train as part of a group."""
+    """Within the block, unset the environment variables of a process group, so that this process trains alone."""
     before = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
     try:
         yield
@@ -48,7 +48,7 @@ def alone() -> Iterator[None]:
 
 
 def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:
-    """Return the environment variables of each process, by rank. Must be called on the machine of the first process.
+    """Return the environment variables of each process, by rank. Call this on the machine of the first process.
 
     As with torchrun, each process sees all GPUs of the group on its machine, and chooses one by LOCAL_RANK.
 
@@ -85,7 +85,7 @@ _SECONDS_TO_SAVE = 60.0
 
 
 class Rank(NamedTuple):
-    """Functions to control one process of the group, except the first.
+    """Functions that control one process of the group. Every process except the first has such functions.
 
     Attributes:
         run: `(call, variables)`: trains the task with these environment variables. Returns the last message of
@@ -105,9 +105,9 @@ class Group:
     Args:
         first: the process of rank 0.
         others: the processes of rank 1, 2, ...
-        seconds_alone: seconds that the first process may run after another process fails. It is then killed, because it
-            may be waiting for the failed one. If all processes fail for the same reason, such as a loss that is not
-            finite, the first process can report its own failure within this time.
+        seconds_alone: seconds that the first process may run after another process fails. The first process is then
+            killed, because it may be waiting for the failed process. If all processes fail for the same reason, such as
+            a loss that is not finite, the first process can report its own failure within this time.
     """
 
     def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:
@@ -145,7 +145,7 @@ class Group:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run the task in the process of this rank. If it fails, give the first process time to end, then kill it."""
+        """Run the task in the process of this rank. If the process fails, kill the first process after some time."""
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -204,7 +204,7 @@ class Group:
 
 
 def run_here(payload: Payload, import_from: str | None = None, seconds_alone: float = 10.0) -> Iterator[Message]:
-    """Run a task in this process or, if it needs several processes, in a group of child processes.
+    """Run a task in this process or, if the task needs several processes, in a group of child processes.
 
     Yield the messages of `run_task`. If a child process dies, the outcome is a failure. The test split is always scored
     in this process.

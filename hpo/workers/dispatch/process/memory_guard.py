@@ -37,7 +37,7 @@ class MemoryGuard:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching. Must be called before the process is reaped, because then its id may be reused."""
+        """Stop watching. Call this before the process is reaped, because its id may be reused afterwards."""
         self._ended.set()
         self._thread.join()
 

@@ -77,7 +77,7 @@ def main(
 def final_facts() -> dict[str, Any]:
     """Return the fields to add to the outcome: `gpu_memory`, and `is_used_up` if the process cannot be used again.
 
-    It cannot be used again if it still belongs to a group of torch.distributed after the task.
+    The process cannot be used again if it still belongs to a group of torch.distributed after the task.
     """
     distributed = sys.modules.get("torch.distributed")
     is_joined = distributed is not None and distributed.is_available() and distributed.is_initialized()
@@ -106,7 +106,7 @@ def release_gpu_memory() -> None:
 class Snapshots:
     """Copies the state of a training, so that the copy can be sent while the training continues.
 
-    The process that sends the copy deletes it afterwards.
+    The process that sends the copy deletes the copy afterwards.
 
     Args:
         state: the folder of the state; None = the training stores no state.
@@ -135,7 +135,7 @@ class Snapshots:
 def _start_killer(life_fd: int, others: tuple[int, ...]) -> None:
     """Start a process that kills this process's group when the pipe closes.
 
-    It is a grandchild, so that this process need not reap it.
+    The new process is a grandchild, so that this process need not reap it.
     """
     first = os.fork()
     if first != 0:

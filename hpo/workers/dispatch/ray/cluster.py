@@ -42,10 +42,10 @@ class RayCluster:
     """A connection to Ray. `close` ends all processes and deletes all files that belong to it.
 
     There are three cases:
-    - With an address, the cluster there is joined, but only if it requires a token: otherwise anyone who can reach it
-      can run code as this user.
-    - Without an address, if this process is already connected to Ray, the existing connection is used, whether it
-      requires a token or not. The user chose it and runs code there anyway.
+    - With an address, the cluster at this address is joined, but only if it requires a token. Without a token, anyone
+      who can reach the cluster can run code as this user.
+    - Without an address, if this process is already connected to Ray, the existing connection is used, even if the
+      cluster requires no token. The user chose this cluster and runs code there anyway.
     - Otherwise a new cluster is started on this machine, even if RAY_ADDRESS is set. It listens only on the loopback
       address, has no dashboard, and has a new token. Only this user can read the token and the session's files.
 
@@ -55,7 +55,7 @@ class RayCluster:
         threads: the value of OMP_NUM_THREADS in the workers of a cluster that is started here.
         allow_open: whether to join a cluster that requires no token.
         environment: Ray's runtime environment for the workers of a joined cluster.
-        gpus_in_use: the numbers of GPUs that other searches use; Ray assigns them last.
+        gpus_in_use: the numbers of GPUs that other searches use; Ray assigns these GPUs last.
 
     Attributes:
         nodes: the resources of the cluster's machines.
@@ -150,8 +150,8 @@ class RayCluster:
         except Exception as error:
             # Ray raises many kinds of exceptions.
             raise DispatchError(
-                f"dispatch: Ray cannot start: {first_line(error)}; its logs: {self._keep_logs()}; try again, or "
-                f"dispatch=local"
+                f"dispatch: Ray cannot start: {first_line(error)}; its logs are in {self._keep_logs()}; try again, or "
+                f"choose dispatch=local"
             ) from error
         finally:
             del os.environ[ray_watchdog.MARK]
@@ -175,7 +175,7 @@ class RayCluster:
             answers: list[_T] = ray.get(calls)
         except ray.exceptions.RayError as error:
             raise DispatchError(
-                f"dispatch.address: a node of the cluster does not answer: {first_line(error)}; run `ray status` there"
+                f"dispatch.address: a node of the cluster does not answer: {first_line(error)}; run `ray status`"
             ) from error
         return answers
 
@@ -231,7 +231,7 @@ class RayCluster:
         threading.Thread(target=start, daemon=True).start()
         try:
             if not wait([started], _START_SECONDS).done:
-                raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
+                raise TimeoutError(f"Ray did not answer within {_START_SECONDS:g} s")
         except BaseException:
             # `ray.shutdown` would wait for the thread at the end of this process, perhaps forever.
             atexit.unregister(ray.shutdown)
@@ -243,7 +243,7 @@ class RayCluster:
         self._is_connected = True
 
     def begin_to_close(self) -> None:
-        """Begin to disconnect in the background, which takes seconds if Ray has died. Afterwards call only `close`."""
+        """Begin to disconnect in the background; this takes seconds if Ray has died. Afterwards call only `close`."""
         import ray
 
         if self._is_connected and self._leaving is None:
@@ -279,7 +279,7 @@ class RayCluster:
 
 
 def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
-    """Return the numbers of the GPUs that Ray may use, the ones in `in_use` last; empty if a GPU has no number."""
+    """Return the numbers of the GPUs that Ray may use, with the GPUs in `in_use` last; empty if a GPU has no number."""
     given = os.environ.get(_VISIBLE)
     number = max(ray_private.number_of_gpus(), gpus or 0)
     names = [str(each) for each in range(number)] if given is None else given.split(",")
@@ -289,7 +289,7 @@ def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
 
 
 def remove_abandoned() -> None:
-    """Delete the folders that this user's killed drivers left behind."""
+    """Delete the folders of this user's drivers that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]
         is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
@@ -298,7 +298,7 @@ def remove_abandoned() -> None:
 
 
 def _set_environment(variables: Mapping[str, str | None]) -> None:
-    """Set Ray's variables and let Ray read them again."""
+    """Set Ray's environment variables, and make Ray read its variables again."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)

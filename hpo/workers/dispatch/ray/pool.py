@@ -128,7 +128,7 @@ class RayDispatcher:
             self._abandon(next(run for run in self._runs.values() if run.task is task))
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Send SIGTERM to all trainings, and wait until they have ended or the time is over. Return the outcomes."""
+        """Send SIGTERM to all trainings, and wait until they have ended, at most `seconds`. Return the outcomes."""
         self._is_ending = True
         self._waiting.clear()
         for run in self._runs.values():
@@ -281,6 +281,7 @@ class RayDispatcher:
             raise MachineError("dispatch: Ray has died on this machine: its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
             raise DispatchError(
-                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s: each needs {self._group.needs}, "
-                f"and the cluster has {self._group.free} free; if nodes were lost, run `hpo resume` when they are back"
+                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s: each worker needs "
+                f"{self._group.needs}, and the cluster has {self._group.free} free; if nodes were lost, run "
+                f"`hpo resume` when they are back"
             )

@@ -1,22 +1,22 @@
-"""The private names of Ray that we use. For each: why we need it, and what happens if a version of Ray lacks it.
+"""The private names of Ray that we use, each with our reason and with the effect if a version of Ray lacks the name.
 
 - `start_api_server` starts the dashboard's process. Ray calls it even if the dashboard is off. The process takes 1.2 s
   and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if these are
   off. So we replace the function. If Ray lacks the name, the process starts, and a warning says so.
 - `Config`, `AuthenticationTokenLoader` and `ENABLE_RAY_CLUSTER` make Ray read its variables and the token again.
-  Otherwise Ray reads its variables at import, and the token once. A process needs this to start a second cluster, or
-  a first cluster after Ray was imported. If Ray lacks a name, such a start is refused. Our commands start Ray only
-  once and do not need this.
+  Otherwise Ray reads its variables at import, and the token once. A process needs these names to start a second
+  cluster, or a first cluster after the import of Ray. If Ray lacks a name, such a start is refused. Our commands start
+  Ray only once and do not need this.
 - `get_draining_nodes` returns the nodes that will be taken away soon; Ray has no public function for this. If Ray lacks
   the name, trainings on these nodes do not get SIGTERM, and later continue from their last saved states.
 - `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
   lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
-- `GcsClient` finds within 0.5 s whether a cluster answers, or whether the token is missing or wrong. `ray.init` takes
-  1.3 s if the cluster answers; with a wrong token it fails with "Failed to connect" after 21 s or more. `ray status`
-  is no better. A search on a cluster with a token would wait for this long every time, because it also tries to connect
-  without a token. Measured with Ray 2.60 on 2 cores, with the right and a wrong token, by
-  `time env RAY_AUTH_MODE=token RAY_AUTH_TOKEN=... python -c "..."`, where the code is
-  `from ray._raylet import GcsClient; GcsClient('HOST:PORT')` or `import ray; ray.init('HOST:PORT')`.
+- `GcsClient` finds out within 0.5 s whether a cluster answers, or whether the token is missing or wrong. `ray.init`
+  takes 1.3 s if the cluster answers; with a wrong token it fails with "Failed to connect" after 21 s or more. `ray
+  status` is no better. A search on a cluster with a token would wait for this long every time, because it also tries to
+  connect without a token. Measured with Ray 2.60 on 2 cores, with the right and a wrong token, by `time env
+  RAY_AUTH_MODE=token RAY_AUTH_TOKEN=... python -c "..."`, where the code is `from ray._raylet import GcsClient;
+  GcsClient('HOST:PORT')` or `import ray; ray.init('HOST:PORT')`.
 - The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used.
 """
 
@@ -81,8 +81,8 @@ def refuse_stale() -> None:
     """Raise DispatchError if Ray is already imported and cannot read its variables again."""
     if "ray" in sys.modules and not _can_read_again():
         raise DispatchError(
-            "dispatch: this version of Ray reads its token when it is imported, and this process has imported it "
-            "already; run the search in a new process, or choose dispatch=local"
+            "dispatch: this version of Ray reads its token when it is imported, and this process has already imported "
+            "Ray; run the search in a new process, or choose dispatch=local"
         )
 
 

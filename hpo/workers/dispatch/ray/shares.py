@@ -33,9 +33,9 @@ class Shares:
 def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use | None = None) -> Shares:
     """Return the number of workers and the resources of each, as configured.
 
-    By default there are as many workers as fit on the cluster; if it has GPUs, one worker per GPU. If more workers than
-    GPUs are configured, each worker has the same fraction of a GPU. If a task has several processes, each process has
-    whole GPUs. All CPUs and GPUs of a process must be on one node.
+    By default there are as many workers as fit on the cluster; if the cluster has GPUs, one worker per GPU. If more
+    workers than GPUs are configured, each worker has the same fraction of a GPU. If a task has several processes, each
+    process has whole GPUs. All CPUs and GPUs of a process must be on one node.
 
     Args:
         nodes: the machines of the cluster.
@@ -66,18 +66,18 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
     workers = settings.workers or max(left, 1)
     if workers > fits:
         key, each = "dispatch.workers", f"{settings.cpus_per_worker:g} CPU and {gpus:g} GPU each"
-        where, lower = "a worker is on one node", "dispatch.cpus_per_worker or dispatch.gpus_per_worker"
+        where, lower = "a worker cannot use several nodes", "dispatch.cpus_per_worker or dispatch.gpus_per_worker"
         if size == 1:
             refuse_too_many("CPU", workers, settings.cpus_per_worker, sum(node.cpus for node in nodes))
             refuse_too_many("GPU", workers, gpus, num_gpus)
         else:
             key, each = "dispatch.processes_per_task", f"{size} processes of {each}"
-            where = "each process needs its own node" if is_spread else "a process is on one node"
+            where = "each process needs a separate node" if is_spread else "a process cannot use several nodes"
             lower = f"{key}, dispatch.cpus_per_worker or dispatch.gpus_per_process"
-        offered = ", ".join(f"{node.cpus:g} and {node.gpus:g}" for node in nodes)
+        offered = ", ".join(f"{node.cpus:g} CPU and {node.gpus:g} GPU" for node in nodes)
         raise DispatchError(
-            f"{key}: {workers} worker(s) of {each} do not fit, {fits} do: {where}, and the nodes have {offered}; lower "
-            f"dispatch.workers, {lower}"
+            f"{key}: {workers} worker(s) of {each} must fit on the nodes, but only {fits} can: {where}, and the nodes "
+            f"have {offered}; lower dispatch.workers, {lower}"
         )
     share = gpus if 0 < gpus < 1 else None
     return Shares(workers, gpus, settings.memory_per_worker or share if size == 1 else None)
@@ -88,7 +88,7 @@ def refuse_too_many(kind: str, workers: int, each: float, total: float) -> None:
     if workers * each > total + _TINY:
         key = f"dispatch.{kind.lower()}s_per_worker"
         raise DispatchError(
-            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g}, there are {total:g}; "
+            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g}, but there are {total:g}; "
             f"lower {key} or dispatch.workers"
         )
 

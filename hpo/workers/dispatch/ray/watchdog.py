@@ -1,8 +1,8 @@
 """A separate script that ends the Ray processes of a driver, even if the driver is killed.
 
-A killed driver cannot stop these processes. Ray's servers notice late that the driver has ended, Ray's agents notice it
-after minutes, and a training in C code never does. The driver holds one end of a pipe open. When that end closes, the
-watchdog kills the remaining processes. The script imports nothing from hpo.
+A killed driver cannot stop these processes. Ray's servers notice late that the driver has ended, Ray's agents notice
+this after minutes, and a training in C code never notices it. The driver holds one end of a pipe open. When that end
+closes, the watchdog kills the remaining processes. The script imports nothing from hpo.
 """
 
 import contextlib

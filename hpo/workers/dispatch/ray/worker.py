@@ -34,7 +34,7 @@ class Equipment:
     path: Sequence[str] = ()  # the import path of the search's process; see `whole_path`
 
     def prepare_folder(self) -> str:
-        """Remove the objective's folder from `sys.path`, so that its modules cannot hide the toolkit's; return it."""
+        """Remove the objective's folder from `sys.path`, where it could hide the toolkit; return the folder."""
         folder = self.import_from or str(os.getcwd())  # noqa: PTH109 -- see the top of the file
         if not self.is_toolkits:
             resolved = os.path.realpath(folder)
@@ -72,8 +72,8 @@ class RayWorker:
             others: the other workers of the group that this worker leads; empty if there is no group.
 
         Returns:
-            The `Host` on which this worker trains; and, for each of these workers that is not on the driver's node, the
-            `id` and the versions of its node (see `describe_node`).
+            The `Host` on which this worker trains, and a list with the node of each worker of the group. A node has its
+            `id` and its versions (see `describe_node`). The driver's node is left out.
         """
         import ray
 
@@ -106,7 +106,7 @@ class RayWorker:
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
         """Run a task. Yield the messages of `Child.run`; if files must be sent, the messages of `Node.run`.
 
-        If the child process is not the one that ran the last task, first yield a message with the new `host`.
+        If a new child process runs the task, first yield a message with the new `host`.
         """
         if (process := self._child.begin()) != self._host.process:
             self._host = replace(self._host, process=process)
@@ -156,7 +156,7 @@ class RayWorker:
 
 
 def describe_node(equipment: Equipment) -> dict[str, str]:
-    """Return the name of this `node`, and its versions. If it cannot import the toolkit, return an `error` instead."""
+    """Return the name and the versions of this `node`, or an `error` if the node cannot import the toolkit."""
     node = {"node": f"{socket.gethostname()}"}
     equipment.prepare_folder()
     try:

@@ -151,7 +151,7 @@ class WorkerGroup:
         self.starting[leader.start.remote(others)] = leader
 
     def add_started(self, answer: Any) -> None:
-        """Add a worker that has answered to the idle workers. If its start failed, start another worker instead.
+        """Make a worker idle after its start. If the start failed, start another worker instead.
 
         Raises:
             DispatchError: too many starts have failed.
@@ -174,7 +174,7 @@ class WorkerGroup:
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
-        """The versions of software on this machine. All nodes must have the same."""
+        """The versions of software on this machine. All nodes must have the same versions."""
         return describe(self._equipment.package)
 
     def is_away(self, worker: Any) -> bool:

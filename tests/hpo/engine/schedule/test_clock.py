@@ -169,7 +169,7 @@ def test_a_cost_that_changes_is_refused(order):
     from hpo.errors import StudyError
 
     strategy = make_strategy(shipped("random"), SPACE, 0)
-    with pytest.raises(StudyError, match="trial 1: describe_cost now returns 3, the record holds 2"):
+    with pytest.raises(StudyError, match="trial 1: describe_cost now returns 3, but the record holds 2"):
         run(
             World(0),
             lambda tasks, _: Rules(

@@ -6,9 +6,9 @@ import pytest
 
 from hpo.engine.strategies import make_strategy
 from hpo.errors import SpaceError
+from hpo.testing.strategies import play
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
-from hpo.trials.trial import Trial
 from tests.studies import STRATEGIES
 
 TREE = {"a": [1, 2], "b": {"choices": ["x", "y", "z"]}}
@@ -18,35 +18,32 @@ def grid(tree=TREE, **changes):
     return make_strategy(STRATEGIES["grid"] | {"round_size": 100} | changes, space_from_dict(tree), 0)
 
 
-def test_lexicographic_runs_the_last_dimension_fastest():
-    points = grid(order="lexicographic").propose(History(), [])
-    assert [(p["a"], p["b"]) for p in points] == [(1, "x"), (1, "y"), (1, "z"), (2, "x"), (2, "y"), (2, "z")]
+@pytest.mark.parametrize(
+    ("tree", "points"),
+    [
+        (TREE, [(1, "x"), (1, "y"), (1, "z"), (2, "x"), (2, "y"), (2, "z")]),
+        ({"n": {"low": 3, "high": 5, "integer": True}}, [(3,), (4,), (5,)]),
+    ],
+)
+def test_lexicographic_order_runs_the_last_dimension_fastest(tree, points):
+    assert [tuple(p.values()) for p in grid(tree, order="lexicographic").propose(History(), [])] == points
 
 
 def test_rounds_of_any_size_give_the_same_order():
-    whole = grid().propose(History(), [])
-    strategy, trials = grid(round_size=2), []
-    while points := strategy.propose(History(trials), []):
-        trials += [Trial(len(trials) + n, 0, point) for n, point in enumerate(points)]
-    assert [trial.point for trial in trials] == whole
+    assert [trial.point for trial in play(grid(round_size=2), 9)] == grid().propose(History(), [])
 
 
-def test_the_size_is_told_and_bounded():
+def test_the_size_is_said_and_bounded():
     assert "6 points" in grid().announcement
     with pytest.raises(SpaceError, match=r"at most 5 points, given 6.*max_points"):
         grid(max_points=5)
 
 
-def test_an_integer_range_is_a_finite_one():
-    points = grid({"n": {"low": 3, "high": 5, "integer": True}}, order="lexicographic").propose(History(), [])
-    assert [point["n"] for point in points] == [3, 4, 5]
-
-
 def test_random_draws_every_point_as_often():
     """First points over many seeds: six points, 1,200 draws, each within five standard deviations of 200."""
-    counts = Counter()
+    counts, space = Counter(), space_from_dict(TREE)
     for seed in range(1200):
-        strategy = make_strategy({"name": "random", "round_size": 1}, space_from_dict(TREE), seed)
-        counts[tuple(strategy.propose(History(), [])[0].values())] += 1
+        (point,) = make_strategy({"name": "random", "round_size": 1}, space, seed).propose(History(), [])
+        counts[tuple(point.values())] += 1
     assert len(counts) == 6
     assert all(abs(count - 200) < 5 * (1200 * 1 / 6 * 5 / 6) ** 0.5 for count in counts.values())

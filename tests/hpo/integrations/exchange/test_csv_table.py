@@ -71,14 +71,14 @@ def test_states_in_words_of_others():
     ("text", "message"),
     [
         ("", "is empty"),
-        ("x,y\n1,2\n", "no column 'score'; it has x, y"),
+        ("x,y\n1,2\n", "no column 'score'; its columns: x, y"),
         ("x,scores\n1,2\n", "did you mean 'scores'"),
         ("x,score\n1,high\n", r"table.csv:2: 'score' must be a number, given 'high'"),
         ("x,score\n1\n", r"table.csv:2: must have 2 cells"),
         ("x,score\n1,2,3\n", r"table.csv:2: must have 2 cells"),
         ("x,score,x\n1,2,3\n", "two columns are called 'x'"),
         ("x,score,score\n1,2,3\n", "two columns are called 'score'"),
-        ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' are both the hyperparameter 'a.b'"),
+        ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' both mean the hyperparameter 'a.b'"),
     ],
 )
 def test_a_broken_table_is_named_with_its_line(text, message):

@@ -57,9 +57,9 @@ def test_next_to_another_search_the_workers_left_have_the_gpus_left(tmp_path):
     [
         (
             {"workers": 3, "cpus_per_worker": 0.1, "gpus": 2, "gpus_per_worker": 1.0},
-            "3 worker.* GPU need 3, there are 2",
+            "3 worker.* GPU need 3, but there are 2",
         ),
-        ({"gpus": 0, "gpus_per_worker": 1}, "GPU need 1, there are 0"),
+        ({"gpus": 0, "gpus_per_worker": 1}, "GPU need 1, but there are 0"),
     ],
 )
 def test_more_than_there_is_is_refused(changes, words):

@@ -1,0 +1,25 @@
+"""Finished trials, histories and rules of a search, for tests of the engine."""
+
+from hpo.engine.schedule.rules import Rules
+from hpo.trials.goal import Goal, finished
+from hpo.trials.history import History
+from hpo.trials.trial import Outcome, Trial
+
+LOSS = Goal({"loss": "minimize"})
+
+
+def ended(number, point, value, goal=LOSS, curve=(), **fields):
+    """Return a trial with one outcome: a value of the leading metric, values by name, or None for a failure."""
+    values = value if isinstance(value, dict) else {goal.metric: value}
+    outcome = Outcome(error="failed") if value is None else Outcome(values, list(curve))
+    return finished(Trial(number, point=point, **({"round": 0} | fields)), {0: outcome}, goal)
+
+
+def history_of(points, values, goal=LOSS):
+    """Return the history of points that were tried one after another, with their values."""
+    return History(ended(n, point, value, goal) for n, (point, value) in enumerate(zip(points, values, strict=True)))
+
+
+def rules_of(strategy, lanes=3, **more):
+    """Return what a simulated search takes as its rules."""
+    return lambda tasks_of, cost_of: Rules(strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes, **more)

@@ -1,0 +1,103 @@
+"""Drawing untried points: what it promises, what it may cost; and the new points of halvings."""
+
+import numpy as np
+import pytest
+
+from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.new_points import NewPoints
+from hpo.trials.history import History
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.space import point_key
+from hpo.trials.trial import Trial
+from tests.hpo.engine.made import ended, history_of
+
+PLANE = space_from_dict({"a": [*range(40)], "b": [*range(40)]})
+RANGE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
+
+
+class Proposing:
+    """Proposes an untried point at some of its calls, the first point at all others."""
+
+    def __init__(self, *new):
+        self.new, self.calls = new, 0
+
+    def __call__(self):
+        self.calls += 1
+        return {"a": self.calls if self.calls in self.new else 0, "b": 0}
+
+
+def untried(tried, count, propose, **more):
+    points = draw_untried(PLANE, np.random.default_rng(0), tried, count, propose, **more)
+    assert len({point_key(point) for point in points}) == len(points)
+    return points
+
+
+def test_a_proposal_that_finds_nothing_new_is_not_asked_again_in_the_same_round():
+    propose = Proposing()
+    assert len(untried((), 200, propose)) == 200
+    # One success, and then a bounded number of vain calls, not 64 for each of the other 199 points.
+    assert propose.calls < 5 * 200
+
+
+def test_untried_points_are_all_found_however_few_are_left():
+    tried = [point_key(point) for point in PLANE.points()][:-3]
+    points = untried(tried, 10, Proposing())
+    assert sorted((p["a"], p["b"]) for p in points) == [(39, 37), (39, 38), (39, 39)]
+
+
+@pytest.mark.parametrize(("new", "calls"), [((), 5), ((3, 8), 13), ((5, 10, 15, 20), 20)])
+def test_patience_counts_unusable_candidates_in_a_row(new, calls):
+    propose = Proposing(*new)
+    assert len(untried([point_key({"a": 0, "b": 0})], 4, propose, patience=5)) == 4
+    assert propose.calls == calls
+
+
+def known(count, best=0.9):
+    """Points all over the space, better the nearer they are to the best; four of these have gone further."""
+    xs = np.linspace(0.0, 1.0, count).tolist()
+    trials = [ended(number, {"x": x}, abs(x - best), amount=1) for number, x in enumerate(xs)]
+    furthest = sorted(trials, key=lambda each: each.loss)[:4]
+    return History([*trials, *(ended(count + k, each.point, 5.0, amount=3) for k, each in enumerate(furthest))])
+
+
+def drawn(history, count=400, learned=True, pending=()):
+    return np.array([p["x"] for p in NewPoints(RANGE, learned).draw(history, pending, np.random.default_rng(0), count)])
+
+
+@pytest.mark.parametrize(("history", "learned"), [(known(14), True), (known(30), False)])
+def test_before_15_points_are_known_and_on_demand_all_new_points_are_random(history, learned):
+    points = draw_untried(RANGE, np.random.default_rng(0), history.keys, 50)
+    assert drawn(history, 50, learned).tolist() == [point["x"] for point in points]
+
+
+def test_three_in_four_are_near_what_went_furthest_though_its_loss_is_higher_there():
+    # Of the random quarter a fourth is there, too.
+    assert 0.65 < np.mean(abs(drawn(known(30)) - 0.9) < 0.15) < 0.9
+
+
+def test_what_failed_and_what_is_running_is_kept_away_from():
+    history = known(30)
+    failures = [ended(100 + k, {"x": x}, None, amount=1) for k, x in enumerate(np.linspace(0.91, 0.99, 9).tolist())]
+    assert np.mean(drawn(history.extended(failures), 100) > 0.905) < np.mean(drawn(history, 100) > 0.905)
+    assert min(abs(drawn(history, 20, pending=[Trial(200, 0, {"x": 0.93})]) - 0.93)) > 0.001
+
+
+def test_a_grown_history_is_read_as_a_new_one():
+    new, history = NewPoints(RANGE, is_learned=True), known(20)
+    for number in range(5):
+        history = history.extended([ended(300 + number, {"x": 0.2 + number / 100}, 0.1, amount=9)])
+        one, other = (each.draw(history, [], np.random.default_rng(1), 10) for each in (new, NewPoints(RANGE, True)))
+        assert one == other
+
+
+def test_of_an_exhausted_space_there_is_nothing_more():
+    history = history_of([{"x": x} for x in range(15)], [1.0] * 15)
+    new = NewPoints(space_from_dict({"x": [*range(16)]}), is_learned=True)
+    assert new.draw(history, [], np.random.default_rng(0), 5) == [{"x": 15}]
+
+
+def test_where_a_low_rung_misleads_a_high_one_with_enough_points_decides():
+    low = [ended(n, {"x": x}, abs(x - 0.1), amount=1) for n, x in enumerate(np.linspace(0.0, 1.0, 40).tolist())]
+    high = [ended(100 + k, {"x": x}, abs(x - 0.9), amount=9) for k, x in enumerate((0.05, 0.1, 0.3, 0.6, 0.75, 0.85))]
+    near = [np.mean(drawn(History(trials)) > 0.5) for trials in (low, [*low, *high])]
+    assert near[0] < 0.25 < 0.5 < near[1]
