@@ -10,7 +10,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def format_count(number: int, thing: str) -> str:
-    """Return a number with a noun, such as `3 trials`; in `thing`, a star marks the place of the plural s: `trial*`."""
+    """Return a number with a noun, such as `3 trials` for the noun `trial*`; the star becomes the s of the plural."""
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 

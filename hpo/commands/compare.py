@@ -286,7 +286,7 @@ def compare_strategies(
         trials: the budget of each search.
         minutes: the time limit of each search; no trial begins after it.
         metric: the score's name; for several metrics, their directions by name.
-        direction: whether a higher or a lower score is better.
+        direction: whether a higher or a lower score is better; may be left out as in `hpo.search`.
         limits: the limits that the best trial must keep.
         score: which reported value counts.
         seed: the seed of the first repeat.

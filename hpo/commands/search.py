@@ -295,7 +295,8 @@ def search(
         metric: the score's name, if the function returns or reports several numbers (None = score). For several
             metrics, their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`. The
             function then returns a dict, or the values in this order; the first metric leads.
-        direction: whether a higher or a lower score is better; not with several metrics.
+        direction: whether a higher or a lower score is better; not with several metrics. May be left out if `metric`
+            is a known name, such as `loss` or `val_accuracy`.
         limits: the limits that the best trial must keep, by name of a metric or of another returned number. A single
             number is the maximum, or for a maximized metric the minimum: `{"memory": 8e9}`. A dict may set `min` and
             `max`: `{"latency": {"min": 1, "max": 5}}`.

@@ -258,7 +258,6 @@ def open(  # noqa: A001 -- it is called hpo.open
     """
     arguments: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
     arguments |= {"limits": limits, "measured": measured, "choose": choose, "scales": scales}
-    strategy = "ladder" if strategy is None and scales is not None else strategy
     settings = settings_of(settings, metric, **arguments)
     if space is None:
         refuse_without_effect({"config": config, "strategy": strategy}, "on an existing study, without space")
@@ -269,5 +268,6 @@ def open(  # noqa: A001 -- it is called hpo.open
     plain = {} if plain is None else plain
     searched, constants = objects.space(space_of(space), plain), objects.config(plain)
     settings = {"dispatch": "local", "study.name": name, **settings}
+    strategy = "ladder" if strategy is None and scales is not None else strategy
     study = made_config(OUTSIDE, searched, constants, references, strategy, settings)
     return Session(prepare_study(with_its_trials(study)), objects)

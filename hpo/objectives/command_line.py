@@ -187,7 +187,7 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for each key that neither the command line nor the file uses, except null values."""
+        """Yield `--key=value` for each key that neither the command line nor the file uses; omit null values."""
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():

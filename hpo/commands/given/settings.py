@@ -8,6 +8,7 @@ from typing import Any
 from hpo.commands.given.json_values import to_json
 from hpo.commands.given.objective import given_function, suggested_space
 from hpo.config.composing.references import with_changes
+from hpo.config.directions import known_direction
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
@@ -150,9 +151,15 @@ def made_config(
     strategy: str | Mapping[str, Any] | None,
     settings: Mapping[str, Any],
 ) -> StudyConfig:
-    """Return the configuration of a search from Python; the space `searched` and `constants` have JSON values only."""
+    """Return the configuration of a search from Python; the space `searched` and `constants` have JSON values only.
+
+    ConfigError without a direction, unless `settings` name a metric whose direction is known.
+    """
     if "study.direction" not in settings and settings.get("study.metrics") is None:
-        raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+        direction = known_direction(str(settings.get("study.metric")))
+        if direction is None:
+            raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+        settings = {**settings, "study.direction": direction}
     searched = plain_space(searched, constants)
     strategy = to_json(strategy or "random", "strategy")[0]
     tree = search_tree(objective, searched, own_tree(searched, constants), strategy)

@@ -159,9 +159,9 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return the storage address to type instead of a path.
+    """Return the storage address of a file, which a message names for a user who typed the path alone.
 
-    If the file does not exist, return the addresses of a database and of a journal.
+    If the file does not exist, return both addresses that it could have: as a database and as a journal.
     """
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():

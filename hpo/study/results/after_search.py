@@ -55,8 +55,8 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
     return [trial for trial in chosen if (trial.amount or full) < full]
 
 
-def are_trained_to_the_end(config: StudyConfig, record: Record) -> bool:
-    """Return whether all trials from `trials_to_finish` have been trained to the end."""
+def are_fully_trained(config: StudyConfig, record: Record) -> bool:
+    """Return whether all trials from `trials_to_finish` are fully trained."""
     known = Notes(record).full_outcomes
     return all(len(known[trial.number]) == record.layout.size for trial in trials_to_finish(config, record))
 

@@ -21,7 +21,7 @@ from hpo.study.files.status import NOT_OURS
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.results.after_search import (
     Finalist,
-    are_trained_to_the_end,
+    are_fully_trained,
     fresh_indices,
     further_trainings,
     join_trainings,
@@ -218,7 +218,7 @@ class StudyRun:
     def is_trained(self) -> bool:
         """Whether all trainings after the search are finished; the training of the final model does not count."""
         are_finalists = all(trial.state != "running" for trial in self._fresh_finalists)
-        return are_finalists and are_trained_to_the_end(self.config, self.record)
+        return are_finalists and are_fully_trained(self.config, self.record)
 
     @cached_property
     def model(self) -> FinalModel | None:

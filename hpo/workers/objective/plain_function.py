@@ -212,12 +212,12 @@ class SuggestingTrial(RunningTrial):
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        """Return the trial's value for this name. Raise ValueError if the value is missing or outside this range."""
+        """Return the trial's value of `name`. Raise ValueError if it has none, or one outside of `low` to `high`."""
         del step, log  # The space has already determined the value.
         return float(self._within(name, low, high))
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """Return the trial's value for this name. Raise ValueError if the value is missing or outside this range."""
+        """Return the trial's value of `name`. Raise ValueError if it has none, or one outside of `low` to `high`."""
         del step, log
         return int(self._within(name, low, high))
 
