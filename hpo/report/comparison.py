@@ -21,8 +21,8 @@ class AtBudget(TypedDict):
 
 
 def budget_text(at: AtBudget) -> str:
-    """Return a budget in words, such as `30 trials`."""
-    return f"{at['budget']:,g} {at['unit']}"
+    """Return a budget in words, such as `30 trials` or `1 trial`."""
+    return f"{at['budget']:,g} {at['unit'].removesuffix('s') if at['budget'] == 1 else at['unit']}"
 
 
 class Standing(AtBudget):
