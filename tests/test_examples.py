@@ -14,53 +14,47 @@ from hpo.cli.main import main
 from tests.studies import REPOSITORY, rows
 
 EXAMPLES = REPOSITORY / "examples"
+pytestmark = pytest.mark.nightly
 
 
-@pytest.mark.nightly
-def test_a_pytorch_loop_of_ones_own():
-    command = [sys.executable, str(EXAMPLES / "pytorch_loop.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+def run(name):
+    """Run an example and return what it prints."""
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout.splitlines()[-1].split()[0]) > 0.9
+    return done.stdout
+
+
+def command(name, program, end=None):
+    """Return the arguments of hpo in the command that an example's first lines name."""
+    text = ast.get_docstring(ast.parse((EXAMPLES / name).read_text()))
+    _, *words = shlex.split(text[text.index(program) : end and text.index(end)].replace("\\\n", ""))
+    return words
+
+
+def test_a_pytorch_loop_of_ones_own():
+    assert float(run("pytorch_loop.py").splitlines()[-1].split()[0]) > 0.9
     assert "stopped" in {row["state"] for row in rows(Path("runs/train/trials.csv"))}
 
 
-@pytest.mark.nightly
 def test_a_loop_of_two_processes():
-    command = [sys.executable, str(EXAMPLES / "several_processes.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout.splitlines()[-1].split()[0]) > 0.8
+    assert float(run("several_processes.py").splitlines()[-1].split()[0]) > 0.8
 
 
-@pytest.mark.nightly
 def test_a_ladder_of_widths_reaches_the_largest_and_passes_the_coordinate_check(capsys):
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "width_ladder.py")], capture_output=True, text=True, check=False, timeout=500
-    )
-    assert done.returncode == 0, done.stderr
-    assert "study.scale = 4" in done.stdout
-    text = ast.get_docstring(ast.parse((EXAMPLES / "width_ladder.py").read_text()))
-    program, *words = shlex.split(text[text.index("hpo scale") :].replace("\\\n", ""))
-    assert program == "hpo"
+    assert "study.scale = 4" in run("width_ladder.py")
     shutil.copy(EXAMPLES / "width_ladder.py", ".")
-    assert main(words) == 0
+    assert main(command("width_ladder.py", "hpo scale")) == 0
     assert "within 0.2" in capsys.readouterr().out
 
 
-@pytest.mark.nightly
 def test_a_training_that_knows_nothing_of_the_search():
-    said = ast.get_docstring(ast.parse((EXAMPLES / "command_line.py").read_text()))
-    program, *words = shlex.split(said[said.index("hpo search") : said.index("Whatever")].replace("\\\n", ""))
-    assert program == "hpo"
     Path("examples").symlink_to(EXAMPLES)
-    assert main([*words, "dispatch=local", "track=none"]) == 0
+    assert main([*command("command_line.py", "hpo search", "Whatever"), "dispatch=local", "track=none"]) == 0
     trials = rows(Path("runs/command/trials.csv"))
     assert len(trials) == 12
     assert max(float(trial["score"]) for trial in trials) > 0.88
 
 
-@pytest.mark.nightly
 def test_the_tutorial_runs(tmp_path, monkeypatch):
     import nbformat
     from nbclient import NotebookClient

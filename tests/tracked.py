@@ -91,33 +91,27 @@ def runs_of(study, uri=None):
     """Return the parent run and its children by trial number; there are no others in the experiment."""
     client = MlflowClient(absolute_uri(uri or study.config.track.uri))
     experiment = client.get_experiment_by_name(study.config.track.experiment).experiment_id
-    found, token = [], None
-    while token != "":
-        page = client.search_runs([experiment], max_results=1000, page_token=token)
-        found, token = [*found, *page], page.token or ""
-    parents = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
-    assert len(parents) == 1
-    children = [run for run in found if run.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
-    assert len(children) == len(found) - 1
+    found = client.search_runs([experiment], max_results=5000)
+    (parent,) = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
+    children = [run for run in found if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     by_number = {int(run.data.tags["hpo.trial"]): run for run in children}
-    assert len(by_number) == len(children), "no trial has two runs"
-    return parents[0], by_number
+    assert len(by_number) == len(children) == len(found) - 1, "no trial has two runs"
+    return parent, by_number
 
 
 def assert_shows_the_record(study, uri=None, status="FINISHED"):
     """Assert that MLflow has what the record has: every trial once, every point of every curve once, all ended."""
     record = read_study(study)
-    verdict = StudyRun.of(study, record)
+    study_run = StudyRun.of(study, record)
     record.close()
-    trials, further = verdict.trials, {trial.number for trial in verdict.further_trained}
     parent, children = runs_of(study, uri)
     assert parent.info.status == status
-    assert sorted(children) == [trial.number for trial in trials]
-    behind = set(dropped_trials(verdict.searched)) - further
-    for trial in trials:
+    assert sorted(children) == [trial.number for trial in study_run.trials]
+    dropped = {*dropped_trials(study_run.searched)} - {trial.number for trial in study_run.further_trained}
+    states = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "running": "KILLED"}
+    for trial in study_run.trials:
         child = children[trial.number]
-        states = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "running": "KILLED"}
-        assert child.info.status == ("KILLED" if trial.number in behind else states[trial.state])
+        assert child.info.status == ("KILLED" if trial.number in dropped else states[trial.state])
         assert child.data.params == {key: str(value) for key, value in trial.point.items()}
         assert child.data.metrics.get("score") == trial.score
         assert child.data.tags.get("hpo.error") == trial.error
@@ -128,24 +122,22 @@ def assert_shows_the_record(study, uri=None, status="FINISHED"):
             assert shown == {name: trial.mean(name) for name in study.goal.names}
     if len(study.goal.metrics) > 1:
         on_front = {number for number, child in children.items() if child.data.tags.get("hpo.is_on_front") == "true"}
-        assert on_front == {trial.number for trial in verdict.front}
+        assert on_front == {trial.number for trial in study_run.front}
 
 
 def _curves(child, uri):
-    client = MlflowClient(absolute_uri(uri))
-    points = {
-        key: sorted((point.step, point.value) for point in client.get_metric_history(child.info.run_id, key))
-        for key in child.data.metrics
-        if "/" in key and "/final_" not in key
-    }
-    return {key: values for key, values in points.items() if values}
+    client, curves = MlflowClient(absolute_uri(uri)), {}
+    for key in child.data.metrics:
+        if "/" in key and "/final_" not in key:
+            history = client.get_metric_history(child.info.run_id, key)
+            curves[key] = sorted((point.step, point.value) for point in history)
+    return {key: values for key, values in curves.items() if values}
 
 
-def _recorded_curves(trial, grid):
+def _recorded_curves(trial, layout):
     points = {}
     for index, outcome in trial.outcomes.items():
         for point in outcome.curve:
-            for key, value in point.items():
-                if key not in ("epoch", "epochs"):
-                    points.setdefault(f"{grid.name(index)}/{key}", []).append((point["epoch"], value))
+            for key in point.keys() - {"epoch", "epochs"}:
+                points.setdefault(f"{layout.name(index)}/{key}", []).append((point["epoch"], point[key]))
     return points

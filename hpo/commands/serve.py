@@ -321,6 +321,10 @@ def open_ui(
     Raises:
         TrackError: there are no runs yet, or the port is in use.
     """
+    from hpo.track.servers import SHORTEST
+
+    if password is not None and len(password) < SHORTEST:
+        raise TrackError(f"password: must have {SHORTEST} characters or more, given {len(password)}")
     flags = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
     options = {"--uri": uri, "--port": port, "--host": host}
     words = [flag for flag, is_set in flags.items() if is_set]
@@ -343,12 +347,12 @@ def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
 
     def close() -> None:
         process.terminate()
-        process.wait()
+        process.communicate()
 
     # The command prints its result once the page answers.
     result = json.loads(next(iter(process.stdout or ()), "{}"))
     if "address" not in result:
-        process.wait()
+        process.communicate()
         error = result.get("error", f"it ended with exit code {process.returncode}; `hpo {words[0]}` says why")
         raise TrackError(error.removeprefix("--"))
     atexit.register(close)

@@ -1,4 +1,4 @@
-"""Trains by a command line, in any language. The command gets the trial's values, and its output has the scores."""
+"""Trains by a command line, in any language. The command gets the trial's values and prints the scores."""
 
 import codecs
 import io
@@ -51,7 +51,7 @@ REVISION = 3
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the command or its file cannot be read, or if they do not use one of the trial's values."""
+    """Raise ConfigError if the command or its file cannot be read, or if a value of the trial would have no effect."""
     command = CommandLine(config)
     names = command.names
     for key in command.flags:
@@ -62,8 +62,8 @@ def check(config: Mapping[str, Any]) -> None:
         return
     if not {*names} & {*COPY}:
         raise ConfigError(
-            f"command.config: has no effect, because command.line has no {{config}}, given {command.file!r}; add the "
-            f"path of the trial's copy of the file to command.line, such as --config {{config}}"
+            f"command.config: has no effect, because command.line has no {{config}}, given {command.file!r}; add "
+            f"{{config}}, the path of the trial's copy of the file, to command.line, such as --config {{config}}"
         )
     command.refuse_unread(command.values)
 
@@ -96,7 +96,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return the default values of the keys in `searched` from the command's file, and `searched` itself.
+    """Return `searched`, and the default values of its keys from the command's configuration file.
 
     `searched` has the keys that the study searches or that `study.scales` changes. This list is returned as the key
     `command.searched`.
@@ -138,8 +138,9 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 
     The final value of a name comes from the program's result file, if that file has the name. Otherwise it is the last
     reported value; with `study.score=best`, the value in the best report, if that report has the name. If a program
-    continues from a state, the return value is None unless the result file has the score. Reports from before the state
-    count too. The command's output is passed on at once to the same stream of this process.
+    continues from a state, and its result file does not have the score, return None. Then the score comes from all
+    reports, including those from before the state. The command's output is passed on at once to the same stream of this
+    process.
     """
     with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])
@@ -202,7 +203,7 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
     """Raise ProgramError if no line has values, or if no line matches the pattern of the study's metric."""
     pattern = command.patterns.get(metric)
     if pattern is not None and not any(metric in point for point in points):
-        raise ProgramError(f"no line of the command's output matches command.pattern.{metric}, {pattern.pattern!r}")
+        raise ProgramError(f"no line of the command's output matches command.pattern.{metric}={pattern.pattern!r}")
     if not points:
         raise ProgramError(
             f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or set command.pattern to '

@@ -56,7 +56,7 @@ class CommandLine:
             if key not in _TASK_KEYS:
                 allowed = ", ".join(_TASK_KEYS)
                 raise ConfigError(
-                    f"command.line: must not have {{task.{key}}}{nearest(key, _TASK_KEYS)}; a task has {allowed}"
+                    f"command.line: must not have {{task.{key}}}{nearest(key, _TASK_KEYS)}; use one of {allowed}"
                 )
         return names
 
@@ -108,7 +108,7 @@ class CommandLine:
         for key, setting, value in needs:
             if value and not self.has(key):
                 raise ConfigError(
-                    f"{setting}: has no effect, because command.line has no {{task.{key}}}; add it, such as "
+                    f"{setting}: has no effect, because command.line has no {{task.{key}}}; add it there, such as "
                     f"--{key}={{task.{key}}}"
                 )
         for key in ("amount", "resume_dir") if not given else ():

@@ -28,7 +28,7 @@ class Reader(Protocol):
     """Reads the lines of one program's output, in order.
 
     Attributes:
-        points: for each line with values, a flat dict of its values, whether the line is part of a report or not.
+        points: a flat dict of the values of each line that has values, even if the line is not part of a report.
     """
 
     points: list[dict[str, Any]]
@@ -77,7 +77,7 @@ class _Curve:
 
 
 class JsonReader:
-    """Reads lines that are JSON objects. In other lines, reads JSON objects and Python dicts that have the metric."""
+    """Reads lines that are JSON objects. Within other lines, reads JSON objects and Python dicts with the metric."""
 
     def __init__(self, metric: str) -> None:
         self.points: list[dict[str, Any]] = []
@@ -172,7 +172,7 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
         if pattern.groups != 1:
             raise ConfigError(
                 f"command.pattern.{name}: must have one group, which matches the number, such as 'loss ([0-9.]+)', "
-                f"given {pattern.groups} in {text!r}; write other parentheses as (?:...)"
+                f"given {pattern.groups} groups in {text!r}; write other parentheses as (?:...)"
             )
         patterns[name] = pattern
     return patterns

@@ -74,7 +74,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_cost(config: Mapping[str, Any]) -> float:
-    """Return the configuration's cost in the table; if it has a learning curve, the cost of one point of the curve."""
+    """Return the configuration's cost in the table; with a learning curve, the cost of one point of the curve."""
     row, _ = _row(config)
     if row is None or row.cost is None:
         return _UNIT

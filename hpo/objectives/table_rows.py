@@ -145,13 +145,14 @@ def read_table(config: TableConfig) -> Table:
     if missing and absent == "refuse":
         raise ValueError(
             f"data.absent: 'refuse' needs a complete table, but {missing} combinations are missing; "
-            f"set data.absent to fail, nearest or exclude"
+            f"set data.absent to 'fail', 'nearest' or 'exclude'"
         )
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
     table = Table(values, rows, len(scores), absent, left_out, (_file(path),))
     if (config.curves is None) != (config.curve is None):
         raise ValueError(
-            "data.curves, data.curve: give the file of learning curves and the name of its field, or neither"
+            f"data.curves (a file) and data.curve (a field in that file) must be given together, given only "
+            f"data.{'curve' if config.curves is None else 'curves'}; give both or neither"
         )
     if config.curves is None or config.curve is None:
         return table

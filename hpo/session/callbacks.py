@@ -43,14 +43,14 @@ class Steering:
         return added_text(add)
 
     def retry(self, number: int | None = None) -> str:
-        """Retry a failed trial, or all if `number` is None. Return a message. Raise StudyError if no trial failed."""
+        """Retry a failed trial; None = all failed trials. Return a message. Raise StudyError if none can be retried."""
         adds = retries(self._record, number)
         for add in adds:
             self._act(add)
         return retried_text(adds)
 
     def end(self) -> None:
-        """End the search: no further trial begins, and running trials are trained until they end."""
+        """End the search: no further trial begins, and running trials are trained to the end."""
         self._act(End())
 
     def _act(self, action: Add | End) -> None:

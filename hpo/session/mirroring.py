@@ -21,7 +21,7 @@ _FAULTS = (HpoError, OSError, sqlite3.Error)
 
 
 class Mirroring(Observer):
-    """Copies the study to its mirror after outcomes, at most every `seconds_between` seconds, and again when closed.
+    """Copies the study to its mirror after outcomes, at most every `seconds_between` seconds, and again in `close`.
 
     Copies during the search are made in a thread. If the machine is lost, the search repeats about `seconds_between`
     seconds of work.
@@ -68,7 +68,7 @@ def mirror_of(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror
 
 
 def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
-    """Copy a study to its mirror, if it has one, after a test evaluation. Log a warning if the copy fails."""
+    """After a test evaluation, copy a study to its mirror, if there is a mirror. Log a warning if the copy fails."""
     try:
         if mirror := mirror_of(config, folder, study_id):
             mirror.copy()
@@ -77,7 +77,7 @@ def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str
 
 
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
-    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or if its files must not be overwritten.
+    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or if files there must not be overwritten.
 
     A mirror that cannot be reached is not an error. `study_id` is None for a new study.
     """

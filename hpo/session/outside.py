@@ -117,7 +117,10 @@ class OutsideSession:
             raise
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Add a point for the next `ask`, or retry its failed trial. Raise HpoError if it is invalid or has a trial."""
+        """Add a point for the next `ask`. If the point's last trial failed, that trial is retried.
+
+        Raise HpoError if the point is invalid, or if it is already in the study and needs no retry.
+        """
         self.asking.add_point(new_point(self.study, self.record, values), user_name())
 
     def __reduce__(self) -> NoReturn:

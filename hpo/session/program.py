@@ -1,4 +1,4 @@
-"""The process of the command `hpo`: its output, interrupts and end. It never ends another program's process."""
+"""The process of the command `hpo`: output, interrupts and end. This module never ends another program's process."""
 
 import atexit
 import io
@@ -19,7 +19,7 @@ SECONDS_FOR_THREADS = 10.0
 
 
 def take_over() -> None:
-    """Mark this process as a process of the command `hpo`, which may be ended at once."""
+    """Mark this process as a process of the command `hpo`. Such a process may be ended at once."""
     _IS_OURS.set(True)
 
 
@@ -94,7 +94,7 @@ def interrupted_in_one_line() -> Iterator[None]:
     """Turn an interrupt into a KeyboardInterrupt with one line on what is saved and how to go on.
 
     A script that does not catch the KeyboardInterrupt prints this line instead of a traceback. The exception is
-    KeyboardInterrupt itself, because for a subclass Python does not exit with code 130, as it does after the signal.
+    KeyboardInterrupt itself, because Python exits with code 130 only for this class, and not for a subclass.
     """
     try:
         yield

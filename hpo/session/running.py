@@ -49,7 +49,7 @@ class Searched:
 
 
 def run_shown(study: PreparedStudy, progress: How) -> Searched:
-    """Run a prepared study to its budget, with the display of `progress`; see `display_of`.
+    """Run a prepared study to its budget. `progress` chooses the display; see `display_of`.
 
     Raise Stopped after a signal. If another program trains the study, only create or continue the study.
     """

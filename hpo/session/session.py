@@ -164,7 +164,7 @@ def run_study(
 ) -> Result:
     """Run the study to its budget, which a user may raise, and write its report.
 
-    After an interruption the record has every outcome that arrived, and the tracker shows the run as killed.
+    After an interruption, the record has every outcome that arrived, and the tracker shows the run as killed.
     """
     all_observers: list[Observer] = [StateRemover(study.artifacts), HostRecorder(record, _host(dispatcher)), *observers]
     pruner: CheckpointPruner | None = None

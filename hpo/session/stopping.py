@@ -231,7 +231,7 @@ class SessionDispatcher:
         self._dispatcher.drop(task)
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
-        """Let running tasks save their states and end, and return the last reports."""
+        """Let running tasks save their states and end. Return the last reports."""
         return self._save_logs(self._dispatcher.save_and_end(seconds))
 
     def close(self) -> None:

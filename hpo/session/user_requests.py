@@ -29,7 +29,7 @@ class UserRequests:
         self._record = record
 
     def __call__(self, can_stop_trials: bool) -> Iterator[UserAction]:
-        """Yield the actions requested since the last call. Leave requests to stop a trial unless `can_stop_trials`."""
+        """Yield the newly requested actions. If `can_stop_trials` is False, requests to stop a trial keep waiting."""
         for add in queued_points(self.study, self._record):
             yield UserAction(add)
         for pending in pending_requests(self.study.folder):

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
-    """Return the new points that other programs queued, such as by `enqueue_trial`; warn about each invalid one."""
+    """Return the new points that other programs queued, such as by `enqueue_trial`; warn about each invalid point."""
     points: dict[str, Add] = {}
     added = {point_key(each.point) for each in record.added}
     for number, parameters in record.queued():
@@ -42,9 +42,12 @@ def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
 
 
 def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -> Add:
-    """Return these values as an `Add`; missing keys get their defaults. HpoError if the point is invalid or known.
+    """Return the point with these values as an `Add`; missing keys get their defaults.
 
     If the point's last trial failed, the `Add` is a retry of that trial.
+
+    Raises:
+        HpoError: the point is invalid, or is already in the study and needs no retry.
     """
     point = read_point("the point", values, study.space, flatten(study.config.objective_config))
     add = _add_of(point, record)
@@ -67,7 +70,7 @@ def failed_trials(record: Record) -> list[Trial]:
 
 
 def retries(record: Record, number: int | None) -> list[Add]:
-    """Return a retry of this failed trial, or of every one for None; StudyError if there is nothing to retry."""
+    """Return a retry of trial `number`, or of every failed trial for None; StudyError if there is nothing to retry."""
     failed = {trial.number: trial for trial in failed_trials(record)}
     if number is None:
         if not failed:
@@ -78,7 +81,7 @@ def retries(record: Record, number: int | None) -> list[Add]:
         if states.get(number) == "failed":
             why = "was already retried"
         allowed = ", ".join(map(str, failed)) or "none"
-        raise StudyError(f"--trial: trial {number} {why}; give a failed trial without a retry ({allowed})")
+        raise StudyError(f"--trial: trial {number} {why}; give a failed trial that has no retry ({allowed})")
     picked = failed.values() if number is None else [failed[number]]
     return [Add(trial.point, trial.number) for trial in picked]
 
@@ -126,7 +129,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return a new point as an `Add`, a failed one as a retry; for any other point, return a text such as `trial 3`."""
+    """Return an `Add` for a new point, and a retry for a failed point; otherwise return a text such as `trial 3`."""
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

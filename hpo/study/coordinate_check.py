@@ -57,7 +57,7 @@ class CoordinateCheck:
 
     @cached_property
     def steepest(self) -> Mapping[str, tuple[int, float]]:
-        """The step with the steepest slope of each layer, and this slope; the layer with the steepest one is first."""
+        """Each layer's steepest slope, with the step at which it occurs; the layer with the steepest slope is first."""
         layers = next(iter(self.slopes.values()))
         steepest = {
             layer: max(((step, of[layer]) for step, of in self.slopes.items()), key=lambda at: abs(at[1]))
@@ -67,12 +67,12 @@ class CoordinateCheck:
 
     @property
     def outside(self) -> list[str]:
-        """The layers outside `known` with an absolute slope above `BOUND` at some step, the steepest first."""
+        """The layers that are not in `known` and have an absolute slope above `BOUND` at a step, the steepest first."""
         return [layer for layer in self._changing if layer not in self.known]
 
     @property
     def expected(self) -> list[str]:
-        """The layers in `known` with an absolute slope above `BOUND` at some step, the steepest first."""
+        """The layers that are in `known` and have an absolute slope above `BOUND` at a step, the steepest first."""
         return [layer for layer in self._changing if layer in self.known]
 
     @property
@@ -197,7 +197,7 @@ def _known_changes(
 ) -> dict[str, str]:
     """Return the outputs that change below the values in `holds_from`, each with a text such as "below width=128".
 
-    A name in `holds_from` stands for the layer of that name and for its outputs, named "layer, output".
+    A name in `holds_from` stands for the layer of that name, and for this layer's outputs, named "layer, output".
     """
     return {
         name: f"below {key}={least:g}"
@@ -221,7 +221,7 @@ def _growing_key(scales: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _check_sizes(objective: Objective, returned: Any) -> Mapping[int, Mapping[str, float]]:
-    """Return the result of `output_sizes` as sizes by step and layer; ConfigError if it has another form."""
+    """Return the result of `output_sizes` as sizes by step and layer; ConfigError if the result has another form."""
     try:
         return {step: {str(layer): float(size) for layer, size in returned[step].items()} for step in STEPS}
     except (TypeError, ValueError, LookupError, AttributeError) as error:

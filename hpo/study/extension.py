@@ -1,4 +1,4 @@
-"""Makes a new study that trains the best trials of a study further, or again with other settings."""
+"""Makes a new study that trains the best trials of an old study further, or trains them again with other settings."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ _NO_SEARCH = {
 
 
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
-    """Return the configuration of a new study that trains these trials with other settings, or to the end.
+    """Return the configuration of a new study that trains these trials to the end, or with other settings.
 
     The new study has the trials' points, folds and seeds. It continues from the trials' states if the objective's
     `CONTINUES_WITH` allows this.
 
     Args:
-        given: the study's configuration with the changes.
+        given: the old study's configuration with the changes.
 
     Raises:
         ConfigError: no change affects trainings, or a change makes scores incomparable.
@@ -82,9 +82,9 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
 
 
 def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
-    """Return the trials with these numbers; without numbers, return as many of the best trials as `best` says.
+    """Return the trials with these numbers; without numbers, return the best trials, `best` in number.
 
-    Each point occurs once. With several metrics, the best trial is the one that `study.choose` picks from the front.
+    Each point occurs once. With several metrics, `study.choose` picks the best trial from the Pareto front.
 
     Raises:
         StudyError: a numbered trial has no score, or no trial is complete.
@@ -94,7 +94,9 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
     known = {trial.number: trial for trial in history}
     for number in numbers:
         if number not in known or known[number].score is None:
-            raise StudyError(f"trial: study '{study.reference}' has no finished trial {number} with a score")
+            raise StudyError(
+                f"trial: study '{study.reference}' has no finished trial {number} with a score; give another number"
+            )
     # Halving trains a point several times; the leaders come with the longest trainings first.
     furthest: dict[str, Trial] = {}
     leaders = history.leaders(len(history))
@@ -107,7 +109,7 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
 
 
 def copy_states(study: PreparedStudy, extends: Extension) -> None:
-    """Copy the states of the old study's trainings into the new study, so that its trainings continue from them."""
+    """Copy the states of the old study's trainings into the new study, whose trainings continue from these states."""
     if not any(trial.continues for trial in extends.trials):
         return
     try:

@@ -1,4 +1,4 @@
-"""Extends a study to a larger scale, as a new study with the strategy `ladder` that imports the study's trials."""
+"""Extends a study to a larger scale: a new study imports the study's trials, and uses the strategy `ladder`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -101,7 +101,7 @@ def _num_ended(study: PreparedStudy) -> int:
 
 
 def _planned_trials(settings: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the number of trials that a ladder plans at each scale; ConfigError if its settings are invalid."""
+    """Return the number of trials that a ladder plans at each scale; ConfigError if a ladder setting is invalid."""
     return ladder_settings({**settings, "first": {}}).planned
 
 
@@ -123,7 +123,7 @@ def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> Non
             name = key.removeprefix("study.references.")
             raise ConfigError(f"{name}: refers to a searched key, so every trial has its own value; remove it")
         if is_own(key) and own_key(key) in study.space.keys:
-            raise ConfigError(f"{key}: is searched at every scale; remove it")
+            raise ConfigError(f"{key}: is searched at every scale; remove this key")
         if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"

@@ -18,7 +18,7 @@ _BUDGET = ("trials", "minutes", "stop_without_gain", "target")
 
 
 def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
-    """Return the configuration with the frozen limits; if the given limits differ, they become `limits_after`."""
+    """Return the configuration with the frozen limits; different given limits become its `limits_after`."""
     own, given = frozen.study.limits, config.study.limits
     update = {"limits": own, "limits_after": None if given == own else given or {}}
     return config.model_copy(update={"study": config.study.model_copy(update=update)})
@@ -30,7 +30,7 @@ def last_limits(section: StudySection) -> Mapping[str, Any] | None:
 
 
 def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Raise StudyError if later limits are set before the search is over, or on a metric that trials did not return."""
+    """Raise StudyError if later limits come before the search is over, or limit a metric that trials did not return."""
     section, before, name = study.config.study, frozen.study, study.reference
     if section.limits_after is None:
         return
@@ -54,7 +54,7 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 
 def _deciding_outcomes(study: PreparedStudy, record: Record) -> Iterator[tuple[int, Outcome]]:
-    """Yield the trial's number and the outcome for each outcome that affects the choice of the winner."""
+    """Yield pairs of a trial's number and an outcome, for each outcome that affects the choice of the winner."""
     notes, section = Notes(record), study.config.study
     full, fresh = notes.full_outcomes, fresh_indices(section, record.layout) if section.finalists else ()
     for trial in (trial for trial in record.history() if trial.state == "complete"):

@@ -79,7 +79,7 @@ def _import_of(note: Mapping[str, Any]) -> Trial:
 
 
 def _notes_of_imports(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return a JSON value for each imported trial, from which `imports_of` makes the trial again."""
+    """Return a JSON value for each imported trial; `imports_of` makes the trial again from this value."""
     return [_note_of_import(trial) for trial in trials]
 
 
@@ -133,7 +133,7 @@ class Notes:
         self._record = record
 
     def read_note(self, key: str) -> Any:
-        """Return the JSON value of a note; None if it is missing."""
+        """Return the JSON value of a note; None if the note is missing."""
         return self._record.read_note(key)
 
     def note(self, key: str, value: Any) -> None:

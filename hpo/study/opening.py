@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_study(study: PreparedStudy) -> Record:
-    """Create the study, or continue the existing one, and return its record; HpoError if a check fails."""
+    """Create the study, or continue the existing study, and return its record; HpoError if a check fails."""
     frozen = _refuse_unready(study)
     remember(study.config, study.objective.pickled, reaches_of(study.config))
     record = _create(study) if frozen is None else _continue(study, frozen)
@@ -57,7 +57,7 @@ def open_study(study: PreparedStudy) -> Record:
 
 
 def freeze(study: PreparedStudy) -> None:
-    """Write the study's configuration and the objective's description, which readers need together with the record."""
+    """Write the study's configuration and the objective's description; readers need both together with the record."""
     study.described.write(study.folder.described_path)
     study.folder.freeze(study.config)
 
@@ -303,7 +303,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
     """Return the basis from the study's record, and the current basis.
 
     Raises:
-        StudyError: the current basis has changes that are not allowed, or the budget is smaller than its used share.
+        StudyError: the current basis has changes that are not allowed, or the budget is less than is used already.
     """
     trials = record.trials()
     num_used, given = study.num_counted(trials), study.config.study.trials
@@ -326,7 +326,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 
 def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
-    """Return the address of a study's record, with what is necessary to read the record."""
+    """Return a study's record as a `Stored`: the record's address, and all that is necessary to read the record."""
     from hpo.trials.record.storage import Stored
 
     section, url = config.study, folder.storage_url(config)

@@ -48,8 +48,8 @@ class PreparedStudy:
         added, actions: for the replay of a search, the points that users added, and the other user actions.
         replays: for the replay of a search, the original study's folder; otherwise None.
         callbacks: functions to call when a trial ends; arguments are the search's controls and the trial.
-        code: the code when the running search began or was last continued; None if no search runs.
-        own_lines: the MLflow run to which trainings log directly; None if they do not log, or if no search runs.
+        code: the code at the time when the running search began or was last continued; None if no search runs.
+        own_lines: the MLflow run to which trainings log directly; None if they do not log directly, or no search runs.
     """
 
     config: StudyConfig
@@ -121,7 +121,7 @@ class PreparedStudy:
         return f"{self.num_counted(trials)} of {self.config.study.trials} {self.counts}"
 
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
-        """Return the rules of the search: everything except the budget that determines its trials."""
+        """Return the rules of the search: everything that determines its trials, except the budget."""
         study, split = self.config.study, self.config.split
         after, goal = split.race_after, searched_goal(study)
         return Rules(
@@ -153,7 +153,7 @@ class PreparedStudy:
 
     @property
     def keeps_models(self) -> bool:
-        """Whether trainings save models; they do if the objective can score a saved model on the test split."""
+        """Whether trainings save models: True if the objective can score a saved model on the test split."""
         return self.objective.run_test is not None
 
     @property
@@ -198,7 +198,7 @@ class PreparedStudy:
         return read_environment(short_path(self.folder.environment_path))
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
-        """Return the study with the configuration at the time of this trial, without changes from later on."""
+        """Return the study with the configuration that it had when this trial was trained."""
         return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
 
     @property
@@ -208,7 +208,7 @@ class PreparedStudy:
 
 
 def counts_of(config: StudyConfig) -> Counts:
-    """Return what `study.trials` counts: a strategy with amounts has the setting `counts`, others count trials."""
+    """Return what `study.trials` counts: strategies with amounts have the setting `counts`; others count trials."""
     counts: Counts = "trials" if full_amount_of(config) is None else config.strategy.get("counts", "configurations")
     return counts
 
@@ -224,7 +224,7 @@ def is_outside(config: StudyConfig) -> bool:
 
 
 def training_command(objective: str, best: str) -> str:
-    """Return the command that trains the winner again from best.yaml, or a line of Python for a pickled function."""
+    """Return the command that trains the winner again from best.yaml; for a pickled function, a line of Python."""
     if not ObjectivePath.of(objective).is_pickled:
         return f"hpo train --config {best}"
     folder = Path(best).parent

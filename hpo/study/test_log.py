@@ -1,4 +1,4 @@
-"""The test log: all evaluations on test splits. Each study has a log; the studies of a folder share another log."""
+"""The test log: all evaluations on test splits. Each study has its own log; the studies in a folder also share one."""
 
 import json
 from collections import Counter
@@ -48,7 +48,7 @@ def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluatio
 
 
 def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the command that evaluates a study on its test split, and its effect; None if there is no test split.
+    """Return the command that evaluates a study on its test split, and the command's effect; None without a test split.
 
     `parts` has the figures of the train, validation and test splits, by name.
     """
@@ -75,7 +75,7 @@ def write_evaluation(folder: StudyFolder, evaluation: TestEvaluation) -> None:
 
 
 def share_evaluations(folder: StudyFolder) -> None:
-    """Copy the evaluations that the shared log lacks from this study's log to the shared log."""
+    """Copy evaluations from this study's log to the shared log, except those that the shared log already has."""
     shared, own = evaluations(_shared_log(folder)), _merge(*_own_logs(folder))
     missing = Counter(map(_key, _merge(shared, own))) - Counter(map(_key, shared))
     lines = {_key(line): line for line in own}

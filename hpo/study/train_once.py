@@ -54,7 +54,7 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """The sections that `hpo train` needs in addition to the objective's configuration; a study has the same rules."""
+    """The sections that `hpo train` needs in addition to the objective's; a study's sections have the same rules."""
 
     objective: ObjectiveText
     study: _Study
@@ -113,8 +113,8 @@ def check_tree(
     """Check a configuration without reading the data.
 
     Returns:
-        The configuration with names in place of secrets, the training's settings, the objective, and the section
-        `split`.
+            Four values: the configuration, in which names replace secrets; the training's settings; the objective; and
+            the section `split`.
     """
     refuse_unwritable(tree)
     tree, secrets = redact(tree)
@@ -158,7 +158,7 @@ def check_tree(
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the configuration without `training.seed`, and the seed (default 0); only `hpo train` knows this key."""
+    """Return two values: the configuration without `training.seed`, and the seed (default 0)."""
     training = tree.get("training", {})
     if not isinstance(training, Mapping):
         return dict(tree), 0

@@ -34,7 +34,7 @@ authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 """
 # Environment variables with the user and password that MLflow's clients, including `hpo sync`, send.
 _USER, _PASSWORD = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
-_SHORTEST = 12  # MLflow's minimum length of a password
+SHORTEST = 12  # characters of a password, by MLflow's rule
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Environment variables of MLflow.
@@ -132,9 +132,9 @@ def refuse_bad_password() -> None:
         raise TrackError(
             "--password: needs Flask-WTF, which is not installed; run python -m pip install 'hpo-transformer[password]'"
         )
-    if len(os.environ.get(_PASSWORD) or " " * _SHORTEST) < _SHORTEST:
+    if len(os.environ.get(_PASSWORD) or " " * SHORTEST) < SHORTEST:
         raise TrackError(
-            f"--password: {_PASSWORD} must have {_SHORTEST} characters or more; unset it to get a new password"
+            f"--password: {_PASSWORD} must have {SHORTEST} characters or more; unset it to get a new password"
         )
 
 

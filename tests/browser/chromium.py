@@ -51,8 +51,7 @@ class Chromium:
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._call("Page.enable")
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self._call("Emulation.setDeviceMetricsOverride", **size)
+        self.resize(width, height)
 
     def __enter__(self):
         return self
@@ -62,6 +61,11 @@ class Chromium:
         self._process.wait(timeout=30)
         os.close(self._to)
         os.close(self._from)
+
+    def resize(self, width, height):
+        """Give the window another size, in CSS pixels."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
 
     def open(self, address):
         """Go to an address; one that differs in its fragment alone is loaded anew too."""

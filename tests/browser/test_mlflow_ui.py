@@ -1,116 +1,164 @@
-"""What a person sees of a study of 100 trials in MLflow's own UI, looked at with a real browser.
-
-Run with `python -m pytest -m nightly tests/browser`; skipped where there is no Chromium.
-"""
+"""What is seen of studies in MLflow's own UI, in a window of 1280 x 800."""
 
 import contextlib
-import urllib.error
-import urllib.request
+import json
+import subprocess
+import time
+from dataclasses import replace
+from urllib.request import urlopen
 
 import pytest
 
-from hpo.study.opening import read_study
+from hpo.study.files.folder import StudyFolder
 from tests.browser.chromium import BINARY, Chromium
-from tests.browser.mlflow_ui import NO_ASSISTANT, Ui
-from tests.tracked import front_study, new_store, run, runs_of, words_study
+from tests.faults.driver import start
+from tests.faults.mlflow_server import free_port
+from tests.hpo.cli.commands import hpo
+from tests.studies import toy_config
+from tests.tracked import new_store, run, tracked_study
 
 pytestmark = [
-    pytest.mark.nightly,
+    pytest.mark.slow,
     pytest.mark.skipif(BINARY is None, reason="there is no Chromium"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
 
+# The assistant opens by itself over the page at the first visit.
+NO_ASSISTANT = """
+localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false');
+localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true');
+"""
+# Elements inside the window that no other one covers.
+SEEN = """(element => {
+    const box = element.getBoundingClientRect();
+    const [x, y] = [box.left + Math.min(12, box.width / 2), box.top + box.height / 2];
+    return x > 0 && y > 0 && x < innerWidth && y < innerHeight && element.contains(document.elementFromPoint(x, y));
+})"""
+HEADS = "[...document.querySelectorAll('[role=columnheader][col-id]')]"
+LINES = "document.querySelectorAll('.scatterlayer .point, .scatterlayer .trace, .gl-canvas').length"
+LINK = "[...document.querySelectorAll('{}')].find(a => a.innerText.trim() === '{}').href"
+FIRST_CELLS = "[...document.querySelectorAll('table tbody tr')].map(row => row.innerText.split('\\t')[0])"
+
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ui")
+def place(tmp_path_factory):
+    """Return a folder with two studies in one store, their results by name, and the port of `hpo ui`."""
+    folder, results, port = tmp_path_factory.mktemp("views"), {}, str(free_port())
     uri = new_store(folder)
+    sections = {name: toy_config(trials=n)["study"] | {"name": name} for name, n in (("halved", 5), ("plain", 6))}
+    amounts = {"strategy": "asha", "objective": "tests.toy_data:noisy_continued"}
     with contextlib.chdir(folder):
-        (folder / "runs").mkdir()
-        study = words_study(folder / "runs", trials=100, uri=uri)
-        return study, run(study, has_figures=True)
+        for name, section in sections.items():
+            study = tracked_study(folder, uri=uri, study=section, **(amounts if name == "halved" else {}))
+            results[name] = run(replace(study, folder=StudyFolder(folder / "runs" / name))).run
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = start("ui", "--port", port, "--no-browser", "--uri", uri, cwd=folder, **silent)
+    while True:
+        with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}", timeout=10):
+            break
+        assert server.poll() is None
+        time.sleep(0.2)
+    yield folder, results, port
+    server.terminate()
+    server.wait(timeout=60)
+
+
+@pytest.fixture
+def pages(place, capsys, monkeypatch):
+    """Return a function from names of studies to the addresses of their pages, by the words in front of each."""
+    monkeypatch.chdir(place[0])
+
+    def pages(*studies):
+        uri = f"sqlite:///{place[0]}/mlflow.db"
+        out = hpo(capsys, "ui", *studies, "--port", place[2], "--no-browser", "--uri", uri)[1]
+        return {what.rstrip(": "): f"http{rest}" for what, _, rest in (x.rpartition("http") for x in out.splitlines())}
+
+    return pages
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    with Chromium(tmp_path_factory.mktemp("browser"), 1500, 1250) as chromium:
+    with Chromium(tmp_path_factory.mktemp("browser"), 1280, 800) as chromium:
         chromium.before_pages(NO_ASSISTANT)
         yield chromium
 
 
-@pytest.fixture(scope="module")
-def ui(study, browser):
-    with Ui(study[0].folder.path.parents[1], "--study", "reviews", lines=3) as ui:
-        browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") == 200, "the server", seconds=120)
-        yield ui
+def heads(browser):
+    """Return the names of the columns that are seen, from left to right."""
+    placed = browser.evaluate(f"{HEADS}.filter({SEEN}).map(e => [e.getBoundingClientRect().left, e.innerText.trim()])")
+    return [name for _, name in sorted(placed) if name]
 
 
-def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduce(ui, browser, study):
-    _, result = study
-    parent, _ = runs_of(study[0])
-    browser.open(ui.pages["its run"])
-    browser.wait_for("Winner: trial")
-    browser.click("Show more")
-    text = browser.wait_for("best trials", "Child runs", "0099")
-    winner = result.run.winner
-    assert f"Winner: trial {winner.number}, accuracy" in text
-    assert "100 of 100 trials" in text
-    assert f"hpo reproduce runs:/{parent.info.run_id}" in text
-    assert "hpo reproduce reviews" in text
-    best = [trial for trial in result.run.history.ranked(5) if trial.state == "complete"]
-    cells = browser.evaluate(
-        "[...document.querySelectorAll('table tbody tr')].map(row => row.innerText.split('\\t')[0])"
+def row(browser, number):
+    """Return what is seen of a row of a table, by the names of the columns."""
+    cells = f"[...document.querySelectorAll('[row-index={json.dumps(str(number))}] [role=gridcell]')].filter({SEEN})"
+    return browser.evaluate(
+        f"(() => {{ const named = new Map({HEADS}.map(e => [e.getAttribute('col-id'), e.innerText.trim()]));"
+        f"return Object.fromEntries({cells}.map(e => [named.get(e.getAttribute('col-id')), e.innerText.trim()])) }})()"
     )
-    assert [int(cell) for cell in cells[:5]] == [trial.number for trial in best]
+
+
+def is_seen_as(text, value):
+    """Return whether a table shows a number, which it may cut."""
+    digits = text.rstrip("…")
+    return abs(float(digits) - value) <= 10.0 ** -len(digits.partition(".")[2])
+
+
+def open_charts(browser, address, *texts):
+    """Open a page, wait until its charts are drawn, and return its text."""
+    browser.open(address)
+    text = browser.wait_for(*texts)
+    browser.wait(lambda: browser.evaluate(LINES) > 0, "lines")
+    return text
+
+
+def test_all_studies_are_one_row_each_with_their_results_and_a_click_from_their_pages(place, browser, pages):
+    results = place[1]
+    everything = pages()
+    browser.open(everything[""])
+    browser.wait_for("2 matching runs", "hpo.trials")
+    wanted = ["Run Name", "hpo.state", "best_score", "hpo.goal", "hpo.strategy", "hpo.data", "hpo.trials", "hours"]
+    assert [head for head in heads(browser) if head in wanted] == wanted
+    # The latest is first.
+    for number, name in enumerate(("plain", "halved")):
+        shown = row(browser, number)
+        assert shown["Run Name"].splitlines()[-1] == name
+        assert is_seen_as(shown["best_score"], results[name].winner.score)
+        assert (shown["hpo.state"], shown["hpo.goal"]) == ("ended", "max score")
+    assert row(browser, 0)["hpo.trials"] == "6 of 6"
+    open_charts(browser, everything["charts"], "Studies\n(2)", "best_score")
+    # It opens in a window of its own.
+    browser.open(browser.evaluate(LINK.format("p a", "halved")))
+    winner = results["halved"].winner
+    first = browser.wait_for("Winner: trial", "About this run").partition("Winner: ")[2].splitlines()[0]
+    assert first.startswith(f"trial {winner.number}, score {winner.score:.4f}")
+    assert "again with hpo reproduce halved" in first
+
+
+def test_a_study_opens_on_its_trials_best_first_with_hyperparameters_before_measurements(place, browser, pages):
+    result, of_study = place[1]["halved"], pages("halved")
+    browser.open(of_study[""])
+    browser.wait_for(f"{len(result.trials)} matching runs", "amount")
+    shown = heads(browser)
+    assert shown.index("score") < shown.index("toy.lr") < shown.index("amount") < shown.index("trial")
+    ranked = sorted((trial for trial in result.trials if trial.score is not None), key=lambda trial: -trial.score)
+    for number, trial in enumerate(ranked[:3]):
+        seen = row(browser, number)
+        assert is_seen_as(seen["score"], trial.score)
+        assert is_seen_as(seen["toy.lr"], trial.point["toy.lr"])
+        assert int(seen["amount"]) == trial.amount
+    text = open_charts(browser, of_study["charts"], "trial vs. score", "Parallel Coor")
+    assert text.index("trial vs. score") < text.index("Model metrics"), "the study's own charts come first"
+
+
+def test_a_study_s_note_has_its_best_trials_and_leads_to_them(place, browser, pages):
+    result = place[1]["plain"]
+    browser.open(pages("plain")["its run"])
+    browser.wait_for("About this run", "Winner: trial")
+    browser.click("Show more")
+    text = browser.wait_for("best trials", "Child runs", "hpo reproduce plain")
+    best = [trial.number for trial in result.history.ranked(5) if trial.state == "complete"]
+    assert [int(cell) for cell in browser.evaluate(FIRST_CELLS)[: len(best)]] == best
     assert "*" not in text.partition("Winner")[2][:60], "Markdown is shown as what it means"
-
-
-def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study):
-    _, result = study
-    browser.open(ui.pages["its run"])
-    browser.wait_for("Winner: trial")
-    find = "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === '{}').href"
-    browser.open(browser.evaluate(find.format(f"trial {result.run.winner.number}")))
-    browser.wait_for(f"{result.run.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
-
-
-def test_of_several_metrics_the_note_has_a_table_of_the_front_and_leads_to_its_view(tmp_path, browser):
-    uri = new_store(tmp_path)
-    (tmp_path / "runs").mkdir()
-    study = front_study(tmp_path / "runs", uri=uri)
-    verdict = run(study).run
-    with Ui(tmp_path, "--study", "study", lines=3) as ui:
-        browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") == 200, "the server", seconds=120)
-        browser.open(ui.pages["its run"])
-        browser.wait_for("Winner: trial")
-        browser.click("Show more")
-        text = browser.wait_for("of the front", "Chosen as the knee of the front")
-        assert f"Winner: trial {verdict.winner.number}, score" in text
-        assert "seconds ≤ 4" in text
-        cells = browser.evaluate(
-            "[...document.querySelectorAll('table tbody tr')].map(row => row.innerText.split('\\t')[0])"
-        )
-        members = [trial.number for trial in verdict.front]
-        assert set(map(int, cells[: min(5, len(members))])) <= set(members)
-        front = browser.evaluate("[...document.querySelectorAll('a')].find(a => a.href.endsWith('-front')).href")
-        browser.open(front)
-        browser.wait_for(f"{len(members)} matching run", "size", "hpo.is_on_front")
-        browser.open(f"{front}&compareRunsMode=CHART")
-        browser.wait_for("score vs. size", "trial vs. score", "trial vs. size", "Parallel Coordinates")
-
-
-def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, study):
-    pytest.importorskip("optuna_dashboard")
-    with Ui(study[0].folder.path.parents[1], "--study", "reviews", "--optuna") as ui:
-        browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") is not None, "the server", seconds=60)
-        assert ui.status("evil.example") == 403
-        browser.open(ui.address)
-        text = browser.wait_for(f"Best Trial (number={study[1].run.winner.number})")
-        assert f"{study[1].run.winner.score}" in text
-        assert "words.lr" in text
-        request = urllib.request.Request(f"{ui.base}/api/studies/1", method="DELETE")
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(request, timeout=10)
-    record = read_study(study[0])
-    assert len(record.trials()) == 100
-    record.close()
+    browser.open(browser.evaluate(LINK.format("a", f"trial {result.winner.number}")))
+    browser.wait_for(f"{result.winner.number:04d} ", "fold_0/final_score", "Parent run")

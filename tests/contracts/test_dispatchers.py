@@ -15,14 +15,13 @@ from hpo.workers.training.tasks import Payload, Task
 from tests.studies import REPOSITORY, dispatch_section
 from tests.toy import CONFIG
 
-DISPATCHERS = {
-    "local": LocalDispatcher,
-    "simulated": SimulatedDispatcher,
-    "ray": RayDispatcher,
-}
+DISPATCHERS = {"local": LocalDispatcher, "simulated": SimulatedDispatcher, "ray": RayDispatcher}
 
 
-@pytest.fixture(scope="module", params=DISPATCHERS)
+CASES = [pytest.param(name, marks=[pytest.mark.slow] if name == "ray" else []) for name in DISPATCHERS]
+
+
+@pytest.fixture(scope="module", params=CASES)
 def dispatcher(request):
     made = DISPATCHERS[request.param].of(Setup(settings=dispatch_section(workers=2), import_from=str(REPOSITORY)))
     yield made
@@ -52,11 +51,9 @@ def run(dispatcher, tasks):
 def test_each_dispatcher_of_the_table_is_here_under_its_name():
     paths = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in DISPATCHERS.items()}
     assert paths == {name: known.path for name, known in sections.DISPATCHERS.items()}
-    assert set(DISPATCHERS) == set(get_args(sections.DispatcherName))
+    assert DISPATCHERS.keys() == {*get_args(sections.DispatcherName)}
 
 
-@pytest.mark.quick("local", "simulated")
-@pytest.mark.slow
 def test_every_task_gives_one_outcome(dispatcher):
     outcomes, _ = run(dispatcher, [task(n, "constant") for n in range(7)])
     assert sorted(outcomes) == list(range(7))
@@ -69,29 +66,22 @@ def test_a_learning_curve_streams_and_is_kept(dispatcher):
     assert list(outcomes[0].curve) == points[0]
 
 
-def test_where_a_task_is_trained_is_told_before_all_else_where_that_is_not_here(dispatcher):
+def test_where_a_task_is_trained_is_reported_before_all_else_where_that_is_not_here(dispatcher):
     """Also of a process that replaces one that has died."""
     for dies in (False, True, False):
         # Where it would end these tests, nothing dies.
         objective = "dies" if dies and not dispatcher.runs_here else "score"
-        reports = reports_of(dispatcher, [task(number, objective) for number in range(2)])
+        for number in range(2):
+            dispatcher.submit(task(number, objective))
+        reports = []
+        while sum(report.outcome is not None for report in reports) < 2:
+            reports += dispatcher.wait()
         for number in range(2):
             *others, last = [report for report in reports if report.task.trial == number]
             hosts = [report.host for report in others if report.host]
             assert bool(others[0].host) is bool(hosts) is not dispatcher.runs_here
             assert {host.host for host in hosts} <= {os.uname().nodename}
-            if hosts and not dies:
-                assert hosts[-1].process == last.outcome.worker
-
-
-def reports_of(dispatcher, tasks):
-    """Return everything that is reported of the tasks, to their ends."""
-    for item in tasks:
-        dispatcher.submit(item)
-    reports = []
-    while sum(report.outcome is not None for report in reports) < len(tasks):
-        reports += dispatcher.wait()
-    return reports
+            assert not hosts or dies or hosts[-1].process == last.outcome.worker
 
 
 def test_a_failure_is_an_outcome_of_one_line(dispatcher):
@@ -126,14 +116,10 @@ def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispa
     assert "no function 'missing'" in faults[0]
 
 
-@pytest.mark.quick("local", "simulated")
-@pytest.mark.slow
 def test_waiting_for_nothing_returns_nothing(dispatcher):
     assert list(dispatcher.wait(timeout=0.1)) == []
 
 
-@pytest.mark.quick("local", "simulated")
-@pytest.mark.slow
 def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
     """One that runs and has reported, and one that waits for a slot."""
     tasks = [task(number, "score") for number in range(4)]
@@ -144,10 +130,10 @@ def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
     for dropped in (reported, waiting):
         dispatcher.drop(dropped)
     left = {item.trial for item in tasks if item not in (reported, waiting)}
-    told = set()
-    while left - told:
+    known = set()
+    while left - known:
         reports = dispatcher.wait()
         assert not {report.task.trial for report in reports} - left
-        told |= {report.task.trial for report in reports if report.outcome is not None}
+        known |= {report.task.trial for report in reports if report.outcome is not None}
     outcomes, _ = run(dispatcher, [task(9, "constant")])
     assert outcomes[9].metrics == {"score": 1.0}

@@ -8,6 +8,7 @@ from pathlib import Path
 import mlflow
 import pytest
 from mlflow import MlflowClient
+from sklearn.tree import DecisionTreeClassifier
 
 import hpo
 from hpo.track.own_lines import own_lines_of
@@ -36,10 +37,13 @@ def train(config, trial):
         mlflow.log_param("lr", f"about {config['lr']}")
         for epoch in range(2):
             mlflow.log_metric("own", config["lr"] + epoch, step=epoch)
-            trial.report(epoch=epoch, loss=config["lr"])
+            trial.report({"epoch": epoch, "loss": config["lr"], "val": {"top": {"5": 0.5}}})
         mlflow.log_metric("score", 99.0, step=5)
         mlflow.log_text(str(trial.mlflow_run_id), "whose.txt")
     mlflow.log_metric("further", 1.0)
+    trial.note("checkpoint", "s3://here")
+    trial.note("peak", 3.5)
+    (trial.dir / "plot.txt").write_text("x")
     if config["lr"] == 0.3 and trial.repeat == 0:
         raise ValueError("too large")
     if config["lr"] == 0.2 and not os.path.exists("killed"):
@@ -58,8 +62,8 @@ def search(capsys, name, *typed, kills="pass"):
     """Search an objective that logs, in a module of this name; return what was printed."""
     Path(f"{name}.py").write_text(LOGS.replace("KILL", kills))
     given = (f"objective={name}:train(config, trial)", f"study.name={name}", "+lr=0.1", "space.lr=[0.1,0.2,0.3]")
-    more = ("study.metric=loss", "study.direction=minimize", "study.trials=3", "dispatch=local", *typed)
-    code, out, err = command(capsys, "search", *given, *more)
+    goal = ("study.metric=loss", "study.direction=minimize", "study.trials=3")
+    code, out, err = command(capsys, "search", *given, *goal, "dispatch=local", "report.figures=false", *typed)
     assert code == 0, err
     return out + err
 
@@ -83,50 +87,54 @@ def of_kind(found, kind):
     return [run for run in found.values() if run.data.tags.get("hpo.kind") == kind]
 
 
-def test_a_training_logs_to_the_run_of_its_trial_and_neither_writes_over_the_other(capsys, store):
-    before = dict(os.environ)
-    search(capsys, "whole")
-    assert dict(os.environ) == before
-    assert mlflow.active_run() is None
-    found, client = runs(), MlflowClient(store)
+def trials_of(found):
+    """Return the runs of the trials, which are all below the only study."""
     (study,) = of_kind(found, "study")
     trials = {int(run.data.tags["hpo.trial"]): run for run in below(found, study)}
-    table = hpo.load("whole").trials
-    assert sorted(trials) == [0, 1, 2]
-    for number, run in trials.items():
-        lr = table["lr"][number]
+    assert (sorted(trials), len(of_kind(found, "trial"))) == ([0, 1, 2], 3)
+    return trials
+
+
+@pytest.mark.slow
+def test_a_training_logs_to_the_run_of_its_trial_and_neither_writes_over_the_other(capsys, store):
+    before = dict(os.environ)
+    search(capsys, "whole", "track.artifacts=true")
+    assert dict(os.environ) == before
+    assert mlflow.active_run() is None
+    found, client, table = runs(), MlflowClient(store), hpo.load("whole").trials
+    for number, run in trials_of(found).items():
+        lr, data = table["lr"][number], run.data
         assert run.info.run_name == f"{number:04d} lr={lr}"
         assert run.info.status == ("FAILED" if lr == 0.3 else "FINISHED")
-        assert run.data.params == {"lr": f"about {lr}"}
-        assert run.data.metrics["own"] == lr + 1
-        assert run.data.metrics["fold_0/loss"] == lr
+        assert data.params == {"lr": f"about {lr}"}
+        assert (data.metrics["own"], data.metrics["fold_0/loss"]) == (lr + 1, lr)
+        assert data.metrics["fold_0/val/top/5"] == 0.5
         assert "whose.txt" in [file.path for file in client.list_artifacts(run.info.run_id)]
-        history = [point.value for point in client.get_metric_history(run.info.run_id, "score")]
         if lr != 0.3:
             # Its own is kept, and what tables show is the trial's.
-            assert history == [99.0, run.data.metrics["score"]]
-            assert run.data.metrics["score"] == table["score"][number]
+            history = [point.value for point in client.get_metric_history(run.info.run_id, "score")]
+            assert history == [99.0, data.metrics["score"]] == [99.0, table["score"][number]]
+            assert (data.tags["note.checkpoint"], data.metrics["fold_0/final_peak"]) == ("s3://here", 3.5)
+            assert [file.path for file in client.list_artifacts(run.info.run_id, "files")] == ["files/plot.txt"]
         (further,) = below(found, run)
         assert further.data.metrics == {"further": 1.0}
 
 
+@pytest.mark.slow
 def test_each_of_several_trainings_of_a_trial_has_a_run_below_the_trials(capsys):
     search(capsys, "repeated", "study.repeats=2")
     found = runs()
-    (study,) = of_kind(found, "study")
-    trials = below(found, study)
-    assert len(trials) == len(of_kind(found, "trial")) == 3
-    for trial in trials:
+    for trial in trials_of(found).values():
         tasks = {run.data.tags["hpo.task"]: run for run in below(found, trial)}
         assert sorted(tasks) == ["fold_0_repeat_0", "fold_0_repeat_1"]
         assert [run.info.run_name for _, run in sorted(tasks.items())] == sorted(tasks)
         assert {run.data.metrics["score"] for run in tasks.values()} == {99.0}
-        has_failed = trial.info.status == "FAILED"
-        assert tasks["fold_0_repeat_0"].info.status == ("FAILED" if has_failed else "FINISHED")
+        assert tasks["fold_0_repeat_0"].info.status == trial.info.status
         assert tasks["fold_0_repeat_1"].info.status == "FINISHED"
         assert trial.data.params == {"lr": trial.info.run_name.partition("=")[2]}
 
 
+@pytest.mark.slow
 def test_where_the_server_cannot_be_reached_the_trainings_are_the_same_and_one_line_warns(capsys):
     # Without a run MLflow would draw a name from the training's random numbers.
     search(capsys, "reached")
@@ -134,6 +142,24 @@ def test_where_the_server_cannot_be_reached_the_trainings_are_the_same_and_one_l
     assert said.count("the objective's own MLflow logs are lost; the training continues") == 1
     assert [*hpo.load("away").trials["score"].dropna()] == [*hpo.load("reached").trials["score"].dropna()]
     assert not [run for run in runs().values() if run.data.tags.get("hpo.study") == "away"]
+
+
+@pytest.mark.nightly
+def test_two_ray_workers_log_apart_also_after_one_was_killed(capsys):
+    search(capsys, "apart", "dispatch=ray", "dispatch.workers=2", kills="os.kill(os.getpid(), signal.SIGKILL)")
+    for run in trials_of(runs()).values():
+        assert run.data.metrics["own"] == float(run.info.run_name.partition("=")[2]) + 1
+    assert [*hpo.load("apart").trials["state"]].count("failed") == 1
+
+
+@pytest.mark.slow
+def test_what_autolog_writes_is_in_the_run_of_the_training(store):
+    mlflow.sklearn.autolog(log_models=False, silent=True)
+    with own_run(lines(store), 4, {}) as own, mlflow.start_run():
+        DecisionTreeClassifier(max_depth=2).fit([[0], [1], [2]], [0, 1, 1])
+    mlflow.sklearn.autolog(disable=True)
+    data = MlflowClient(store).get_run(own.id).data
+    assert (data.params["max_depth"], "training_accuracy_score" in data.metrics) == ("2", True)
 
 
 def lines(store, task=None, **changes):
@@ -154,24 +180,25 @@ def test_a_file_on_another_machine_is_said_and_the_training_goes_on(store):
 
 
 def test_a_training_that_is_repeated_goes_on_in_its_run(store):
-    seen = []
+    ids = []
     for task in (None, None, "fold_0", "fold_0"):
         with own_run(lines(store, task), 4, {}) as own:
-            mlflow.log_metric("own", 1.0, step=len(seen))
-            seen.append(own.id)
-    trial, again, fold, fold_again = seen
+            mlflow.log_metric("own", 1.0, step=len(ids))
+            ids.append(own.id)
+    trial, again, fold, fold_again = ids
     assert (trial, fold) == (again, fold_again)
     assert MlflowClient(store).get_run(fold).data.tags["mlflow.parentRunId"] == trial
     assert len(MlflowClient(store).get_metric_history(trial, "own")) == 2
 
 
 def test_what_a_notebook_has_chosen_before_does_not_count_and_counts_again_afterwards(store):
-    mlflow.set_tracking_uri("sqlite:///other.db")
+    Path("other").mkdir()
+    mlflow.set_tracking_uri(other := new_store(Path.cwd() / "other"))
     mlflow.set_experiment("theirs")
     try:
         with own_run(lines(store), 4, {}) as own, mlflow.start_run() as run:
             assert run.info.run_id == own.id
-        assert mlflow.get_tracking_uri() == "sqlite:///other.db"
+        assert mlflow.get_tracking_uri() == other
         with mlflow.start_run() as run:
             assert mlflow.get_experiment(run.info.experiment_id).name == "theirs"
         with mlflow.start_run() as run, own_run(lines(store), 4, {}) as own:
@@ -193,20 +220,22 @@ def sink(store):
 CLOSED = {"files": None, "status": "FINISHED", "metrics": {"score": 1.0}, "of_study": {}, "done": "1 of 9", "tags": {}}
 
 
-def test_a_run_whose_worker_died_before_it_could_say_so_is_found(sink, store):
+@pytest.fixture
+def own(sink, store):
+    """Return the run of a training whose trial the tracker has opened."""
     sink.open_trial(4, "0004 lr=0.1", {"lr": 0.1}, {}, 1.0, has_own_lines=True)
-    with own_run(lines(store), 4, {}) as own:
-        pass
+    with own_run(lines(store), 4, {}) as run:
+        return run
+
+
+def test_a_run_whose_worker_died_before_it_could_say_so_is_found(own, sink, store):
     sink.apply([("close_trial", {"number": 4, "details": "", "time": 2.0, **CLOSED})])
-    found = runs().values() if sink.abandon_study() is None else ()
-    assert [run.info.run_id for run in found if run.data.tags.get("hpo.trial") == "4"] == [own.id]
+    sink.abandon_study()
+    assert [run.info.run_id for run in runs().values() if run.data.tags.get("hpo.trial") == "4"] == [own.id]
     assert MlflowClient(store).get_run(own.id).data.params == {"lr": "0.1"}
 
 
-def test_a_second_run_of_a_trial_is_put_below_the_first(sink, store):
-    sink.open_trial(4, "0004 lr=0.1", {"lr": 0.1}, {}, 1.0, has_own_lines=True)
-    with own_run(lines(store), 4, {}) as own:
-        pass
+def test_a_second_run_of_a_trial_is_put_below_the_first(own, sink, store):
     client = MlflowClient(store)
     experiment = client.get_experiment_by_name("hpo").experiment_id
     tags = {"hpo.study_id": "s", "hpo.trial": "4", "hpo.kind": "trial"}
@@ -218,53 +247,46 @@ def test_a_second_run_of_a_trial_is_put_below_the_first(sink, store):
     assert len(of_kind(runs(), "trial")) == 1
 
 
-OF_MODULES = {
-    "import mlflow": (None, True),
-    "from mlflow.sklearn import autolog": (None, True),
-    "import mlflows": (None, False),
-    "import mlflow\nmlflow.set_experiment('mine')": (None, False),
-    "import mlflow\n": (False, False),
-    "import json": (True, True),
-}
-
-
-@pytest.mark.parametrize("code", OF_MODULES)
-def test_only_an_objective_that_imports_mlflow_and_chooses_no_place_has_a_run(tmp_path, monkeypatch, code):
-    monkeypatch.syspath_prepend(Path.cwd())
-    name = f"lines{abs(hash(code))}"
-    Path(f"{name}.py").write_text(f"{code}\n")
-    key, wanted = OF_MODULES[code]
-    study = tracked_study(tmp_path)
-    track = study.config.track.model_copy(update={"own_lines": key})
-    objective = replace(study.objective, path=f"{name}:train", revision=None)
-    study = replace(study, config=study.config.model_copy(update={"track": track}), objective=objective)
-    assert (own_lines_of(study, "s") is not None) == wanted
-    nowhere = study.config.model_copy(update={"track": track.model_copy(update={"name": "none"})})
-    assert own_lines_of(replace(study, config=nowhere), "s") is None
-
-
 def logging(config):
     mlflow.log_metric("own", 1.0)
-    return config["lr"]
 
 
 def choosing(config):
     mlflow.set_experiment("mine")
-    return config["lr"]
 
 
 def silent(config):
     return config["lr"]
 
 
-@pytest.mark.parametrize(("function", "wanted"), [(logging, True), (choosing, False), (silent, False)])
-def test_so_does_a_function_that_was_given_from_python(tmp_path, function, wanted):
+@pytest.mark.parametrize(
+    ("code", "key", "wanted"),
+    [
+        ("import mlflow", None, True),
+        ("from mlflow.sklearn import autolog", None, True),
+        ("import mlflows", None, False),
+        ("import mlflow\nmlflow.set_experiment('mine')", None, False),
+        ("import mlflow", False, False),
+        ("import json", True, True),
+        (logging, None, True),
+        (choosing, None, False),
+        (silent, None, False),
+    ],
+)
+def test_only_an_objective_that_uses_mlflow_and_chooses_no_place_has_a_run(tmp_path, monkeypatch, code, key, wanted):
+    monkeypatch.syspath_prepend(Path.cwd())
     study = tracked_study(tmp_path)
-    of_script = type(function)(function.__code__, {"mlflow": mlflow, "__name__": "__main__"}, function.__name__)
-    pickled = PickledFunction.of(of_script, function.__name__)
-    assert (
-        own_lines_of(replace(study, objective=replace(study.objective, pickled=pickled)), "s") is not None
-    ) == wanted
+    if isinstance(code, str):
+        name = f"lines{abs(hash((code, key)))}"
+        Path(f"{name}.py").write_text(f"{code}\n")
+        objective = replace(study.objective, path=f"{name}:train", revision=None)
+    else:
+        of_script = type(code)(code.__code__, {"mlflow": mlflow, "__name__": "__main__"}, code.__name__)
+        objective = replace(study.objective, pickled=PickledFunction.of(of_script, code.__name__))
+    track = study.config.track.model_copy(update={"own_lines": key})
+    for section, expected in ((track, wanted), (track.model_copy(update={"name": "none"}), False)):
+        config = study.config.model_copy(update={"track": section})
+        assert (own_lines_of(replace(study, config=config, objective=objective), "s") is not None) == expected
 
 
 def test_a_run_of_its_own_without_mlflow_is_refused(capsys):
@@ -279,21 +301,9 @@ def open_store(uri):
 @pytest.mark.slow
 def test_processes_that_open_a_new_file_at_once_make_its_tables_once(tmp_path):
     context, uri = multiprocessing.get_context("spawn"), f"sqlite:///{tmp_path}/new.db"
-    processes = [context.Process(target=open_store, args=(uri,)) for _ in range(3)]
+    processes = [context.Process(target=open_store, args=(uri,)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-
-
-@pytest.mark.slow
-def test_two_ray_workers_log_apart_also_after_one_was_killed(capsys):
-    search(capsys, "apart", "dispatch=ray", "dispatch.workers=2", kills="os.kill(os.getpid(), signal.SIGKILL)")
-    found = runs()
-    (study,) = of_kind(found, "study")
-    trials = below(found, study)
-    assert len(trials) == len(of_kind(found, "trial")) == 3
-    for run in trials:
-        assert run.data.metrics["own"] == float(run.info.run_name.partition("=")[2]) + 1
-    assert [*hpo.load("apart").trials["state"]].count("failed") == 1
+    assert [process.exitcode for process in processes] == [0, 0]

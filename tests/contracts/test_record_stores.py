@@ -21,7 +21,7 @@ from tests.studies import REPOSITORY
 
 SPACE = {"layers": [1, 2, 3], "kind": {"choices": [0, False, "a", None]}, "lr": {"low": 1e-5, "high": 1.0, "log": True}}
 POINT = {"layers": 2, "kind": "a", "lr": 0.1 + 0.2}
-LAYOUT = TaskLayout(folds=2)
+GOAL, LAYOUT = Goal({"score": "maximize"}), TaskLayout(folds=2)
 READER = """
 import json, sys
 from tests.contracts.test_record_stores import described, stored
@@ -33,10 +33,8 @@ print(json.dumps(described(read_record(stored(Path(sys.argv[1]))))))
 
 def stored(folder: Path) -> Stored:
     """Return where the record of the test's study is."""
-    space = space_from_dict(SPACE)
-    return Stored(
-        sqlite_url(folder / "study.db"), "s", space, Goal({"score": "maximize"}), LAYOUT, lambda _: None, is_own=True
-    )
+    url = sqlite_url(folder / "study.db")
+    return Stored(url, "s", space_from_dict(SPACE), GOAL, LAYOUT, lambda _: None, is_own=True)
 
 
 def reopened(record: Record, folder: Path) -> Record:
@@ -62,17 +60,11 @@ class Store:
     is_shared: bool = True
 
 
-def in_optuna(folder: Path) -> Record:
-    """Make a record in a file of SQLite."""
-    return create_record(stored(folder))
-
-
-GOAL = Goal({"score": "maximize"})
 STORES = {
     "memory": Store(lambda _: memory_record(GOAL, LAYOUT), lambda record, _: record, is_shared=False),
-    "tables": Store(in_optuna),
-    "public calls": Store(in_optuna, has_tables=False),
-    "restored": Store(in_optuna, restored),
+    "tables": Store(lambda folder: create_record(stored(folder))),
+    "public calls": Store(lambda folder: create_record(stored(folder)), has_tables=False),
+    "restored": Store(lambda folder: create_record(stored(folder)), restored),
 }
 
 
@@ -107,12 +99,9 @@ def filled(record: Record) -> Record:
 
 def described(record: Record) -> list[str]:
     """Return all that a record holds, as texts that compare between processes."""
-    notes = Notes(record)
-    stretches = [stretch.workers for stretch in record.stretches]
-    return [
-        *map(repr, record.trials()),
-        repr([record.added, stretches, record.ended, notes.final_model, notes.study_id]),
-    ]
+    notes, stretches = Notes(record), [stretch.workers for stretch in record.stretches]
+    held = [record.added, stretches, record.ended, notes.final_model, notes.study_id]
+    return [*map(repr, record.trials()), repr(held)]
 
 
 def test_what_is_read_back_is_what_was_written(store, tmp_path):
@@ -123,14 +112,12 @@ def test_what_is_read_back_is_what_was_written(store, tmp_path):
     assert described(store.again(record, tmp_path)) == before
 
 
-@pytest.mark.quick("restored")
 @pytest.mark.slow
-def test_a_fresh_process_reads_it_too(store, tmp_path):
-    if not store.is_shared:
-        return
-    record = filled(store.make(tmp_path))
+@pytest.mark.parametrize("name", [name for name, store in STORES.items() if store.is_shared and store.has_tables])
+def test_a_fresh_process_reads_it_too(name, tmp_path):
+    record = filled(STORES[name].make(tmp_path))
     before = described(record)
-    store.again(record, tmp_path).close()
+    STORES[name].again(record, tmp_path).close()
     command = [sys.executable, "-c", READER, str(tmp_path)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (done.returncode, json.loads(done.stdout or "null")) == (0, before), done.stderr

@@ -11,6 +11,11 @@ from tests.contracts.revisions.__main__ import main
 REFERENCES = held.read()
 
 
+QUICK = ("grid", "random", "hpo.objectives.*")
+
+
+@pytest.mark.quick(*QUICK)
+@pytest.mark.slow
 @pytest.mark.parametrize("part", held.revisions())
 def test_results_are_those_of_the_revision(part):
     key = held.key_of(part)
@@ -22,21 +27,21 @@ def test_results_are_those_of_the_revision(part):
     assert not lines, f"raise REVISION of {part}, or undo the change: " + "; ".join(lines)
 
 
-def test_a_value_that_reaches_no_training_as_it_was_proposed_is_seen(monkeypatch):
+def test_a_value_that_reaches_no_training_as_it_was_proposed_is_noticed(monkeypatch):
     """The trials would be others, under the same points."""
     whole = StudyConfig.trial_config
 
     def thousandfold(self, point):
-        return whole(
-            self, point | {"toy.width": 1000 * width} if isinstance(width := point.get("toy.width"), int) else point
-        )
+        return whole(self, point | {key: 1000 * width for key, width in point.items() if key == "toy.width"})
 
     monkeypatch.setattr(StudyConfig, "trial_config", thousandfold)
+    name = "another seed"
     entry = REFERENCES["the search"][held.key_of("the search")]
-    assert "trials 0 to" in held.differences("the search", entry["cases"], held.found("the search"))[0]
+    now = {name: held.cases("the search")[name]()}
+    assert "trials 0 to" in held.differences("the search", {name: entry["cases"][name]}, now)[0]
 
 
-def test_a_fraction_that_differs_is_seen_and_rounding_is_not():
+def test_a_fraction_that_differs_is_noticed_and_rounding_is_not():
     before = [{"exact": "a", "sums": {"score": 2.0}}]
     for factor, num_lines in ((1 + 1e-9, 0), (1 + 1e-4, 1)):
         now = [{"exact": "a", "sums": {"score": 2.0 * factor}}]

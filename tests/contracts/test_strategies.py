@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,23 +15,22 @@ from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
 from hpo.testing import check_strategy
 from hpo.testing.law import Disturbance, check_asking, check_free_order, check_law, check_user_actions
-from hpo.testing.simulated_tasks import World
+from hpo.testing.simulated_tasks import World, facts, run
 from hpo.testing.strategies import distinct, play
-from hpo.trials.goal import Goal
+from hpo.trials.goal import Goal, Limit
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
+from tests.hpo.engine.made import rules_of
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by
 
-# A point of the Gaussian process takes a tenth of a second and more.
+ONE = Goal({"score": "minimize"})
+# A point of the Gaussian process takes a tenth of a second and more: what it keeps is in the first test.
 QUICK = [name for name in STRATEGIES if name != "gp"]
-CASES = [
-    pytest.param(name, space, id=f"{name}-{space}")
-    for name in STRATEGIES
-    for space in SPACES
-    # All of `mixed` takes the Gaussian process a minute; `all ordered` shows the same.
-    if (name, space) not in {("grid", "continuous"), ("shifting_window_literal", "one point"), ("gp", "mixed")}
-]
+# All of `mixed`, `continuous` and `all ordered` takes the Gaussian process a minute.
+LEFT_OUT = {("grid", "continuous"), ("shifting_window_literal", "one point")}
+LEFT_OUT |= {("gp", space) for space in ("mixed", "continuous", "all ordered")}
+CASES = [(name, space) for name in STRATEGIES for space in SPACES if (name, space) not in LEFT_OUT]
 
 
 def make(name, space_name, seed=0):
@@ -42,53 +42,39 @@ def test_every_registered_strategy_is_under_this_contract():
 
 
 @pytest.mark.quick("*-one point", *(f"{name}-conditional" for name in QUICK))
-@pytest.mark.nightly("gp-continuous", "gp-all ordered")
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "space"), CASES)
+@pytest.mark.parametrize(("name", "space"), [pytest.param(*case, id="-".join(case)) for case in CASES])
 def test_it_keeps_what_is_asked_of_every_strategy(name, space):
     check_strategy(STRATEGIES[name], {space: searched_by(name, SPACES[space])})
 
 
-STOP_RULES = st.sampled_from([None, StopRule(1, Goal({"score": "minimize"}))])
-
-
-WORLDS = st.builds(
-    World,
-    seed=st.integers(0, 999),
-    folds=st.integers(1, 2),
-    failing=st.sampled_from([0, 0.4]),
-    says_goes_on=st.booleans(),
+STOP_RULES = st.sampled_from([None, StopRule(1, ONE)])
+WORLDS = {"seed": st.integers(0, 999), "folds": st.integers(1, 2), "failing": st.sampled_from([0, 0.4])}
+ANY_WORLD = st.builds(World, **WORLDS, says_goes_on=st.booleans())
+DISTURBED = st.builds(
+    Disturbance,
+    slots=st.integers(2, 6),
+    orders=st.tuples(st.integers(), st.integers()),
+    dies_after=st.integers(0, 60),
+    budget=st.integers(1, 16),
 )
+SEARCHES = given(world=ANY_WORLD, lanes=st.integers(1, 5), disturbed=DISTURBED, stop_rule=STOP_RULES)
 
 
-SEARCHES = given(
-    world=WORLDS, lanes=st.integers(1, 5), slots=st.integers(1, 6), orders=st.tuples(st.integers(), st.integers()),
-    budget=st.integers(1, 16), dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
-)  # fmt: skip
-
-
-@pytest.mark.quick(*QUICK)
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=6)
 @SEARCHES
-def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
+def test_the_law(name, world, lanes, disturbed, stop_rule):
     """The same trials for any number of workers, in any order, after a crash, and under a budget that is raised."""
-    check_law(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after, budget), lanes, stop_rule)
+    check_law(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
 
 
-@pytest.mark.quick(*QUICK)
-@pytest.mark.nightly("gp")
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=4)
-@given(
-    world=WORLDS, slots=st.integers(2, 6), orders=st.tuples(st.integers(), st.integers()),
-    dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
-)  # fmt: skip
-def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orders, dies_after, stop_rule):
+@given(world=ANY_WORLD, disturbed=DISTURBED, stop_rule=STOP_RULES)
+def test_the_free_order_is_repeated_from_what_was_known(name, world, disturbed, stop_rule):
     """The record says what each proposal knew; the same knowledge gives the same trials, whatever finishes first."""
-    check_free_order(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after), stop_rule)
+    check_free_order(lambda: make(name, "mixed"), world, disturbed, stop_rule)
 
 
 def large_or_small(seed):
@@ -97,56 +83,81 @@ def large_or_small(seed):
 
 
 @pytest.mark.quick("random", "evolutionary", "asha")
-@pytest.mark.nightly("gp")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=6)
 @SEARCHES
-def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
-    disturbed = Disturbance(slots, orders, dies_after, budget)
+def test_the_law_holds_where_users_act(name, world, lanes, disturbed, stop_rule):
     check_user_actions(lambda: make(name, large_or_small(world.seed)), world, disturbed, lanes, stop_rule)
 
 
 @pytest.mark.quick("evolutionary", "asha", "hyperband")
-@pytest.mark.nightly("gp")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=6)
 @given(seed=st.integers(0, 999), failing=st.sampled_from([0, 0.4]), budget=st.integers(1, 16), stop_rule=STOP_RULES)
-def test_what_is_asked_and_told_follows_from_the_record(name, seed, failing, budget, stop_rule):
+def test_the_trials_of_ask_and_tell_follow_from_its_calls(name, seed, failing, budget, stop_rule):
     """The same questions and answers give the same trials, in one session and in many."""
     check_asking(lambda: make(name, large_or_small(seed)), World(seed, failing=failing), seed, budget, stop_rule)
+
+
+OF_SEVERAL = ["asha", "successive_halving", "hyperband", "evolutionary", "shifting_window", "random", "qmc", "grid"]
+TWO, LIMIT = {"score": "minimize", "size": "minimize"}, (Limit("size", 0.6),)
+GOALS = st.sampled_from([Goal(TWO), Goal(TWO, LIMIT), Goal({"score": "minimize"}, LIMIT)])
+
+
+class Constant(World):
+    """A world in which every other metric than the score is 1 everywhere."""
+
+    def outcome(self, trial, index):
+        outcome = super().outcome(trial, index)
+        others = dict.fromkeys(self.goal.names[1:], 1.0)
+        return outcome if outcome.error else replace(outcome, metrics={**outcome.metrics, **others})
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL)
+@settings(max_examples=3)
+@given(seed=st.integers(0, 999), failing=st.sampled_from([0, 0.4]), lanes=st.integers(1, 5))
+def test_two_metrics_of_which_one_is_constant_give_the_trials_of_one(name, seed, failing, lanes):
+    def trials(goal):
+        return facts(run(Constant(seed, failing=failing, goal=goal), rules_of(make(name, "mixed"), lanes), 40))
+
+    assert trials(ONE) == trials(Goal(TWO)) == trials(Goal({"score": "minimize"}, (Limit("size", 1.0),)))
+
+
+@pytest.mark.parametrize("name", [*OF_SEVERAL, "tpe"])
+@settings(max_examples=4)
+@given(world=st.builds(World, **WORLDS, goal=GOALS), lanes=st.integers(1, 5), disturbed=DISTURBED)
+def test_the_law_holds_with_several_metrics_and_limits(name, world, lanes, disturbed):
+    check_law(lambda: make(name, "mixed"), world, disturbed, lanes)
+    check_free_order(lambda: make(name, "mixed"), world, disturbed)
+
+
+READER = """
+import json, sys
+from tests.contracts.test_strategies import make, next_points
+from hpo.trials.history import History
+from hpo.trials.trial import Trial
+for name, trials in json.load(sys.stdin).items():
+    print(json.dumps(next_points(name, History(Trial(**fields) for fields in trials))))
+"""
+
+
+def next_points(name, history):
+    return [vars(proposal) for proposal in propose(make(name, "mixed"), history)]
 
 
 @pytest.mark.slow
 def test_a_fresh_process_proposes_the_same():
     histories = {name: play(make(name, "mixed"), 2) for name in STRATEGIES}
-    told = {
-        n: [[t.number, t.round, dict(t.point), t.loss, t.amount, t.trained] for t in h] for n, h in histories.items()
+    names = "number", "round", "state", "score", "loss", "amount", "trained"
+    trials = {
+        name: [{each: getattr(trial, each) for each in names} | {"point": dict(trial.point)} for trial in history]
+        for name, history in histories.items()
     }
-    code = (
-        "import json, sys\n"
-        "from hpo.engine.schedule.proposer import propose\n"
-        "from hpo.trials.history import History\n"
-        "from hpo.trials.trial import Trial\n"
-        "from tests.contracts.test_strategies import make\n"
-        "for name, trials in json.load(sys.stdin).items():\n"
-        "    history = History([\n"
-        "        Trial(n, r, p, state='complete', score=l, loss=l, amount=a, trained=t)\n"
-        "        for n, r, p, l, a, t in trials\n"
-        "    ])\n"
-        "    print(json.dumps([vars(p) for p in propose(make(name, 'mixed'), history)]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps(told),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=REPOSITORY,
-        env={"PYTHONHASHSEED": "7", "PATH": ""},
-    )
-    expected = [[vars(p) for p in propose(make(name, "mixed"), history)] for name, history in histories.items()]
+    given = {"input": json.dumps(trials), "cwd": REPOSITORY, "env": {"PYTHONHASHSEED": "7", "PATH": ""}}
+    done = subprocess.run([sys.executable, "-c", READER], **given, capture_output=True, text=True, check=True)
+    expected = [json.loads(json.dumps(next_points(name, history))) for name, history in histories.items()]
     assert [json.loads(line) for line in done.stdout.splitlines()] == expected
 
 
@@ -163,7 +174,7 @@ DIMENSION = VALUES.map(lambda v: {"values": v}) | CHOICES.map(lambda c: {"choice
 
 @st.composite
 def trees(draw):
-    """Draw a space: some dimensions exist only beside a value of an earlier one; some pairs have a rule."""
+    """Draw a space: some dimensions exist only with a value of an earlier one; some pairs have a rule."""
     tree = {}
     for place in range(draw(st.integers(1, 4))):
         leaf = draw(DIMENSION)

@@ -1,22 +1,16 @@
-"""The names, metrics and saved views that a tracker is told, without one."""
+"""The names, metrics and saved views that a tracker sends, without one."""
 
 import colorsys
 import itertools
 import uuid
 
 import pytest
+from mlflow.utils.validation import _validate_metric_name, _validate_param
 
 from hpo.config.study_config import config_from_dict
 from hpo.track.names import mlflow_name
 from hpo.track.tracker import Curve, MlflowTracker
-from hpo.track.views import (
-    LARGEST_VIEW,
-    color_of_study,
-    color_of_trial,
-    compared_view,
-    opened,
-    study_views,
-)
+from hpo.track.views import LARGEST_VIEW, color_of_study, color_of_trial, compared_view, opened, study_views
 from hpo.trials.goal import Goal, finished
 from hpo.trials.table import trials_table
 from hpo.trials.trial import Outcome, TaskLayout, Trial
@@ -25,9 +19,6 @@ from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import toy_config
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
-
-SCORE = Goal({"score": "maximize"})
 
 
 @pytest.mark.parametrize(
@@ -43,15 +34,20 @@ def test_names_are_short_and_bounded(point, name):
     assert run_name(Trial(7, 0, point)) == name
 
 
-@pytest.mark.parametrize(("points", "steps"), [
-    ([{"epoch": 1, "step": 50}, {"epoch": 2, "step": 100}, {"epoch": 2.5, "step": 125}], [1, 2, 3]),
-    ([{"epoch": 0.5, "step": 50}, {"epoch": 1, "step": 100}, {"epoch": 1.5, "step": 150}], [50, 100, 150]),
-    ([{"epoch": 0.5}, {"epoch": 1}, {"epoch": 1.5}], [1, 2, 3]),
-    ([{"step": 50}, {"step": 100}], [50, 100]),
-])  # fmt: skip
-def test_a_curve_is_at_its_epochs_and_where_these_are_parts_at_its_steps(points, steps):
+@pytest.mark.parametrize(
+    ("epochs", "steps", "expected"),
+    [
+        ([1, 2, 2.5], [50, 100, 125], [1, 2, 3]),
+        ([0.5, 1, 1.5], [50, 100, 150], [50, 100, 150]),
+        ([0.5, 1, 1.5], [None] * 3, [1, 2, 3]),
+        ([None] * 2, [50, 100], [50, 100]),
+    ],
+)
+def test_a_curve_is_at_its_epochs_and_where_these_are_fractions_at_its_steps(epochs, steps, expected):
     curve = Curve("fold_0")
-    assert [curve.point(point)["step"] for point in points] == steps
+    given = [{"epoch": epoch, "step": step} for epoch, step in zip(epochs, steps, strict=True)]
+    found = [curve.point({key: place for key, place in point.items() if place is not None}) for point in given]
+    assert [point["step"] for point in found] == expected
 
 
 class Sent(list):
@@ -69,20 +65,19 @@ def closing_metrics(trial, folds):
     return arguments["metrics"]
 
 
-def test_the_spread_over_folds_is_a_metric_beside_their_mean():
+def test_the_spread_over_folds_is_a_metric_next_to_their_mean():
     metrics = closing_metrics(made_up_trial(0, [0.5, 0.7]), 2)
     assert metrics["score"] == pytest.approx(0.6)
     assert metrics["score_standard_deviation"] == pytest.approx(0.2 / 2**0.5)
     assert "score_standard_deviation" not in closing_metrics(made_up_trial(0, [0.5]), 1)
 
 
-def test_the_number_of_parameters_is_one_metric_and_one_column():
-    """That of the fold with the most, whose vocabulary is the largest."""
+def test_the_number_of_parameters_is_that_of_the_largest_fold_in_one_metric_and_one_column():
     outcomes = {index: Outcome({"score": 0.5, "parameters": size}) for index, size in enumerate((700, 900))}
-    trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, SCORE)
-    assert trial.num_parameters == 900
-    assert trials_table([trial], ["a.lr"], SCORE, TaskLayout(2)).num_parameters.tolist() == [900]
-    assert closing_metrics(trial, 2)["num_parameters"] == 900
+    goal = Goal({"score": "maximize"})
+    trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, goal)
+    assert trials_table([trial], ["a.lr"], goal, TaskLayout(2)).num_parameters.tolist() == [900]
+    assert (trial.num_parameters, closing_metrics(trial, 2)["num_parameters"]) == (900, 900)
     assert Trial(0, 0, {}).num_parameters is None
 
 
@@ -91,8 +86,7 @@ def test_a_view_fits_into_a_tag_whatever_the_names(count):
     columns = [f"{place}{'n' * 190}" for place in range(count)]
     table = {"direction": "minimize", "curves": [f"fold_0/{columns[0]}"], "others": ["amount"]}
     table |= {"metrics": columns, "flags": ["hpo.is_on_front"], "keys": columns}
-    views = study_views("1", "s", 0.0, table, "r" * 32)
-    for view in views.values():
+    for view in study_views("1", "s", 0.0, table, "r" * 32).values():
         assert len(view) <= 5000
         assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
 
@@ -110,11 +104,11 @@ def test_a_view_of_several_studies_has_room_for_hundreds_of_trials_and_no_column
     assert len(set(state["columnOrder"])) == len(state["columnOrder"])
 
 
-def test_the_trials_of_a_study_are_shades_of_its_color_and_other_studies_have_other_hues():
-    def hue_of(color):
-        red, green, blue = (int(color[at : at + 2], 16) / 255 for at in (1, 3, 5))
-        return colorsys.rgb_to_hls(red, green, blue)[0]
+def hue_of(color):
+    return colorsys.rgb_to_hls(*(int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)))[0]
 
+
+def test_the_trials_of_a_study_are_shades_of_its_color_and_other_studies_have_other_hues():
     studies = [color_of_study(place) for place in range(6)]
     for one, other in itertools.combinations(map(hue_of, studies), 2):
         assert min(abs(one - other), 1 - abs(one - other)) > 0.08
@@ -125,8 +119,6 @@ def test_the_trials_of_a_study_are_shades_of_its_color_and_other_studies_have_ot
 
 @pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])
 def test_every_name_becomes_one_that_mlflow_takes(name):
-    from mlflow.utils.validation import _validate_metric_name, _validate_param
-
     _validate_metric_name(f"fold_0_repeat_1/final_{mlflow_name(name)}")
     _validate_param(mlflow_name(name), "1")
     assert mlflow_name(name) == name or name not in ("a/b", "loss", "é")

@@ -18,7 +18,8 @@ from hpo.trials.trial import Outcome, Trial
 from tests.studies import environment
 from tests.tracked import new_store, run, runs_of, tracked_study
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
+TRIAL = Trial(0, 0, {"toy.lr": 0.1})
 
 
 @pytest.fixture
@@ -28,40 +29,16 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
-def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folder):
-    """Timed from when the process is up, which takes longer than that. A second attempt tells all of it again."""
-    study = tracked_study(folder)
-    record = open_study(study)
-    tracker = make_tracker(study.config, study.layout, study.folder.path)
+def tracker_with_a_trial(study):
+    """Return a tracker, which has a process of its own, after it was sent a study and its first trial."""
+    tracker, record = make_tracker(study.config, study.layout, study.folder.path), open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
-    trial = Trial(0, 0, {"toy.lr": 0.1})
-    tracker.trial_opened(trial)
-    client = MlflowClient(study.config.track.uri)
-    _wait(lambda: client.get_experiment_by_name("tests") and len(client.search_runs(["1"])) == 2, 120)
-    _, children = runs_of(study)
-    points, curve = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)], Curve("fold_0")
-    for epoch, point in enumerate(points, 1):
-        tracker.mlflow.curve(number=0, **curve.point(point))
-        seconds = _wait(lambda epoch=epoch: len(_scores(client, children[0])) == epoch, 60)
-        assert seconds < 5
-    trial = replace(trial, outcomes={0: Outcome({"score": 0.3}, points)}, state="complete", score=0.3)
-    for point in points:
-        tracker.mlflow.curve(number=0, **curve.point(point))
-    tracker.trial_known(trial)
-    tracker.trial_recorded(trial)
-    tracker.close()
     record.close()
-    # MLflow promises no order among points; its charts sort by step.
-    found = _scores(client, children[0])
-    assert sorted((point.step, point.value) for point in found) == [(1, 0.1), (2, 0.2), (3, 0.3)]
+    tracker.trial_opened(TRIAL)
+    return tracker
 
 
-def _scores(client, child):
-    return client.get_metric_history(child.info.run_id, "fold_0/score")
-
-
-def _wait(condition, limit):
+def wait(condition, limit):
     """Wait until the condition holds and return the seconds it took."""
     start = time.monotonic()
     while not condition():
@@ -70,13 +47,35 @@ def _wait(condition, limit):
     return time.monotonic() - start
 
 
-@pytest.mark.slow
+def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folder):
+    """Timed from when the process is up, which takes longer than that. A second attempt reports all of it again."""
+    study = tracked_study(folder)
+    tracker, client = tracker_with_a_trial(study), MlflowClient(study.config.track.uri)
+    wait(lambda: client.get_experiment_by_name("tests") and len(client.search_runs(["1"])) == 2, 120)
+    _, children = runs_of(study)
+    points, curve = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)], Curve("fold_0")
+
+    def scores():
+        return client.get_metric_history(children[0].info.run_id, "fold_0/score")
+
+    for epoch, point in enumerate(points, 1):
+        tracker.mlflow.curve(number=0, **curve.point(point))
+        assert wait(lambda epoch=epoch: len(scores()) == epoch, 60) < 5
+    for point in points:
+        tracker.mlflow.curve(number=0, **curve.point(point))
+    trial = replace(TRIAL, outcomes={0: Outcome({"score": 0.3}, points)}, state="complete", score=0.3)
+    tracker.trial_known(trial)
+    tracker.trial_recorded(trial)
+    tracker.close()
+    # MLflow promises no order among points; its charts sort by step.
+    assert sorted((point.step, point.value) for point in scores()) == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
 def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd):
     """Nothing listens on the address; the search ends as ever and says that it was not sent."""
     study = tracked_study(folder, trials=3, patience=1.0, uri="http://user:secret-word@127.0.0.1:9")
     result = run(study)
-    assert len(result.run.history) == 3
-    assert not result.is_tracked
+    assert (len(result.run.history), result.is_tracked) == (3, False)
     said = capfd.readouterr().err
     assert said.count("cannot be written") == 1
     assert "secret-word" not in said
@@ -91,49 +90,33 @@ def test_no_other_user_sees_a_password_among_the_processes(folder):
     tracker.close(0.1)
 
 
-@pytest.mark.slow
-def test_a_driver_that_died_leaves_no_run_running(folder):
-    """Killed without a word: its process marks what ran, and ends."""
-    script = f"""
-import os, time
-import psutil
+KILLED = """
+import os, sys, time
 from pathlib import Path
-from tests.tracked import make_tracker, tracked_study
-from hpo.study.results.run import StudyRun
-from hpo.study.opening import open_study
-from hpo.track.projection import open_in_tracker
-from hpo.trials.trial import Trial
-study = tracked_study(Path({str(folder)!r}))
-tracker = make_tracker(study.config, study.layout, study.folder.path)
-open_in_tracker(study, StudyRun.of(study, open_study(study)), tracker)
-tracker.trial_opened(Trial(0, 0, {{"toy.lr": 0.1}}))
+import psutil
+from tests.contracts.test_tracker_process import tracked_study, tracker_with_a_trial
+tracker_with_a_trial(tracked_study(Path(sys.argv[1])))
 time.sleep(0.5)
 (writer,) = [p for p in psutil.Process().children() if 'hpo.track.process' in p.cmdline()]
 print(writer.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=False
-    )
+
+
+def test_a_driver_that_died_leaves_no_run_running(folder):
+    """Killed without a word: its process marks what ran, and ends."""
+    command = [sys.executable, "-c", KILLED, str(folder)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     process = int(done.stdout)
-    _wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)
-    study = tracked_study(folder)
-    parent, children = runs_of(study)
+    wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)
+    parent, children = runs_of(tracked_study(folder))
     assert {parent.info.status, children[0].info.status} == {"KILLED"}
 
 
-@pytest.mark.slow
 def test_one_process_at_a_time_writes_a_study(folder):
     """The second waits for the first; both make trial 0, and there is one."""
     study = tracked_study(folder)
-    record = open_study(study)
-    first = make_tracker(study.config, study.layout, study.folder.path)
-    second = make_tracker(study.config, study.layout, study.folder.path)
-    for tracker in (first, second):
-        open_in_tracker(study, StudyRun.of(study, record), tracker)
-        tracker.trial_opened(Trial(0, 0, {"toy.lr": 0.1}))
-    assert first.close()
-    assert second.close()
-    record.close()
+    trackers = [tracker_with_a_trial(study) for _ in range(2)]
+    assert [tracker.close() for tracker in trackers] == [True, True]
     _, children = runs_of(study)
     assert list(children) == [0]

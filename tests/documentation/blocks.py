@@ -1,4 +1,4 @@
-"""The code blocks of a page, and what becomes of them when somebody follows the page.
+"""The code blocks of a page, and their results when somebody follows the page.
 
 ```bash                 is run; `exit=2` says how it must end
 ```console              needs what a test has not: a cluster, a browser, another study
@@ -26,14 +26,7 @@ FENCE = re.compile(r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<body>.*?)^```
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page.
-
-    Attributes:
-        language: the word after the fence.
-        body: its lines.
-        file: where it belongs; None = nowhere.
-        code: the exit code that a command must have.
-    """
+    """A block of a page: the word after the fence, its lines, the file where it belongs, and the exit code."""
 
     language: str
     body: str
@@ -95,16 +88,9 @@ def _is_script(block):
 
 
 def _printed(command, code):
-    binaries = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
-        command,
-        env=environment() | {"PATH": binaries},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    own = environment() | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 600}
+    done = subprocess.run(command, env=own, check=False, **options)
     assert done.returncode == code, f"{command[-1]}\n{done.stdout}"
     return done.stdout
 

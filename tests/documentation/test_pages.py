@@ -23,24 +23,21 @@ NOT_RUN = [
     if block.language == "console" or page.name == "README.md"
     for words in block.commands()
 ]
+LINKING = [*PAGES, Path("CONTRIBUTING.md"), Path("SECURITY.md")]
+LINKING += [path.relative_to(REPOSITORY) for path in (REPOSITORY / "benchmarks").rglob("*.md")]
 
 
 @pytest.mark.slow(
-    "*/search_a_table.md",
-    "*/splits_and_test.md",
-    "*/find_a_fault.md",
-    "*/use_strategies_elsewhere.md",
+    *("*/search_a_table.md", "*/splits_and_test.md", "*/find_a_fault.md", "*/use_strategies_elsewhere.md"),
     "*/tutorials/cluster.md",
 )
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", FOLLOWED, ids=str)
-def test_who_follows_a_page_gets_what_it_says(page):
+def test_a_reader_who_follows_a_page_gets_what_it_says(page):
     follow(page)
 
 
-@pytest.mark.parametrize(
-    ("page", "words"), NOT_RUN, ids=lambda value: str(value) if isinstance(value, Path) else " ".join(value)
-)
+@pytest.mark.parametrize(("page", "words"), NOT_RUN, ids=lambda v: str(v) if isinstance(v, Path) else " ".join(v))
 def test_a_command_that_is_not_run_here_is_one(page, words, capsys):
     command, *rest = words
     if command == "search":
@@ -60,10 +57,13 @@ def test_its_code_compiles(page):
             yaml.safe_load(block.body)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_its_links_lead_somewhere(page):
-    for path in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (REPOSITORY / page).read_text()):
+@pytest.mark.parametrize("page", LINKING, ids=str)
+def test_its_links_and_benchmarks_exist(page):
+    text = (REPOSITORY / page).read_text()
+    for path in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
         assert (REPOSITORY / page.parent / path).exists(), path
+    for module in re.findall(r"-m (benchmarks(?:\.\w+)+)", text):
+        assert (REPOSITORY / f"{module.replace('.', '/')}.py").is_file(), module
 
 
 def test_every_command_is_shown():
@@ -71,5 +71,8 @@ def test_every_command_is_shown():
     assert {word for word in shown if not word.startswith("-")} == set(COMMANDS)
 
 
-def test_the_landing_page_fits_on_a_page():
+def test_the_landing_page_fits_on_a_page_and_its_example_is_the_one_that_is_run():
     assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 120
+    shown = next(block.body for block in blocks_of("README.md") if block.language == "python")
+    run = next(block.body for block in blocks_of("docs/tutorials/own_trainer.md") if block.file == "tune.py")
+    assert run.startswith(shown)

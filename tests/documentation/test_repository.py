@@ -1,34 +1,108 @@
-"""What the documents say of the repository: its version, its rooms, and what contributors are sent to."""
+"""The documents and the repository say the same: the reference, the site, terms, the version, and the folders."""
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 
+import pytest
 import yaml
 
 import hpo
+from docs.building.reference import pages, written
+from hpo.cli.main import COMMANDS
+from hpo.config.composing.compose import compose_config
+from hpo.config.keys import flatten
 from tests.documentation.blocks import blocks_of
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, environment
+
+# The term to write, by the pattern of what it replaces.
+TERMS = {
+    r"\b(a|the|what|that|by) hands?\b(?! (out|on|over)\b)": "user action, or: the user",
+    r"\btold apart\b": "significant, measurable difference",
+    r"\bcourse of (a|the) search\b": "schedule",
+    r"\b(freight|parcels?)\b": "transfer, files to transfer",
+    r"\bcrews?\b": "worker group",
+    r"\bglances?\b": "view",
+    r"\b(looks?|looked|looking) on\b": "reader, read-only",
+    r"\bsurroundings\b": "preflight checks",
+    r"\bseal(s|ed|ing)?\b": "secret, redact",
+    r"\bcompanions?\b": "optional functions",
+    r"\bledgers?\b": "test log",
+    r"\b(became|becomes|came) of\b": "outcome, result",
+    r"\btrained to the end\b": "fully trained",
+    r"\b(mended|repaired)\b": "fixed",
+    r"\bgives up\b": "stops early",
+    r"\bis counted in\b": "unit",
+    r"\bkept functions?\b": "pickled function",
+    r"\bopenings?\b(?= of (a|the|its|these) (test|data))": "test evaluation",
+    r"\bbeside (a|the|all|its|this) (study|studies|record|folder)\b": "next to, with",
+    r"\bwhoever\b": "the reader, the user, the driver",
+}
+PLACES = ("hpo/**/*.py", "model/**/*.py", "conf/**/*.yaml", "docs/**/*.md", "README.md", "CONTRIBUTING.md")
 
 
-def test_the_example_of_the_landing_page_is_the_one_that_is_run():
-    shown = next(block.body for block in blocks_of("README.md") if block.language == "python")
-    run = next(block.body for block in blocks_of("docs/tutorials/own_trainer.md") if block.file == "tune.py")
-    assert run.startswith(shown)
+def test_the_pages_hold_the_generated_text():
+    names = [page.stem for page in pages()]
+    assert names == ["commands", "configuration", "json", "python", "report"]
+    for page in pages():
+        assert page.read_text() == written(page.read_text()), "write it again: python -m docs.building.reference"
 
 
-def test_the_tree_names_every_room():
+def test_what_it_says_of_a_function_is_its_signature_and_its_docstring():
+    text = written("<!-- reference: python hpo.load hpo/commands/search.py -->\nwritten by hand\n<!-- end -->\n")
+    assert "### hpo.load\n\n```text\nload(name: str | Path) -> Study\n```\n\nReturn an existing study" in text
+    assert "by hand" not in text
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_has_all_of_the_reference_and_loads_nothing_from_elsewhere(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(REPOSITORY / "mkdocs.yml")]
+    options = {"env": environment(), "capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run([*command, "-d", str(tmp_path)], check=False, **options)
+    assert done.returncode == 0, done.stderr
+
+    keys = (tmp_path / "reference/configuration/index.html").read_text()
+    for path in (REPOSITORY / "conf").glob("*/*.yaml"):
+        assert f"{path.parent.name}={path.stem}" in keys
+    searched = [key for key in flatten(compose_config("search", [])) if not key.startswith("space.")]
+    assert [key for key in searched if f"<code>{key}</code>" not in keys] == []
+    assert "<code>command.line</code>" in keys
+    commands = (tmp_path / "reference/commands/index.html").read_text()
+    assert all(f"usage: hpo {command}" in commands for command in COMMANDS)
+    fields = (tmp_path / "reference/report/index.html").read_text()
+    schema = json.loads((REPOSITORY / "docs/reference/report.schema.json").read_text())
+    assert all(f"<code>{name}</code>" in fields for name in schema["properties"])
+    assert "minutes" in (tmp_path / "reference/python/index.html").read_text()
+
+    for page in tmp_path.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]*)"', page.read_text())
+        assert loaded == [], page
+
+
+def test_replaced_terms_are_not_written():
+    terms, found = {re.compile(old, re.IGNORECASE): new for old, new in TERMS.items()}, []
+    for path in sorted({path for place in PLACES for path in REPOSITORY.glob(place)}):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            where = f"{path.relative_to(REPOSITORY)}:{number}"
+            found += [f"{where}: {match[0]!r}: {new}" for old, new in terms.items() if (match := old.search(line))]
+    assert not found, "\n".join(found)
+
+
+def test_the_tree_of_the_design_names_every_folder():
     tree = next(block.body for block in blocks_of("docs/explanation/design.md") if block.body.startswith("hpo/"))
     named = set(re.findall(r"[\w.]+(?:/|\.py)", tree))
     for package in ("hpo", "model"):
         folder = REPOSITORY / package
-        rooms = {f"{path.name}/" for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}
-        rooms |= {path.name for path in folder.glob("*.py") if not path.name.startswith("__")}
-        assert rooms <= named
+        folders = {f"{path.name}/" for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}
+        folders |= {path.name for path in folder.glob("*.py") if not path.name.startswith("__")}
+        assert folders <= named
     for path in (REPOSITORY / "hpo" / "engine").iterdir():
         assert path.name.startswith("__") or {path.name, f"{path.name}/"} & named, path
 
 
-def test_one_version_stands_everywhere():
+def test_the_version_is_the_same_everywhere():
     version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     assert yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())["version"] == version
     headings = re.findall(r"^## ([\d.]+)", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE)
@@ -36,24 +110,10 @@ def test_one_version_stands_everywhere():
     assert hpo.__version__ == version
 
 
-def test_what_the_documents_for_contributors_name_is_there():
-    for name in ("CONTRIBUTING.md", "SECURITY.md"):
-        text = (REPOSITORY / name).read_text()
-        for path in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            assert (REPOSITORY / path).exists(), f"{name}: {path}"
-    for path in re.findall(
-        r"`((?:hpo|model|conf|tests|\.github)/[\w./-]*)`", (REPOSITORY / "CONTRIBUTING.md").read_text()
-    ):
+def test_the_folders_that_contributors_are_sent_to_exist():
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    for path in re.findall(r"`((?:hpo|model|conf|tests|\.github)/[\w./-]*)`", text):
         assert (REPOSITORY / path).exists(), path
-
-
-def test_every_benchmark_that_a_text_names_is_there():
-    texts = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "benchmarks").rglob("*.md")]
-    for text in texts:
-        for module in re.findall(r"-m (benchmarks(?:\.\w+)+)", text.read_text()):
-            assert (REPOSITORY / f"{module.replace('.', '/')}.py").is_file(), f"{text}: {module}"
-        for path in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text.read_text()) if "benchmarks" in text.parts else ():
-            assert (text.parent / path).exists(), f"{text}: {path}"
 
 
 def test_every_question_of_the_benchmarks_has_its_text_and_its_line():

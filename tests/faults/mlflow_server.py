@@ -53,9 +53,9 @@ def serve(port, folder):
 class FaultyServer:
     """The server as a process of its own, which a test starts, breaks and kills."""
 
-    def __init__(self, folder, port, command=None):
+    def __init__(self, folder, port):
         self.folder, self.uri = folder, f"http://127.0.0.1:{port}"
-        self._command = command or [sys.executable, "-m", "tests.faults.mlflow_server", str(port), str(folder)]
+        self._command = [sys.executable, "-m", "tests.faults.mlflow_server", str(port), str(folder)]
         self._process = None
         new_store(folder)
         self.set_mode("pass")
@@ -68,14 +68,8 @@ class FaultyServer:
 
     def start(self):
         """Start the server and wait until it answers."""
-        self._process = subprocess.Popen(
-            self._command,
-            cwd=self.folder,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+        self._process = subprocess.Popen(self._command, cwd=self.folder, env=environment(), **silent)
         end = time.monotonic() + 120
         while not self._answers():
             assert self._process.poll() is None, "the server ended"

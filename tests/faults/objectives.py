@@ -1,4 +1,4 @@
-"""Objectives that break things. What they are to do stands in files of the working directory."""
+"""Objectives that break things. Files of the working directory say what they do."""
 
 import errno
 import importlib
@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 from tests import toy
@@ -79,13 +77,6 @@ def killed(task):
     time.sleep(60)
 
 
-def crashes(task):
-    """Read where nothing is."""
-    import ctypes
-
-    ctypes.string_at(0)
-
-
 def leaves(task):
     os._exit(3)
 
@@ -97,27 +88,20 @@ def closes_everything(task):
 
 
 def forks(task):
-    """The copy does what it is told to, the original waits for it and has a score of its own."""
-    copy = os.fork()
-    if copy == 0:
-        return {"raises": lambda: 1 / 0, "returns": lambda: 1.0, "exits": sys.exit}[task["config"]["copy"]]()
-    os.waitpid(copy, 0)
-    return 2.0
-
-
-def fork_yields(task):
+    """The copy ends as `copy` says; the original waits for it, and has points and a score of its own."""
     yield {"epoch": 1}
     copy = os.fork()
     if copy == 0:
-        yield {"epoch": 99}
-        return 1.0
+        if task["config"]["copy"] == "yields":
+            yield {"epoch": 99}
+        return {"raises": lambda: 1 / 0, "exits": sys.exit}.get(task["config"]["copy"], lambda: 1.0)()
     os.waitpid(copy, 0)
     yield {"epoch": 2}
     return 2.0
 
 
-def process_id(task):
-    return float(os.getpid())
+def names_its_process(task):
+    return {"score": 1.0, "process": os.getpid(), "hash": hash("abc") % 2**31}
 
 
 def writes_into_every_pipe(task):
@@ -127,26 +111,6 @@ def writes_into_every_pipe(task):
         except OSError:
             continue
     return 1.0
-
-
-def _sleeps_long():
-    time.sleep(60)
-
-
-def dies_with_a_living_pool(task):
-    """As where one worker of a pool is killed for its memory: here it is the training itself."""
-    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
-        pool.submit(_sleeps_long)
-        pool.submit(_sleeps_long)
-        while len(pool._processes) < 2:
-            time.sleep(0.01)
-        Path("children").write_text(" ".join(map(str, pool._processes)))
-        os.kill(os.getpid(), 9)
-
-
-def dies_beside_a_program(task):
-    os.system("sleep 60 & echo $! > children")
-    os.kill(os.getpid(), 9)
 
 
 def dies_beside_a_copy(task):
@@ -193,25 +157,18 @@ def stops_its_process(task):
 
 
 def dies_in_the_middle(task):
-    """Train four epochs with a state a file each; the process dies after the second, as often as the flag says."""
-    state, deaths = Path(task["resume_dir"]), Path("deaths")
+    """Train four epochs with a state of a file each; the process dies once, after the second."""
+    state = Path(task["resume_dir"])
     state.mkdir(parents=True, exist_ok=True)
-    done = len(list(state.iterdir()))
-    for epoch in range(done + 1, 5):
+    for epoch in range(len(list(state.iterdir())) + 1, 5):
         with Path("epochs").open("a") as file:
-            file.write(f"{task['trial']} {epoch}\n")
+            file.write(f"{epoch}\n")
         (state / str(epoch)).touch()
         yield {"epoch": epoch, "score": epoch / 10}
-        if epoch == 2 and task["trial"] == 0 and deaths.stat().st_size:
-            deaths.write_bytes(bytes(deaths.stat().st_size - 1))
+        if epoch == 2 and not Path("died").exists():
+            Path("died").touch()
             os.kill(os.getpid(), 9)
-    return {"score": 1.0 + task["trial"]}
-
-
-def dies_with_its_worker(task):
-    if _is_due(task, "worker_dies"):
-        os.kill(os.getpid(), 9)
-    return (yield from toy.score(task))
+    return {"score": 1.0}
 
 
 def meets_another(task):
@@ -233,16 +190,8 @@ def trains_a_second(task):
     return {"score": 1.0 + task["trial"]}
 
 
-def napping(task):
-    """Report every half second for three."""
-    for epoch in range(1, 7):
-        yield {"epoch": epoch}
-        time.sleep(0.5)
-    return {"score": 1.0}
-
-
 def prints(task):
-    """Print, also from a program that it starts, and end as it is told."""
+    """Print, also from a program that it starts, and end as the configuration says."""
     print(task["config"]["text"])  # noqa: T201 -- what it is for
     subprocess.run(["sh", "-c", "echo from a program >&2"], check=True)
     if task["config"].get("dies"):
@@ -250,10 +199,6 @@ def prints(task):
     if task["config"].get("raises"):
         raise ValueError("no luck")
     return 1.0
-
-
-def hashes(task):
-    return float(hash("abc") % 2**31)
 
 
 def finds_python(task):

@@ -25,11 +25,6 @@ def run_fold(task):
 
 def _die(trial, epoch, moment):
     flag = Path("deadly.json")
-    try:
-        deadly = json.loads(flag.read_text())
-    except FileNotFoundError:
-        # Another worker has removed it, and is dead.
-        return
-    if deadly == [trial, epoch, moment]:
+    if flag.exists() and json.loads(flag.read_text()) == [trial, epoch, moment]:
         flag.unlink()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -9,31 +9,30 @@ from pathlib import Path
 import pytest
 
 from tests.faults.driver import LOCAL, finished, gone_on, hpo
+from tests.hpo.cli.commands import hpo as in_this_process
 
 
 def refused(code, err, *words):
-    """Assert that a command ended as one does that the machine stopped: one line, no traceback."""
+    """Assert that a command that the machine stopped ended with one line and no traceback."""
     lines = err.strip().splitlines()
-    assert code == 1
-    assert lines[-1].startswith("error: ")
+    assert (code, lines[-1].startswith("error: ")) == (1, True), err
     for word in words:
         assert word in lines[-1]
-    # Besides it there may be a warning that there was no room for a backup.
+    # A warning may say that there was no room for a backup.
     assert all(line.startswith(("error: ", "warning: ")) for line in lines)
 
 
-@pytest.mark.nightly
-def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed):
-    """As where a checkpoint cannot be written: the point is not to blame, so its trial stays open."""
+def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed, capsys):
+    """The point is not to blame if a checkpoint cannot be written, so its trial stays open."""
     Path("disk_is_full").write_text("6")
-    code, _, err = hpo("search", "objective=tests.faults.objectives:full_disk", *LOCAL)
+    code, _, err = in_this_process(capsys, "search", "objective=tests.faults.objectives:full_disk", *LOCAL)
     refused(code, err, "trial 6", "No space left", "runs/toy/checkpoints", "bytes free", "hpo resume toy")
     Path("disk_is_full").unlink()
     assert gone_on() == undisturbed
 
 
 @pytest.mark.nightly
-def test_a_process_without_descriptors_says_how_many_it_may_have(undisturbed):
+def test_a_process_without_descriptors_prints_how_many_it_may_have(undisturbed):
     Path("files_run_out").write_text("4")
     few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))}
     code, _, err = hpo("search", "objective=tests.faults.objectives:many_files", *LOCAL, **few)
@@ -57,17 +56,16 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-@pytest.mark.slow("0")
-@pytest.mark.nightly
-@pytest.mark.parametrize("room", [0, 100, 200, 600])
-def test_a_disk_that_is_full_at_any_moment(undisturbed, small_disk, room):
-    """`room` KiB are left: nothing at all, or as much as the first steps of the study take, or some trials."""
+@pytest.mark.slow
+def test_a_disk_that_is_full_at_the_start_or_after_some_trials(undisturbed, small_disk):
+    search = ("search", "objective=tests.toy:score", *LOCAL)
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes((24 * 1024 - room) * 1024))
-    code, _, err = hpo("search", "objective=tests.toy:score", *LOCAL)
-    refused(code, err, "bytes free")
-    ballast.unlink()
-    assert finished("search", "objective=tests.toy:score", *LOCAL) == undisturbed
+    for room in (0, 600):  # KiB
+        ballast.write_bytes(bytes((24 * 1024 - room) * 1024))
+        code, _, err = hpo(*search)
+        refused(code, err, "bytes free")
+        ballast.unlink()
+    assert gone_on() == undisturbed
 
 
 @pytest.mark.nightly
@@ -87,7 +85,7 @@ def bound_by_permissions():
         ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_written():
     Path("runs").mkdir(mode=0o500)
     code, _, err = hpo("search", "objective=tests.toy:score", *LOCAL, preexec_fn=bound_by_permissions)

@@ -1,4 +1,4 @@
-"""The driver is killed at random moments until the study is done: nothing is lost, done twice, or left behind.
+"""A killed driver or session: nothing is lost, repeated, or left behind; a second driver is refused.
 
 One seed of each kind with the slow and the nightly tests. For twenty:
 
@@ -12,32 +12,35 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+import hpo as toolkit
 from hpo.study.preparing.preparation import load_study
-from tests.faults.driver import LOCAL, TRACKED, finished, outliving, start
-from tests.studies import rows
-from tests.tracked import assert_shows_the_record, runs_of
+from tests.faults.driver import LOCAL, TRACKED, finished, gone_on, hpo, outliving, start, wait_for_line
+from tests.studies import environment, rows
+from tests.toy import score
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
-# After so many it is left alone, since a busy machine may not come to the end between two of them.
+# After so many kills it runs to its end, because a busy machine may not finish between two of them.
 MOST_KILLS = 6 if "HPO_FAULT_SEEDS" in os.environ else 2
 SEEDS = range(int(os.environ.get("HPO_FAULT_SEEDS", "1")))
 
 
-def kill_until_done(arguments, rng, shortest, longest):
-    """Run the command again and again, and kill it after some seconds, until it has ended by itself.
+def logged(task):
+    """Return the toy's score, after a moment; every start writes a line."""
+    with Path("starts").open("a") as file:
+        file.write(f"{task['trial']}\n")
+    time.sleep(0.3)
+    return (yield from score(task))
 
-    Args:
-        arguments: of the command.
-        rng: decides for how long it runs.
-        shortest: seconds that it runs at least.
-        longest: seconds that it runs at most; a whole study takes longer.
-    """
+
+def kill_until_done(arguments, rng, shortest, longest):
+    """Run the command again and again, and kill it after `shortest` to `longest` seconds, until it ends by itself."""
     saved, kills = set(), 0
     Path("starts").touch()
     while True:
@@ -45,8 +48,8 @@ def kill_until_done(arguments, rng, shortest, longest):
         driver = start(*arguments)
         is_killed = kills < MOST_KILLS and kill_after(driver, rng.uniform(shortest, longest))
         out, err = driver.communicate(timeout=240)
-        # A trial that an earlier driver has shown as finished was in the record by then.
-        assert saved.isdisjoint(Path("starts").read_text().splitlines()[before:]), "what is in the record is repeated"
+        # A trial that an earlier driver printed as finished was in the record by then.
+        assert saved.isdisjoint(Path("starts").read_text().splitlines()[before:]), "a recorded trial is repeated"
         saved |= set(re.findall(r"^ *\d+/15  trial (\d+) ", out, re.MULTILINE))
         if not is_killed:
             break
@@ -57,7 +60,7 @@ def kill_until_done(arguments, rng, shortest, longest):
 
 
 def kill_after(driver, seconds):
-    """Kill the driver after so many seconds, and return whether it was still running; nothing of it may outlive it."""
+    """Kill the driver after so many seconds; return whether it was still running. None of its processes may remain."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         driver.wait(seconds)
         return False
@@ -71,14 +74,16 @@ def kill_after(driver, seconds):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(undisturbed, seed):
-    arguments = ("search", "objective=tests.faults.objectives:logged", *LOCAL)
-    kill_until_done(arguments, random.Random(seed), 1.0, 10.0)
+    arguments = ("search", f"objective={__name__}:logged", *LOCAL, "report.figures=false")
+    kill_until_done(arguments, random.Random(seed), 1.0, 5.0)
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same_trials(undisturbed, seed):
+    from tests.tracked import assert_shows_the_record, runs_of
+
     arguments = ("search", "objective=tests.faults.objectives:logged", *TRACKED, "dispatch.workers=2")
     kill_until_done(arguments, random.Random(seed), 3.0, 9.0)
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
@@ -87,3 +92,46 @@ def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same
     assert "RUNNING" not in {run.info.status for run in (parent, *children.values())}
     assert finished("sync", "toy") == undisturbed
     assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_a_second_driver_is_refused_with_process_and_host_and_the_lock_of_a_dead_one_is_taken_over(undisturbed):
+    Path("wait").touch()
+    first = start("search", "objective=tests.faults.objectives:waits", *LOCAL)
+    wait_for_line(first, " 2/15")
+    code, _, err = hpo("resume", "toy")
+    assert code == 2
+    assert f"runs/toy is being run by process {first.pid} on {os.uname().nodename}" in err
+    assert len(err.strip().splitlines()) == 1
+    first.kill()
+    first.communicate()
+    Path("wait").unlink()
+    assert gone_on() == undisturbed
+
+
+OPEN = {"space": {"lr": (0.0, 1.0)}, "direction": "maximize", "strategy": "evolutionary", "trials": 8}
+CALLS = f"""
+import hpo, os, signal
+session = hpo.open(**{OPEN!r}, name="killed", settings={{"track": "none"}})
+first, second = session.ask(), session.ask()
+session.tell(first, 0.5)
+second.report(0.25)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_session_continues_with_the_results_that_it_was_told():
+    done = subprocess.run([sys.executable, "-c", CALLS], env=environment(), check=False)
+    assert done.returncode == -9
+    assert toolkit.load("killed").status.state == "open"
+    unbroken = toolkit.open(**OPEN, name="unbroken", settings={"track": "none"})
+    with toolkit.open(name="killed") as session, unbroken:
+        first, second = unbroken.ask(), unbroken.ask()
+        unbroken.tell(first, 0.5)
+        unbroken.tell(second, 0.25)
+        assert session.study.trials["score"].tolist()[0] == 0.5
+        (left,) = session.open_trials
+        assert left.point == second.point
+        assert session.tell(left)["score"] == 0.25
+        assert [session.ask().point for _ in range(6)] == [unbroken.ask().point for _ in range(6)]

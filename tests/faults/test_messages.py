@@ -5,7 +5,6 @@ from collections import deque
 from types import SimpleNamespace
 
 import optuna
-import pytest
 
 from hpo.trials.record import optuna_tables
 from hpo.trials.record.storage import sqlite_url
@@ -17,8 +16,7 @@ from tests.faults.driver import undisturbed_rows
 from tests.studies import dispatch_section
 
 
-def test_a_worker_that_was_given_up_is_not_listened_to():
-    """Its messages carry the name of an earlier call."""
+def test_messages_of_an_earlier_try_are_ignored():
     pool = RayDispatcher.__new__(RayDispatcher)
     pool._settings = dispatch_section(retries=2)
     late = {"outcome": Outcome({"score": 1.0}), "call": "the first"}
@@ -33,7 +31,6 @@ def test_a_worker_that_was_given_up_is_not_listened_to():
     assert (report.outcome.metrics, report.outcome.attempt) == ({"score": 2.0}, 2)
 
 
-@pytest.mark.nightly
 def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_path, monkeypatch):
     """An hour back between any two looks at it; the trials are the same, in the same order."""
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))

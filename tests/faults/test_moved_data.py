@@ -16,7 +16,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.copy import copy_study
 from hpo.study.storage.mirror import Manifest
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import rows, toy_config
+from tests.studies import rows, shipped, toy_config
 
 LINES = [f"text {number},{'good' if number % 2 else 'bad'}" for number in range(60)]
 
@@ -27,7 +27,9 @@ def started(tmp_path_factory):
     folder = tmp_path_factory.mktemp("started")
     with contextlib.chdir(folder):
         Path("lines.csv").write_text("\n".join(LINES) + "\n")
-        tree = toy_config(trials=3, objective="tests.faults.from_file:run_fold", data={"path": "lines.csv"})
+        report = shipped("default", "report") | {"figures": False}
+        objective = "tests.faults.from_file:run_fold"
+        tree = toy_config(trials=3, objective=objective, data={"path": "lines.csv"}, report=report)
         Path("toy.yaml").write_text(yaml.safe_dump(tree))
         assert main(["search", "--config", "toy.yaml"]) == 0
     return folder
@@ -46,19 +48,16 @@ def read(folder):
     return json.loads((folder / "report.json").read_text())
 
 
-@pytest.mark.slow
 def test_a_study_is_reported_drawn_compared_and_loaded_without_its_data(moved, capsys):
-    shutil.copytree(moved, "elsewhere")
     before = read(moved)
-    for place in (moved, Path("elsewhere")):
-        code, out, err = hpo(capsys, "report", str(place), "--checklist", "--latex")
-        assert code == 0, out + err
-        assert {key: read(place)[key] for key in ("method", "metric", "winner", "counts", "importance")} == {
-            key: before[key] if key != "winner" else before[key] | {"config": f"{place}/best.yaml"}
-            for key in ("method", "metric", "winner", "counts", "importance")
-        }
-        assert read(place)["data"]["split"] == before["data"]["split"]
-        assert read(place)["data"]["files"][0]["path"] == "lines.csv"
+    shutil.copytree(moved, "elsewhere")
+    assert hpo(capsys, "report", "elsewhere", "--checklist", "--latex")[0] == 0
+    after = read(Path("elsewhere"))
+    for key in ("method", "metric", "counts", "importance"):
+        assert after[key] == before[key]
+    assert after["winner"] == before["winner"] | {"config": "elsewhere/best.yaml"}
+    assert after["data"]["split"] == before["data"]["split"]
+    assert after["data"]["files"][0]["path"] == "lines.csv"
     study = toolkit.load("elsewhere")
     assert (study.best.number, len(study.trials)) == (before["winner"]["number"], 3)
     assert study.plot("best_so_far") is not None
@@ -67,8 +66,7 @@ def test_a_study_is_reported_drawn_compared_and_loaded_without_its_data(moved, c
     assert hpo(capsys, "compare", "toy", "second")[0] == 0
 
 
-@pytest.mark.slow
-def test_who_tests_says_once_where_the_data_lie(moved, capsys):
+def test_a_command_takes_the_new_place_once(moved, capsys):
     err = refused(capsys, "test", "toy")
     assert "lines.csv" in err
     assert "data.path=PATH" in err
@@ -83,14 +81,13 @@ def test_who_tests_says_once_where_the_data_lie(moved, capsys):
 
 
 @pytest.mark.slow
-def test_who_resumes_or_extends_says_it_too(moved, capsys):
+def test_resume_and_extend_and_the_methods_take_the_new_place_too(moved, capsys):
     assert hpo(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")[0] == 0
     assert StudyFolder(Path("runs/toy-extended")).config().objective_config["data"]["path"] == "there.csv"
     assert hpo(capsys, "resume", "toy", "study.trials=4", "data.path=there.csv")[0] == 0
-    assert hpo(capsys, "resume", "toy", "study.trials=5")[0] == 0
     shutil.move("there.csv", "third.csv")
     study = toolkit.load("toy")
-    study.resume(6, data={"data.path": "third.csv"}, progress=False)
+    study.resume(5, data={"data.path": "third.csv"}, progress=False)
     assert read(moved)["study"]["allowed_changes"] == []
     assert study.test(data={"data.path": "third.csv"})["score"] <= 60
     assert study.extend({"toy.momentum": 0.1}, best=1, data={"data.path": "third.csv"}, name="x", progress=False).best
@@ -110,26 +107,7 @@ def test_other_content_is_refused_by_name_and_nothing_is_kept(moved, capsys):
     assert "does not have the data" in refused(capsys, "resume", "toy", "study.trials=4", "data.path=order.csv")
 
 
-@pytest.mark.slow
-def test_a_table_that_moved_is_named_once(capsys):
-    Path("table.csv").write_text("lr,width,score\n1,8,5\n2,8,9\n3,16,7\n4,8,6\n5,16,8\n")
-    search = ("search", "data=table", "data.path=table.csv", "data.metric=score", "study.name=toy", "dispatch=local")
-    assert hpo(capsys, *search, "data.absent=exclude", "track=none", "study.trials=3")[0] == 0
-    before = read(Path("runs/toy"))
-    shutil.move("table.csv", "moved.csv")
-    assert hpo(capsys, "report", "toy")[0] == 0
-    assert read(Path("runs/toy")) == before
-    assert toolkit.load("toy").best.score == before["winner"]["score"]
-    assert hpo(capsys, "resume", "toy", "study.trials=5", "data.path=moved.csv")[0] == 0
-    assert hpo(capsys, "report", "toy")[0] == 0
-    assert read(Path("runs/toy"))["study"]["allowed_changes"] == []
-    assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
-    assert yaml.safe_load(Path("runs/toy/best.yaml").read_text())["data"]["path"] == "moved.csv"
-    Path("other.csv").write_text("lr,width,score\n1,8,5\n2,8,9\n3,16,7\n4,8,6\n5,16,7\n")
-    assert "data.path=other.csv does not have" in refused(capsys, "resume", "toy", "data.path=other.csv")
-
-
-def test_a_copied_study_brings_its_openings(moved, capsys):
+def test_a_copied_study_brings_its_test_evaluations(moved, capsys):
     for again in ([], ["--again"]):
         assert hpo(capsys, "test", "toy", "data.path=there.csv", *again)[0] == 0
     (moved / "test.json").unlink()
@@ -141,35 +119,32 @@ def test_a_copied_study_brings_its_openings(moved, capsys):
     assert "scored before (2 time(s)" in refused(capsys, "test", "toy")
 
 
-@pytest.mark.slow("extend")
-@pytest.mark.nightly
-@pytest.mark.parametrize("made", ["extend", "imports", "table", "replay", "publication"])
-def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp_path, monkeypatch, made):
+HERE = ("data.path=lines.csv", "study.name=new")
+MADE = {
+    "extension": ("extend", "toy", *HERE, "--best", "1", "toy.momentum=0.25"),
+    "imports": ("search", "--config", "config.yaml", *HERE, "study.imports=toy"),
+    "table": ("search", "--config", "config.yaml", *HERE, "study.imports=toy/trials.csv"),
+    "replay": ("search", "--replay", "toy", "--trust", *HERE, "dispatch=local", "track=none"),
+}
+
+
+@pytest.mark.parametrize("made", [*MADE, "replay of a publication"])
+def test_a_study_that_is_made_from_a_tested_one_brings_its_test_evaluations(moved, capsys, made):
     assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0
-    if made == "publication":
+    is_published = made not in MADE
+    if is_published:
         assert hpo(capsys, "report", "toy", "--publish")[0] == 0
-    (tmp_path / "far").mkdir()
-    shutil.copytree("studies/toy" if made == "publication" else moved, tmp_path / "far/toy")
-    shutil.copy("there.csv", tmp_path / "far/lines.csv")
-    monkeypatch.chdir(tmp_path / "far")
-    Path("config.yaml").write_text(Path("toy/config.yaml").read_text().replace("name: toy", "name: new"))
-    here = ("data.path=lines.csv", "study.name=new")
-    command = {
-        "extend": ("extend", "toy", *here, "--best", "1", "toy.momentum=0.25"),
-        "imports": ("search", "--config", "config.yaml", *here, "study.imports=toy"),
-        "table": ("search", "--config", "config.yaml", *here, "study.imports=toy/trials.csv"),
-        "replay": ("search", "--replay", "toy", "--trust", *here, "dispatch=local", "track=none"),
-    }[made if made != "publication" else "replay"]
-    code, out, err = hpo(capsys, *command)
-    assert code == 0, out + err
-    assert "scored before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
-    for count in (2, 3):
-        code, out, err = hpo(capsys, "test", "new", "--again")
-        assert (code, f"evaluated {count} time(s)" in out) == (0, True), out + err
+    Path("far").mkdir()
+    shutil.copytree("studies/toy" if is_published else moved, "far/toy")
+    shutil.copy("there.csv", "far/lines.csv")
+    with contextlib.chdir("far"):
+        Path("config.yaml").write_text(Path("toy/config.yaml").read_text().replace("name: toy", "name: new"))
+        code, out, err = hpo(capsys, *MADE["replay" if is_published else made])
+        assert code == 0, out + err
+        assert "scored before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
 
 
-@pytest.mark.nightly
-def test_who_takes_a_ledger_along_that_cannot_be_read_creates_nothing(moved, capsys):
+def test_a_test_log_that_cannot_be_read_makes_no_study(moved, capsys):
     (moved / "test_evaluations.jsonl").write_text("{}\n")
     err = refused(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")
     assert "runs/toy/test_evaluations.jsonl:1: must be a JSON object with the keys fingerprint, study and time" in err
@@ -177,7 +152,7 @@ def test_who_takes_a_ledger_along_that_cannot_be_read_creates_nothing(moved, cap
 
 
 @pytest.mark.slow
-def test_an_opening_reaches_the_mirror(moved, capsys, tmp_path):
+def test_a_test_evaluation_reaches_the_mirror(moved, capsys, tmp_path):
     config = Path("config.yaml")
     config.write_text((moved / "config.yaml").read_text().replace("mirror: null", f"mirror: file://{tmp_path}/mirror"))
     mirrored = ("search", "--config", "config.yaml", "study.name=mirrored", "data.path=there.csv")
@@ -196,7 +171,7 @@ def test_an_opening_reaches_the_mirror(moved, capsys, tmp_path):
     assert (out + err).count("the test result is valid") == 1
 
 
-def test_data_of_which_nothing_is_on_record_may_not_move():
+def test_data_without_a_fingerprint_may_not_move():
     def basis(path, data):
         return Basis({"data": {"path": path}, "space": {}}, data, None)
 

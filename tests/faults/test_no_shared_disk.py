@@ -45,7 +45,7 @@ def run(config, trial):
         done = json.loads(state.read_text())
     print(os.environ.get("GREETING", ""), "from", done, "to", trial.amount)
     for epoch in range(done + 1, (trial.amount or 4) + 1):
-        time.sleep(0.2)
+        time.sleep(float(os.environ.get("SECONDS", 0)))
         if state:
             trial.resume_dir.mkdir(parents=True, exist_ok=True)
             state.write_text(json.dumps(epoch))
@@ -60,9 +60,9 @@ OF_MINE = (
     "study.metric=score",
     "study.trials=12",
     "track=none",
+    "report.figures=false",
 )
 HALVING = (*OF_MINE, "study.name=halving", "strategy=asha", "strategy.max_amount=4", "strategy.eta=2")
-DIGITS = ("study.name=digits", "study.trials=3", "training.epochs=1", "split.folds=2", "strategy=random", "track=none")
 
 
 def blind_node(address, place, hidden):
@@ -87,7 +87,7 @@ def end(process):
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
-    """The arguments that join a cluster, and the processes of the nodes that are not the driver's."""
+    """Return the arguments that join a cluster, the processes of the nodes that are not the driver's, and a wait."""
     if subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode:
         pytest.skip("mount namespaces are not permitted here")
     from ray.cluster_utils import Cluster
@@ -95,16 +95,21 @@ def nodes(tmp_path_factory):
     with without_dashboard():
         cluster = Cluster(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})
     others = []
+
+    def wait_for(number):
+        """Wait until the cluster has so many nodes."""
+        deadline = time.monotonic() + 60
+        while sum(node["Alive"] for node in cluster.global_state.node_table()) != number:
+            assert time.monotonic() < deadline, f"there are not {number} nodes"
+            time.sleep(0.2)
+
     try:
         for number in range(2):
             place = tmp_path_factory.mktemp(f"node{number}")
             others.append(blind_node(cluster.address, place, tmp_path_factory.getbasetemp()))
             # One after the other, or they take the same ports.
-            deadline = time.monotonic() + 60
-            while sum(node["Alive"] for node in cluster.global_state.node_table()) < number + 2:
-                assert time.monotonic() < deadline, "the node has not joined"
-                time.sleep(0.2)
-        yield (f"dispatch.address='{cluster.address}'", "dispatch.allow_open_cluster=true"), others
+            wait_for(number + 2)
+        yield (f"dispatch.address='{cluster.address}'", "dispatch.allow_open_cluster=true"), others, wait_for
     finally:
         for process in others:
             end(process)
@@ -138,56 +143,38 @@ def undisturbed(name, *arguments):
     return rows_of(f"{name}_here")
 
 
-@pytest.mark.nightly
-def test_data_by_folds_and_the_final_model_that_is_tested(nodes):
-    where, _ = nodes
-    ended(start("search", *DIGITS, *where))
-    assert rows_of("digits") == undisturbed("digits", *DIGITS)
-    assert list(Path("runs/digits/checkpoints/final").iterdir())
-    assert "accuracy" in ended(start("test", "digits"))
-
-
 @pytest.mark.slow
 def test_halving_goes_on_from_states_on_whichever_node(nodes):
-    where, _ = nodes
+    where, _, _ = nodes
     ended(start("search", *HALVING, *where, "+dispatch.environment.env_vars.GREETING=well"))
     assert rows_of("halving") == undisturbed("halving", *HALVING)
     assert {"well from 0 to 1", "well from 1 to 2"} <= printed("halving")
 
 
 @pytest.mark.nightly
-def test_a_search_whose_driver_was_killed_is_the_same_in_the_end(nodes):
-    where, _ = nodes
-    driver = start("search", *HALVING, *where)
+def test_a_module_that_a_node_cannot_import_is_named_with_the_node_and_the_budget_is_kept(nodes):
+    where, _, _ = nodes
+    Path("mine.py").write_text(f"from pathlib import Path\nPath({str(Path('mine.py').absolute())!r}).stat()\n{MINE}")
+    output = ended(start("search", *OF_MINE, "study.name=missing", *where), code=1)
+    assert re.search(r"cannot import 'mine'|importing 'mine' raised FileNotFoundError.*\(node .+\)", output), output
+    assert "hpo resume missing" in output
+
+
+@pytest.mark.nightly
+def test_a_search_whose_node_is_lost_and_whose_driver_is_killed_has_the_same_trials_from_states_elsewhere(nodes):
+    """The last test of the file: afterwards a node is missing."""
+    where, others, wait_for = nodes
+    artifacts, slowly = f"study.artifacts=file://{tempfile.mkdtemp()}", "+dispatch.environment.env_vars.SECONDS='0.2'"
+    driver = start("search", *HALVING, *where, artifacts, slowly)
     for line in driver.stdout:
-        if re.match(r" *4/12 ", line if isinstance(line, str) else line.decode()):
+        if re.match(r" *3/12 ", line):
+            end(others[-1])
+        if re.match(r" *6/12 ", line):
             break
     driver.kill()
     driver.communicate()
+    wait_for(2)
     ended(start("resume", "halving", *where))
-    assert rows_of("halving") == undisturbed("halving", *HALVING)
-
-
-@pytest.mark.nightly
-def test_a_module_that_a_node_cannot_import_is_named_with_the_node_and_the_budget_is_kept(nodes):
-    where, _ = nodes
-    Path("mine.py").write_text(f"from pathlib import Path\nPath({str(Path('mine.py').absolute())!r}).stat()\n{MINE}")
-    said = ended(start("search", *OF_MINE, "study.name=missing", *where), code=1)
-    assert re.search(r"cannot import 'mine'|importing 'mine' raised FileNotFoundError.*\(node .+\)", said), said
-    assert "hpo resume missing" in said
-
-
-@pytest.mark.nightly
-def test_tasks_of_a_node_that_is_lost_are_trained_elsewhere_from_states_that_lie_elsewhere(nodes):
-    """The last test of the file: afterwards a node is missing."""
-    where, others = nodes
-    artifacts = f"study.artifacts=file://{tempfile.mkdtemp()}"
-    driver = start("search", *HALVING, *where, artifacts)
-    for line in driver.stdout:
-        if re.match(r" *3/12 ", line if isinstance(line, str) else line.decode()):
-            break
-    end(others[-1])
-    ended(driver)
     assert rows_of("halving") == undisturbed("halving", *HALVING)
     assert not Path("runs/halving/states").exists()
     assert "from 1 to 2" in printed("halving")

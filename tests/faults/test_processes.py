@@ -1,9 +1,8 @@
-"""What a task can do to its process: its worker tells how it ended, and goes on with another. No Ray is needed."""
+"""What a task can do to its process: its worker reports how it ended, and goes on with another. No Ray is needed."""
 
 import functools
 import gc
 import importlib
-import os
 import signal
 import subprocess
 import sys
@@ -37,17 +36,17 @@ def messages(child, objective, **config):
     return list(child.run(payload, "a call"))
 
 
+def in_process(child):
+    """Return the number of the child's process, and the hash of a text in it."""
+    return messages(child, "names_its_process")[-1]["outcome"].metrics
+
+
 def still_works(child):
     *_, last = child.run(task(0, "constant").payload, "another call")
     return last["outcome"].metrics == {"score": 1.0}
 
 
-def is_there(number):
-    return psutil.pid_exists(number)
-
-
-@pytest.mark.parametrize("entry", ["", "lib"])
-@pytest.mark.parametrize("variable", [None, "own:."])
+@pytest.mark.parametrize(("entry", "variable"), [("", None), ("lib", "own:.")])
 def test_a_task_finds_what_the_search_found_before_it_changed_its_folder(tmp_path, monkeypatch, entry, variable):
     """And a program that it starts has the user's own PYTHONPATH: it may be another Python."""
     (tmp_path / "lib").mkdir()
@@ -56,22 +55,17 @@ def test_a_task_finds_what_the_search_found_before_it_changed_its_folder(tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(REPOSITORY))
     monkeypatch.setattr(sys, "path", [entry, *(path for path in sys.path if Path(path).is_absolute())])
-    if variable is None:
-        monkeypatch.delenv("PYTHONPATH", raising=False)
-    else:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if variable is not None:
         monkeypatch.setenv("PYTHONPATH", variable)
     importlib.import_module("beside_it")
     monkeypatch.chdir("elsewhere")
-    child = Child(str(REPOSITORY))
-    try:
+    with closing(Child(str(REPOSITORY))) as child:
         warning, last = messages(child, "finds_python", imports="beside_it")
-    finally:
-        child.close()
-        del sys.modules["beside_it"]
+    del sys.modules["beside_it"]
     assert (last["outcome"].error, warning["warning"]) == (None, repr(variable))
 
 
-@pytest.mark.slow
 def test_a_process_that_cannot_be_talked_to_any_more_is_ended():
     with closing(Child(str(REPOSITORY), seconds_to_die=0.2)) as child:
         (last,) = messages(child, "closes_everything")
@@ -79,41 +73,33 @@ def test_a_process_that_cannot_be_talked_to_any_more_is_ended():
         assert still_works(child)
 
 
-@pytest.mark.quick("raises", "exits")
-@pytest.mark.slow
 @pytest.mark.parametrize("copy", ["raises", "returns", "exits", "yields"])
 def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, copy):
     """Its error, its result, its points: the next task would otherwise be answered by them."""
-    *points, last = messages(child, "fork_yields" if copy == "yields" else "forks", copy=copy)
+    *points, last = messages(child, "forks", copy=copy)
     assert last["outcome"].metrics == {"score": 2.0}
-    assert [message["point"]["epoch"] for message in points] == ([1, 2] if copy == "yields" else [])
+    assert [message["point"]["epoch"] for message in points] == [1, 2]
     assert still_works(child)
 
 
-@pytest.mark.nightly
 def test_what_is_no_answer_to_the_task_is_not_read_and_its_process_is_replaced(child):
     """Whoever finds the pipe by its number can write into it."""
-    before = messages(child, "process_id")[-1]["outcome"].metrics["score"]
+    before = in_process(child)["process"]
     (last,) = messages(child, "writes_into_every_pipe")
     assert last["died"]["out_of_step"]
-    *_, last = messages(child, "process_id")
-    assert last["outcome"].metrics["score"] != before
+    assert in_process(child)["process"] != before
 
 
-@pytest.mark.quick("dies_beside_a_copy")
-@pytest.mark.nightly
-@pytest.mark.parametrize("objective", ["dies_with_a_living_pool", "dies_beside_a_program", "dies_beside_a_copy"])
-def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child, objective):
+def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child):
     began = time.monotonic()
-    last = messages(child, objective)[-1]
+    last = messages(child, "dies_beside_a_copy")[-1]
     assert last["died"]["signal"] == signal.SIGKILL
     assert time.monotonic() - began < 20
-    others = [psutil.Process(int(number)) for number in Path("children").read_text().split() if is_there(int(number))]
-    assert outliving(others, 5.0) == []
+    copy = int(Path("children").read_text())
+    assert not psutil.pid_exists(copy) or outliving([psutil.Process(copy)], 5.0) == []
     assert still_works(child)
 
 
-@pytest.mark.slow
 def test_with_the_worker_ends_what_its_tasks_have_left_behind():
     """The worker itself is killed, so that nobody is left to end anything but the keeper of the group."""
     code = (
@@ -135,14 +121,11 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
     assert outliving(started, 5.0) == []
 
 
-def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figures_are_told(monkeypatch):
+def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figures_are_reported(monkeypatch):
     def ours():
-        """Without those of other studies that happen to run on this machine."""
-        return {
-            pid: held
-            for pid, held in held_by_task_processes().items()
-            if psutil.pid_exists(pid) and psutil.Process(pid).ppid() == os.getpid()
-        }
+        """Leave out processes of other studies on this machine."""
+        children = {process.pid for process in psutil.Process().children()}
+        return {pid: held for pid, held in held_by_task_processes().items() if pid in children}
 
     guard = functools.partial(MemoryGuard, memory=lambda: (2**30, 2**36), held=ours)
     monkeypatch.setattr("hpo.workers.dispatch.process.child.MemoryGuard", guard)
@@ -153,21 +136,19 @@ def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figur
 
 def test_a_process_that_is_not_the_largest_is_spared():
     """It is another worker's to kill; each judges its own process alone."""
-    looks = threading.Semaphore(0)
+    calls = threading.Semaphore(0)
 
     def held():
-        looks.release()
+        calls.release()
         return {1: 2**40, 2: 2**30}
 
     guard = MemoryGuard(2, lambda: (0, 2**36), held)
-    # The second look shows that the guard watches on after the first.
-    assert all(looks.acquire(timeout=10) for _ in range(2))
+    # The second call shows that the guard watches on after the first.
+    assert all(calls.acquire(timeout=10) for _ in range(2))
     guard.stop()
     assert guard.kill_reason is None
 
 
-@pytest.mark.quick("ends1")
-@pytest.mark.slow
 @pytest.mark.parametrize("ends", [{}, {"raises": True}, {"dies": True}])
 def test_what_a_task_prints_comes_with_its_end_however_it_ends(child, ends):
     (last,) = messages(child, "prints", text="hello", **ends)
@@ -189,24 +170,22 @@ def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
     assert "abracadabra" not in last["printed"]
 
 
-@pytest.mark.nightly
-def test_each_task_has_a_process_of_its_own_where_that_is_asked():
-    for is_fresh in (False, True):
-        child = Child(str(REPOSITORY), is_fresh)
-        processes = {messages(child, "process_id")[-1]["outcome"].metrics["score"] for _ in range(3)}
-        child.close()
-        assert len(processes) == (3 if is_fresh else 1)
+@pytest.mark.parametrize(("is_fresh", "number"), [(False, 1), (True, 2)])
+def test_each_task_has_a_process_of_its_own_where_that_is_set(is_fresh, number):
+    with closing(Child(str(REPOSITORY), is_fresh)) as child:
+        processes = {in_process(child)["process"] for _ in range(2)}
+    assert len(processes) == number
 
 
-@pytest.mark.slow
 def test_a_text_has_the_same_hash_in_every_process(child, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "random")
-    first = messages(child, "hashes")[-1]["outcome"].metrics
+    first = in_process(child)
     child.renew()
-    assert messages(child, "hashes")[-1]["outcome"].metrics == first
+    second = in_process(child)
+    assert (first["process"] != second["process"], first["hash"]) == (True, second["hash"])
 
 
-def test_the_most_memory_that_a_task_held_of_a_gpu_is_told(monkeypatch):
+def test_the_most_memory_that_a_task_held_of_a_gpu_is_reported(monkeypatch):
     assert "torch" not in sys.modules or gpu_memory() == {}
     cuda = SimpleNamespace(
         is_initialized=lambda: True,

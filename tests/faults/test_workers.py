@@ -1,4 +1,4 @@
-"""Workers on Ray that die, hang, or run out of memory: one pool for all of it, since starting Ray takes seconds."""
+"""Workers on Ray that die, hang, run out of memory, or lose their node. All share one pool: Ray starts slowly."""
 
 import contextlib
 import signal
@@ -12,14 +12,14 @@ from hpo.workers.training.tasks import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.faults.driver import outliving
-from tests.studies import REPOSITORY, dispatch_section, run_toy, shipped, toy_config
+from tests.studies import REPOSITORY, dispatch_section
 
-SILENT_SECONDS = 4.0
+SILENT_SECONDS = 3.0
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """The workers' working directory, which is the one in which Ray was started; flags lie there."""
+    """Return the workers' working directory, in which Ray was started, and in which flags are."""
     return tmp_path_factory.mktemp("workers")
 
 
@@ -48,7 +48,7 @@ def are_unaffected(outcomes):
 
 @pytest.mark.slow
 def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
-    deadly = {"killed": "signal 9", "crashes": "signal 11", "leaves": "exit code 3"}
+    deadly = {"killed": "signal 9", "leaves": "exit code 3"}
     tasks = [task(number, objective, config={"signal": signal.SIGKILL}) for number, objective in enumerate(deadly)]
     outcomes, _ = run(pool, [*tasks, *others()])
     for number, how in enumerate(deadly.values()):
@@ -57,24 +57,11 @@ def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
     assert are_unaffected(outcomes)
 
 
-@pytest.mark.nightly
-def test_a_trial_whose_worker_dies_every_time_has_failed_and_the_study_goes_on(undisturbed, pool, directory, tmp_path):
-    (directory / "worker_dies").write_text("4")
-    tree = toy_config(shipped("evolutionary"), trials=15, objective="tests.faults.objectives:dies_with_its_worker")
-    rows = run_toy(tmp_path / "study", tree, pool)
-    assert (rows[4]["state"], rows[4]["error"]) == ("failed", "fold 0: worker died (signal 9), attempt 3 of 3")
-    assert rows[:4] == undisturbed[:4]
-    assert len(rows) == 15
-
-
 @pytest.mark.slow
 def test_a_retried_task_goes_on_from_its_last_state(pool, directory, tmp_path):
-    """The length of the file `deaths` says how often to die."""
-    (directory / "deaths").write_bytes(bytes(1))
     outcomes, _ = run(pool, [task(0, "dies_in_the_middle", resume_dir=str(tmp_path / "state"))])
     assert (outcomes[0].error, outcomes[0].attempt) == (None, 2)
-    # Every epoch was trained once: none again after the process died.
-    assert (directory / "epochs").read_text().splitlines() == [f"0 {epoch}" for epoch in (1, 2, 3, 4)]
+    assert (directory / "epochs").read_text().split() == ["1", "2", "3", "4"], "no epoch is trained again"
 
 
 @pytest.mark.slow

@@ -14,16 +14,8 @@ from hypothesis import strategies as st
 
 from hpo.config.keys import flatten, replaced
 
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=8),
-    st.sampled_from(
-        [0, -1, 10**30, "", "nan", "inf", "${oc.env:HOME}", "../x", "\0", "1e-5", "null", "a: b", "*a", "[", "é"]
-    ),
-)
+ODD = [0, -1, 10**30, "", "nan", "inf", "${oc.env:HOME}", "../x", "\0", "1e-5", "null", "a: b", "*a", "[", "é"]
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(ODD))
 JSON = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
@@ -45,26 +37,9 @@ OVERRIDE_PIECES = st.sampled_from(
     ]
 )
 OVERRIDES = st.one_of(st.text(max_size=40), st.lists(OVERRIDE_PIECES, max_size=15).map("".join))
+WORDS = ["text", "label", "score", "lr", "state", "complete", "source", "target", "word", "0.5", "nan", "inf", "1e400"]
 ROW_PIECES = st.sampled_from(
-    [
-        *',,,;\t\n\n\r"\0é\ufeff\u2028#{} -1ab',
-        *(
-            "text",
-            "label",
-            "score",
-            "lr",
-            "state",
-            "complete",
-            "source",
-            "target",
-            "word",
-            "0.5",
-            "nan",
-            "inf",
-            "1e400",
-        ),
-        *("\r\n", '""', '{"text": "a", "label": "b"}', "[1]"),
-    ]
+    [*',,,;\t\n\n\r"\0é\ufeff\u2028#{} -1ab', *WORDS, "\r\n", '""', '{"text": "a", "label": "b"}', "[1]"]
 )
 
 
@@ -109,17 +84,6 @@ RULE_PIECES = (
     *("not", "1", "0", "1e308", "'x'", "None", "True", "lambda: 1", "__import__", ".", "if", "else", ":="),
 )
 RULES = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(RULE_PIECES), max_size=14).map(" ".join))
-SPACE = st.dictionaries(
-    st.sampled_from(["lr", "n", "kind", "require", "first"]),
-    st.one_of(
-        JSON,
-        st.fixed_dictionaries(
-            {},
-            optional={
-                name: SCALARS | st.lists(SCALARS, max_size=4)
-                for name in ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
-            },
-        ),
-    ),
-    max_size=4,
-)
+FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
+LEAF = st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, SCALARS | st.lists(SCALARS, max_size=4)))
+SPACE = st.dictionaries(st.sampled_from(["lr", "n", "kind", "require", "first"]), JSON | LEAF, max_size=4)

@@ -1,10 +1,11 @@
 """What is fuzzed: for each reader what it is given, and the call that must end in an answer or in HpoError."""
 
+import contextlib
+import functools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from hpo.config.documents import parse_json, parse_yaml
 from hpo.config.secrets import hide_secrets, redact, reveal_secrets, values_of
 from hpo.config.study_config import config_from_dict
 from hpo.engine.schedule.proposer import propose
+from hpo.errors import HpoError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
@@ -36,15 +38,8 @@ from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, n
 from tests.studies import SPACES, STRATEGIES, toy_config
 
 
-@dataclass(frozen=True)
-class Target:
-    """A reader under fire.
-
-    Attributes:
-        given: what it gets.
-        call: gives it that.
-        examples: how many in the quick run: fewer where one takes long.
-    """
+class Target(NamedTuple):
+    """A reader, what it is given, and how many examples of that in the quick run: fewer where one takes long."""
 
     given: st.SearchStrategy[Any]
     call: Callable[[Any], Any]
@@ -58,10 +53,6 @@ OPTUNAS = ("gp", "tpe", "cma_es", "qmc")
 def read_overrides(texts: list[str]) -> None:
     for text in texts:
         overrides.parse_override(text)
-
-
-def read_configuration(overrides: list[str]) -> None:
-    config_from_dict(compose.compose_config("search", overrides))
 
 
 def read_whole_configuration(text: str) -> None:
@@ -79,29 +70,25 @@ def put_together(tree: dict[str, Any]) -> None:
             study.task_builder().tasks_of(Trial(number, 0, proposal.point, amount=proposal.amount))
 
 
+DATA = {
+    "text_classification": ["data=text_classification"],
+    "tagging": ["data=tagging"],
+    "language_modelling": ["data=language_modelling", "model=decoder", "study.metric=loss"],
+    "translation": ["data=translation", "model=encoder_decoder", "study.metric=loss"],
+}
+
+
+@functools.cache
+def composed(name: str) -> dict[str, Any]:
+    """The configuration of one kind of data, composed once a process: Hydra takes a fifth of a second."""
+    return compose.compose_config("train", [*DATA[name], "data.path=unknown"])
+
+
 def read_data(case: tuple[str, str, bytes]) -> None:
     name, file, content = case
     Path(file).write_bytes(content)
-    tree = compose_once(name)
-    data = tree["data"] | {"path": file.removesuffix(".src").removesuffix(".tgt")}
-    resolve("model.objective:run_fold").examples({**tree, "data": data})
-
-
-_COMPOSED: dict[str, dict[str, Any]] = {}
-
-
-def compose_once(name: str) -> dict[str, Any]:
-    """The configuration of one kind of data, composed once a process: Hydra takes a fifth of a second."""
-    if name not in _COMPOSED:
-        options = {
-            "text_classification": ["data=text_classification"],
-            "tagging": ["data=tagging"],
-            "language_modelling": ["data=language_modelling", "model=decoder", "study.metric=loss"],
-            "translation": ["data=translation", "model=encoder_decoder", "study.metric=loss"],
-        }[name]
-        tree = compose.compose_config("train", [*options, "data.path=unknown"])
-        _COMPOSED[name] = {key: tree[key] for key in ("model", "data", "training")}
-    return _COMPOSED[name]
+    tree = {key: composed(name)[key] for key in ("model", "data", "training")}
+    resolve("model.objective:run_fold").examples(tree | {"data": tree["data"] | {"path": file}})
 
 
 def read_table(case: tuple[str, bytes]) -> None:
@@ -137,53 +124,44 @@ def read_folder(case: tuple[str, bytes]) -> None:
     (folder / name).unlink()
 
 
-def read_ledger(content: bytes) -> None:
+def read_test_log(content: bytes) -> None:
     Path("ledger.jsonl").write_bytes(content)
     evaluations(Path("ledger.jsonl"))
 
 
-def seal_and_open(tree: dict[str, Any]) -> None:
-    sealed, secrets = redact(tree)
-    values = values_of(sealed, secrets)
-    reveal_secrets(sealed, values)
-    hide_secrets(json.dumps(sealed), values)
+def hide_and_reveal(tree: dict[str, Any]) -> None:
+    redacted, secrets = redact(tree)
+    values = values_of(redacted, secrets)
+    reveal_secrets(redacted, values)
+    hide_secrets(json.dumps(redacted), values)
 
 
 def decide_rule(text: str) -> None:
-    constraint = read_constraint(text, ["a", "b.c"], {"d": 1})
-    constraint.holds({"a": 1, "b.c": 0.5})
+    read_constraint(text, ["a", "b.c"], {"d": 1}).holds({"a": 1, "b.c": 0.5})
 
 
 def _refused_or_not(read: Callable[[], Any]) -> None:
-    from hpo.errors import HpoError
-
-    try:
+    with contextlib.suppress(HpoError):
         read()
-    except HpoError:
-        return
-
-
-def _train(tree: dict[str, Any]) -> None:
-    train_once({**tree, "objective": "json:nothing"}, lambda point: None)
-
-
-def report_anything(reported: tuple[list[Any], Any]) -> None:
-    """Whatever an objective yields and returns, what it comes to is an outcome that every file can hold."""
-    _REPORTED[:] = [reported]
-    *said, last = run_task(Payload(f"{__name__}:says_what_it_is_told", {}, "score"))
-    messages = [*said, last["outcome"].to_dict()]
-    text = json.dumps(messages, allow_nan=False)
-    assert json.loads(text) == messages
-    text.encode()
 
 
 _REPORTED: list[tuple[list[Any], Any]] = []
 
 
-def says_what_it_is_told(task: dict[str, Any]) -> Any:
+def reports_what_is_given(task: dict[str, Any]) -> Any:
     points, returned = _REPORTED[0]
     yield from points
     return returned
+
+
+def report_anything(reported: tuple[list[Any], Any]) -> None:
+    """Whatever an objective yields and returns, it becomes an outcome that every file can hold."""
+    _REPORTED[:] = [reported]
+    *messages, last = run_task(Payload(f"{__name__}:reports_what_is_given", {}, "score"))
+    messages.append(last["outcome"].to_dict())
+    text = json.dumps(messages, allow_nan=False)
+    assert json.loads(text) == messages
+    text.encode()
 
 
 def read_stranger(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -209,82 +187,49 @@ ENDINGS = {
     "language_modelling": ("d.txt",),
     "translation": ("d.tsv", "d.csv", "d.jsonl"),
 }
-KEYS = [
-    "study.trials",
-    "study.name",
-    "model.d_model",
-    "training.lr",
-    "space.training.lr",
-    "strategy",
-    "data",
-    "split.folds",
-    "track.uri",
-    "dispatch",
-    "objective",
-]
+KEYS = ["study.trials", "study.name", "model.d_model", "training.lr", "space.training.lr", "strategy", "data"]
+KEYS += ["split.folds", "track.uri", "dispatch", "objective"]
 
 ANY_TEXT = YAML_TEXT.map(lambda text: text.encode(errors="surrogatepass"))
 # Scalars that JSON does not have, in what it has; names of every kind.
+NAMES = st.sampled_from(["epoch", "score", "seconds", "warning"]) | st.text(max_size=3)
 REPORTED = st.recursive(
     st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=4), st.binary(max_size=2)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.one_of(st.sampled_from(["epoch", "score", "seconds", "warning"]), st.text(max_size=3)), inner
-        ),
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner),
     max_leaves=8,
 )
 JSON_OBJECTS = st.dictionaries(st.sampled_from(["files", "study", "config", "winner", "environment", "space"]), JSON)
 JSON_FILES = JSON.map(lambda value: json.dumps(value).encode())
 
+TOY = nearly(toy_config())
+NAMED = st.tuples(st.sampled_from(KEYS), OVERRIDES).map("=".join)
+STUDIES = st.tuples(st.sampled_from(sorted(STRATEGIES)), st.sampled_from(sorted(SPACES)))
+DATA_FILES = st.sampled_from([(name, ending) for name in sorted(ENDINGS) for ending in ENDINGS[name]])
+STRANGERS = st.one_of(JSON_OBJECTS, st.fixed_dictionaries({"config": TOY, "winner": JSON}))
+OWN_FILES = st.sampled_from(["config.yaml", "report.json", "test.json"])
+
 TARGETS = {
     "YAML": Target(YAML_TEXT, lambda text: parse_yaml(text, "file"), 300),
     "JSON": Target(st.one_of(YAML_TEXT, JSON.map(json.dumps)), lambda text: parse_json(text, "file"), 200),
-    "a whole configuration": Target(
-        st.one_of(YAML_TEXT, nearly(toy_config()).map(yaml.safe_dump)), read_whole_configuration, 60
-    ),
+    "a whole configuration": Target(st.one_of(YAML_TEXT, TOY.map(yaml.safe_dump)), read_whole_configuration, 60),
     "overrides": Target(st.lists(OVERRIDES, max_size=2), read_overrides, 100),
     "a configuration": Target(
-        st.lists(st.one_of(OVERRIDES, st.tuples(st.sampled_from(KEYS), OVERRIDES).map("=".join)), max_size=2),
-        read_configuration,
+        st.lists(st.one_of(OVERRIDES, NAMED), max_size=2),
+        lambda given: config_from_dict(compose.compose_config("search", given)),
         8,
     ),
-    "a study": Target(
-        st.tuples(st.sampled_from(sorted(STRATEGIES)), st.sampled_from(sorted(SPACES)))
-        .flatmap(lambda names: nearly(toy_config(names[0], SPACES[names[1]]))),
-        put_together,
-        60,
+    "a study": Target(STUDIES.flatmap(lambda names: nearly(toy_config(names[0], SPACES[names[1]]))), put_together, 60),
+    "a single training": Target(
+        TOY, lambda tree: train_once({**tree, "objective": "json:nothing"}, lambda point: None), 40
     ),
-    "a single training": Target(nearly(toy_config()), _train, 40),
     "a space": Target(SPACE, lambda tree: space_from_dict(tree, {"lr": 1}), 100),
     "rules": Target(RULES, decide_rule, 150),
-    "data": Target(
-        st.sampled_from(sorted(ENDINGS)).flatmap(
-            lambda name: st.tuples(st.just(name), st.sampled_from(ENDINGS[name]), FILES)
-        ),
-        read_data,
-        150,
-    ),
+    "data": Target(st.tuples(DATA_FILES, FILES).map(lambda case: (*case[0], case[1])), read_data, 150),
     "tables": Target(st.tuples(st.sampled_from(["t.csv", "t.csv.gz", "t.parquet"]), FILES), read_table, 40),
     "trials": Target(FILES, read_trials, 60),
-    "a study's folder": Target(
-        st.tuples(
-            st.sampled_from(["config.yaml", "report.json", "test.json"]),
-            st.one_of(FILES, ANY_TEXT, JSON_FILES),
-        ),
-        read_folder,
-        60,
-    ),
+    "a study's folder": Target(st.tuples(OWN_FILES, st.one_of(FILES, ANY_TEXT, JSON_FILES)), read_folder, 60),
     "what an objective reports": Target(st.tuples(st.lists(REPORTED, max_size=3), REPORTED), report_anything, 150),
-    "a stranger's study": Target(
-        st.tuples(
-            nearly(toy_config()),
-            st.one_of(JSON_OBJECTS, st.fixed_dictionaries({"config": nearly(toy_config()), "winner": JSON})),
-        ),
-        read_stranger,
-        25,
-    ),
-    "the ledger": Target(st.one_of(FILES, JSON_FILES), read_ledger, 60),
-    "secrets": Target(st.dictionaries(st.text(max_size=8), JSON, max_size=4), seal_and_open, 80),
-}  # fmt: skip
+    "a stranger's study": Target(st.tuples(TOY, STRANGERS), read_stranger, 25),
+    "the test log": Target(st.one_of(FILES, JSON_FILES), read_test_log, 60),
+    "secrets": Target(st.dictionaries(st.text(max_size=8), JSON, max_size=4), hide_and_reveal, 80),
+}

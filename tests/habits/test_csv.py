@@ -7,6 +7,7 @@ import pytest
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
+from hpo.errors import HpoError
 from hpo.study.preparing.preparation import prepare_study
 
 REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
@@ -16,7 +17,6 @@ TAKEN = (
     "data.path: the first line ('review,sentiment') is read as a header; if this line is an example, set data.header="
     "false"
 )
-NUMBERS = ("data.text_column=1", "data.label_column=2")
 
 
 def prepared(content, *overrides, **files):
@@ -34,22 +34,24 @@ def test_a_first_line_whose_values_occur_nowhere_else_is_a_header_and_said_so():
     assert (study.examples.size, set(study.examples.labels), study.own.notes) == (40, {"good", "bad"}, (TAKEN,))
 
 
-def test_labels_may_stand_first():
-    turned = "Category,Message\n" + "".join(f"{label},{text}\n" for text, label in REVIEWS)
-    study = prepared(turned)
+def test_labels_may_be_first():
+    study = prepared("Category,Message\n" + "".join(f"{label},{text}\n" for text, label in REVIEWS))
     assert study.examples.digests == prepared(ROWS).examples.digests
     assert "('Category,Message') is read as a header, and the column 'Category' as the labels; " in study.own.notes[0]
+
+
+INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(ROWS.splitlines(True)))
 
 
 @pytest.mark.parametrize(
     ("content", "overrides", "size", "labels"),
     [
-        (",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(ROWS.splitlines(True))), NUMBERS, 40, 2),
+        (INDEXED, ("data.text_column=1", "data.label_column=2"), 40, 2),
         ("review,label\n" + ROWS, (), 40, 2),
         ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4, 4),
         (HEADED, ("data.header=true",), 40, 2),
     ],
-    ids=["an index", "one known name", "numbers", "said by hand"],
+    ids=["an index", "one known name", "numbers", "given"],
 )
 def test_a_header_in_any_words_is_no_example(content, overrides, size, labels):
     examples = prepared(content, *overrides).examples
@@ -64,11 +66,16 @@ def test_a_header_in_any_words_is_no_example(content, overrides, size, labels):
         ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
         (HEADED, ("data.header=false",), 41),
     ],
-    ids=["labels that recur", "a new text", "labels that never recur", "said by hand"],
+    ids=["labels that recur", "a new text", "labels that never recur", "given as an example"],
 )
 def test_a_first_line_that_is_an_example_stays_one(content, overrides, size):
     study = prepared(content, *overrides)
     assert (study.examples.size, study.own.notes) == (size, ())
+
+
+def test_a_header_is_given_as_true_or_false():
+    with pytest.raises(HpoError, match=r"data\.header"):
+        prepared(HEADED, "data.header=maybe")
 
 
 def test_separate_files_have_the_header_of_the_first():
@@ -79,12 +86,10 @@ def test_separate_files_have_the_header_of_the_first():
     assert without.examples.parts == {"train": 41, "test": 4}
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_terminal_says_it_once(capsys):
     Path("reviews.csv").write_text(HEADED)
     words = ["data=text_classification", "data.path=reviews.csv", "training.epochs=1", "model.num_layers=1"]
     words += ["split.folds=1", "space=none", "+space.training.lr=[0.01, 0.02]", "study.trials=1"]
-    assert main(["search", *words, "dispatch=local", "track=none"]) == 0
+    assert main(["search", *words, "dispatch=local", "track=none", "report.figures=false"]) == 0
     assert capsys.readouterr().out.count(TAKEN) == 1
-    assert main(["search", *words, "data.header=maybe", "study.name=other"]) == 2
-    assert "data.header" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.study.preparing.preparation import prepare_study
+from tests.hpo.cli.commands import refused
 
 QUICK = ("dispatch=local", "track=none", "study.trials=1", "training.epochs=1", "model.num_layers=1", "split.folds=1")
 FILES = {
@@ -19,6 +20,7 @@ FILES = {
     "reviews.csv": "".join(f"a warm film {i},good\na dull film {i},bad\n" for i in range(20)),
     "table.csv": "lr,layers,accuracy\n0.1,1,0.5\n0.1,2,0.7\n0.2,1,0.6\n0.2,2,0.9\n",
 }
+PAIRS = "data=translation data.path=pairs.tsv"
 ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
 
 
@@ -34,8 +36,6 @@ def prepared(*overrides):
     return study.config.objective_config.get("model", {}).get("shape"), section.metric, section.direction
 
 
-@pytest.mark.quick("data=digits-*", "data=generated-*", "data=table*")
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -47,57 +47,43 @@ def prepared(*overrides):
         ("data=text_classification data.path=reviews.csv", ("encoder", "accuracy", "maximize")),
         ("data=digits", ("encoder", "accuracy", "maximize")),
         ("data=table data.path=table.csv data.metric=accuracy", (None, "accuracy", "maximize")),
+        # What is given counts before the kind's own.
+        (f"{PAIRS} study.metric=chrf", ("encoder_decoder", "chrf", "maximize")),
+        (f"{PAIRS} study.metric=loss", ("encoder_decoder", "loss", "minimize")),
+        (f"{PAIRS} study.metric=parameters", ("encoder_decoder", "parameters", "minimize")),
+        (f"{PAIRS} study.metric=examples_per_second", ("encoder_decoder", "examples_per_second", "maximize")),
+        (f"{PAIRS} study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
+        (f"{PAIRS} model=recurrent_encoder_decoder space=recurrent", ("encoder_decoder", "bleu", "maximize")),
     ],
 )
 def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(words, expected):
     assert prepared(*words.split()) == expected
 
 
-@pytest.mark.quick("study.metric=chrf-*", "study.metric=loss-*")
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("study.metric=chrf", ("encoder_decoder", "chrf", "maximize")),
-        ("study.metric=loss", ("encoder_decoder", "loss", "minimize")),
-        ("study.metric=parameters", ("encoder_decoder", "parameters", "minimize")),
-        ("study.metric=examples_per_second", ("encoder_decoder", "examples_per_second", "maximize")),
-        ("study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
-        ("model=recurrent_encoder_decoder space=recurrent", ("encoder_decoder", "bleu", "maximize")),
-    ],
-)
-def test_what_is_given_counts_before_the_kinds_own(words, expected):
-    assert prepared("data=translation", "data.path=pairs.tsv", *words.split()) == expected
-
-
 def test_hpo_train_has_the_same():
     tree = compose_config("train", ["data=language_modelling", "data.path=plays.txt"])
-    assert (tree["model"]["shape"], tree["study"]["metric"], tree["study"]["direction"]) == (
-        "decoder",
-        "loss",
-        "minimize",
-    )
+    goal = tree["study"]["metric"], tree["study"]["direction"]
+    assert (tree["model"]["shape"], *goal) == ("decoder", "loss", "minimize")
 
 
-@pytest.mark.parametrize("path", ["train", "train.de"])
-def test_one_of_two_aligned_files_is_answered_with_what_to_type(path, capsys):
-    assert main(["search", "data=translation", f"data.path={path}", *QUICK]) == 2
-    assert capsys.readouterr().err.endswith(f"in two other keys; write {ALIGNED}\n")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["data.path=train"], f"in two other keys; write {ALIGNED}\n"),
+        (["data.path=train.de"], f"in two other keys; write {ALIGNED}\n"),
+        (
+            ["data.path=train", "data.source_ending=.de"],
+            f"both endings must be given for aligned files (as in {ALIGNED}), ",
+        ),
+    ],
+)
+def test_one_of_two_aligned_files_is_answered_with_what_to_type(capsys, words, says):
+    assert says in refused(capsys, "search", "data=translation", *words, *QUICK)
     assert not Path("runs").exists()
-    assert prepared("data=translation", *ALIGNED.split()) == ("encoder_decoder", "bleu", "maximize")
-
-
-def test_an_ending_alone_shows_an_example(capsys):
-    assert main(["search", "data=translation", "data.path=train", "data.source_ending=.de", *QUICK]) == 2
-    assert f"both endings must be given for aligned files (as in {ALIGNED}), " in (capsys.readouterr().err)
-
-
-def test_help_has_them(capsys):
     assert main(["search", "--help"]) == 0
     assert f"data=translation {ALIGNED}" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_two_aligned_files_train(capsys):
     assert main(["search", "data=translation", *ALIGNED.split(), *QUICK]) == 0
     assert "winner: trial 0, bleu" in capsys.readouterr().out

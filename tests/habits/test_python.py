@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import datetime
 import enum
-import hashlib
 import threading
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 import hpo
-from hpo.workers.objective.pickled_function import digest_of
 from tests.hpo.commands.searched import found, note, noted
 
 
@@ -30,46 +28,42 @@ class Relu:
     pass
 
 
+# Each value, and what is written down for it.
 CONSTANTS = {
-    **{
-        "sizes": (64, (32, 16)),
-        "path": Path("a/b"),
-        "color": Color.RED,
-        "optimizer": Adam(),
-        "names": {0: "a", 1: "b"},
-    },
-    **{"day": datetime.date(2026, 1, 2), "rows": [(1, 2), (3, 4)], "range": range(3), "set": {2, 1}, "none": None},
-    "dtype": np.dtype("float32"),
+    "sizes": ((64, (32, 16)), (64, (32, 16))),
+    "path": (Path("a/b"), "a/b"),
+    "color": (Color.RED, "Color.RED"),
+    "optimizer": (Adam(), {"lr": 0.1, "betas": [0.9, 0.99]}),
+    "names": ({0: "a", 1: "b"}, {0: "a", 1: "b"}),
+    "day": (datetime.date(2026, 1, 2), "2026-01-02"),
+    "rows": ([(1, 2), (3, 4)], [(1, 2), (3, 4)]),
+    "range": (range(3), [0, 1, 2]),
+    "set": ({2, 1}, [1, 2]),
+    "none": (None, None),
+    "dtype": (np.dtype("float32"), "float32"),
 }
-
-
 CYCLIC = {"itself": None}
-
-
 CYCLIC["itself"] = CYCLIC
 
 
-@pytest.mark.nightly
 def test_values_that_json_does_not_have_are_written_down_and_given_back():
+    constants = {key: value for key, (value, _) in CONSTANTS.items()}
+
     def train(config):
-        assert {key: config[key] for key in CONSTANTS} == CONSTANTS
+        assert {key: config[key] for key in CONSTANTS} == constants
         assert config["array"].tolist() == [1, 2]
         assert (type(config["one"]), config["one"]) == (float, 1.0)
         config["names"][2] = "a training may change what it gets"
-        return config["x"] + (config["act"] is Relu)
+        return config["one"] + (config["act"] is Relu)
 
-    config = CONSTANTS | {"array": np.array([1, 2]), "one": np.float64(1.0)}
-    space = {"x": [0.25, 0.5], "act": hpo.choices("none", relu=Relu, adam=Adam())}
-    study = found(train, space=space, config=config, trials=5)
+    config = constants | {"array": np.array([1, 2]), "one": np.float64(1.0)}
+    space = {"act": hpo.choices("none", relu=Relu, adam=Adam())}
+    study = found(train, space=space, config=config, strategy="grid", trials=3)
     assert study.trials["error"].isna().all()
-    assert study.best.config == {
-        **{"sizes": (64, (32, 16)), "path": "a/b", "color": "Color.RED", "names": {0: "a", 1: "b"}, "none": None},
-        **{"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "day": "2026-01-02", "rows": [(1, 2), (3, 4)], "one": 1.0},
-        **{"range": [0, 1, 2], "set": [1, 2], "dtype": "float32", "array": [1, 2], "x": 0.5, "act": "relu"},
-    }
-    assert study.report().page.exists()
+    written = {key: text for key, (_, text) in CONSTANTS.items()}
+    assert study.best.config == written | {"array": [1, 2], "one": 1.0, "act": "relu"}
     assert study.reproduce().is_reproduced
-    assert len(found(train, space=space, config=config, trials=6).trials) == 6
+    assert found(train, space=space, config=config, strategy="grid", trials=3).name == study.name
     with pytest.raises(hpo.HpoError, match=r"path: must be 'a/b', which stands for a PosixPath from Python"):
         study.extend({"path": "c"}, progress=False)
 
@@ -95,34 +89,31 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
     assert (study.best.score, study.best.config) == (5, {"sizes": (1, 2), "act": "relu"})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"config": {"a": {"model": Relu()}}}, "config.a.model: must be made of numbers"),
-        ({"config": {"model": Relu}}, "given Relu; create it in the objective"),
-        ({"config": {"a": [b"x"]}}, "config.a.0: must be made of numbers"),
-        ({"config": {"x": np.zeros((100, 100))}}, "at most 1,000 values, given 10,000"),
-        ({"config": {"x": np.array([np.nan])}}, "x.0: must be a finite number"),
-        (
-            {"config": {"x": {0: 1, "0": 2}}},
-            "config.x: cannot be written as JSON: two of its keys become",
-        ),
-        ({"config": {0: 1}}, "config: must have strings as keys, given 0"),
-        ({"config": {"v": np.float32}}, "given float32; create it in the objective"),
-        (
-            {"config": {"v": {"w": CYCLIC}}},
-            "config.v: contains itself, and cannot be written as JSON",
-        ),
-        ({"config": {"v": [CYCLIC]}}, "config.v: contains itself"),
-        ({"space": {"x": [np.float32]}}, "given float32; create it in the objective"),
-        ({"space": {"x": [CYCLIC, 1]}}, "space.x: contains itself"),
-        ({"space": CYCLIC}, "space: contains itself"),
-        ({"space": {"x": np.float32}}, "space.x: must be a dimension, given <class 'numpy.float32'>"),
-        ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple must be a range (low, high), given"),
-        ({"space": {"x": [Relu]}}, "space.x: must be made of numbers"),
-        ({"space": {"x": hpo.choices(lock=threading.Lock())}}, "space.x: lock: a lock cannot be sent to workers"),
-    ],
-)
+REFUSED = [
+    ({"config": {"a": {"model": Relu()}}}, "config.a.model: must be made of numbers"),
+    ({"config": {"model": Relu}}, "given Relu; create it in the objective"),
+    ({"config": {"a": [b"x"]}}, "config.a.0: must be made of numbers"),
+    ({"config": {"x": np.zeros((100, 100))}}, "at most 1,000 values, given 10,000"),
+    ({"config": {"x": np.array([np.nan])}}, "x.0: must be a finite number"),
+    ({"config": {"x": {0: 1, "0": 2}}}, "config.x: cannot be written as JSON: two of its keys become"),
+    ({"config": {0: 1}}, "config: must have strings as keys, given 0"),
+    ({"config": {"v": np.float32}}, "given float32; create it in the objective"),
+    ({"config": {"v": {"w": CYCLIC}}}, "config.v: contains itself, and cannot be written as JSON"),
+    ({"config": {"v": [CYCLIC]}}, "config.v: contains itself"),
+    ({"config": Adam(0.1)}, "config: must be a dict, given a Adam; use dataclasses.asdict(...)"),
+    ({"config": argparse.Namespace(lr=0.1)}, "config: must be a dict, given a Namespace; use vars(...)"),
+    ({"config": [1]}, "config: must be a dict, given a list"),
+    ({"space": {"x": [np.float32]}}, "given float32; create it in the objective"),
+    ({"space": {"x": [CYCLIC, 1]}}, "space.x: contains itself"),
+    ({"space": CYCLIC}, "space: contains itself"),
+    ({"space": {"x": np.float32}}, "space.x: must be a dimension, given <class 'numpy.float32'>"),
+    ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple must be a range (low, high), given"),
+    ({"space": {"x": [Relu]}}, "space.x: must be made of numbers"),
+    ({"space": {"x": hpo.choices(lock=threading.Lock())}}, "space.x: lock: a lock cannot be sent to workers"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED)
 def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_trial(arguments, says):
     with pytest.raises(hpo.HpoError) as error:
         found(lambda config: 1.0, **({"space": {"lr": [1, 2]}} | arguments))
@@ -135,58 +126,20 @@ def test_a_choice_is_a_value_or_a_name():
         hpo.choices("relu", relu=Relu)
 
 
-@pytest.mark.parametrize(
-    ("config", "way"), [(Adam(0.1), "dataclasses.asdict"), (argparse.Namespace(lr=0.1), "vars"), ([1], None)]
-)
-def test_a_configuration_that_is_no_dict_says_what_makes_one_of_it(config, way):
-    with pytest.raises(hpo.HpoError) as refused:
-        found(lambda config: config["lr"], space={"lr": [1, 2]}, config=config)
-    said = f"config: must be a dict, given a {type(config).__name__}"
-    assert str(refused.value) == said + (f"; use {way}(...)" if way else "")
+DEFAULTS = [
+    ({"b": hpo.log(1e-6, 0.1)}, {"b": "1e-5"}, {"b": 1e-5}),
+    ({"m": {"b": (1, 9)}}, {"m": {"b": "3"}}, {"m": {"b": 3}}),
+    ({"o.b": (0.0, 1.0)}, {"o.b": "1e-2"}, {"o.b": 0.01}),
+    ({"b": [1, 2, 3]}, {"b": "2"}, {"b": 2}),
+    ({"b": ["2", "a"]}, {"b": "2", "constant": "2"}, {"b": "2", "constant": "2"}),
+]
 
 
-HERE = {"direction": "minimize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
-
-
-@pytest.mark.nightly
-def test_two_lambdas_on_one_line_are_two_functions():
-    # fmt: off
-    a = hpo.search(lambda c: c["x"], {"x": [1, 2]}, trials=2, **HERE); b = hpo.search(lambda c: -c["x"] * 100, {"x": [1, 2]}, trials=2, **HERE)  # noqa: E501, E702
-    fs = {"é": lambda c: c["x"] ** 2, "neg": lambda c: -c["x"]}
-    # fmt: on
-    assert (a.best.score, b.best.score, b.name) == (1, -200, "objective-2")
-    assert [hpo.search(f, {"x": [2, 3]}, trials=2, **HERE).best.score for f in fs.values()] == [4, -3]
-    hpo.search(fs["neg"], {"x": [2, 3]}, trials=2, name="named", **HERE)
-    with pytest.raises(hpo.HpoError, match="since it was started: the code of the function changed"):
-        hpo.search(fs["é"], {"x": [2, 3]}, trials=2, name="named", **HERE)
-    assert hpo.search(fs["neg"], {"x": [2, 3]}, trials=2, name="named", **HERE).best.score == -3
-
-
-def test_a_lambda_alone_on_its_line_or_with_those_inside_of_it_is_known_by_its_own_text():
-    # fmt: off
-    alone = lambda c: sorted(c, key=lambda name: c[name])[0]  # noqa: E731
-    made = (lambda k: lambda c: c["x"] * k)(2)
-    # fmt: on
-    texts = ("alone = lambda c: sorted(c, key=lambda name: c[name])[0]", "made = (lambda k: lambda c: c['x'] * k)(2)")
-    assert (digest_of([("f", alone)]), digest_of([("f", made)])) == tuple(
-        hashlib.sha256(f"f {text}".encode()).hexdigest()[:16] for text in texts
-    )
-
-
-@pytest.mark.parametrize(
-    ("space", "config", "first"),
-    [
-        ({"b": hpo.log(1e-6, 0.1)}, {"b": "1e-5"}, {"b": 1e-5}),
-        ({"m": {"b": (1, 9)}}, {"m": {"b": "3"}}, {"m": {"b": 3}}),
-        ({"o.b": (0.0, 1.0)}, {"o.b": "1e-2"}, {"o.b": 0.01}),
-        ({"b": [1, 2, 3]}, {"b": "2"}, {"b": 2}),
-        ({"b": ["2", "a"]}, {"b": "2", "constant": "2"}, {"b": "2", "constant": "2"}),
-    ],
-)
+@pytest.mark.parametrize(("space", "config", "first"), DEFAULTS)
 def test_a_default_that_is_a_text_of_a_number_is_tried_first_as_the_number(space, config, first):
     def train(given):
         note(given)
         return 1.0
 
-    hpo.search(train, space, config=config, trials=1, **HERE)
+    found(train, space=space, config=config, trials=1)
     assert noted() == [first]

@@ -14,33 +14,29 @@ STATUS = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=
 def repository(tmp_path, monkeypatch):
     """Make a repository with one file, on which git has to run a filter before it knows whether it changed."""
     monkeypatch.chdir(tmp_path)
-    told("init", "-q", ".")
+    run_git("init", "-q", ".")
     Path("file.txt").write_text("x\n")
     Path(".gitattributes").write_text("*.txt filter=evil\n")
-    told("add", "-A")
-    told("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+    run_git("add", "-A")
+    run_git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
     Path("file.txt").write_text("x\n")
     return tmp_path
 
 
-def told(*arguments):
+def run_git(*arguments):
     subprocess.run(["git", *arguments], check=True)
 
 
 @pytest.mark.parametrize("way", ["filter", "process", "included", "watcher", "hook"])
 def test_nothing_that_a_repository_names_runs(repository, way):
     run = f"touch {repository}/ran; cat"
-    if way == "filter":
-        told("config", "filter.evil.clean", run)
-    elif way == "process":
-        told("config", "filter.evil.process", run)
-        told("config", "filter.evil.required", "true")
-    elif way == "included":
-        Path("more").write_text(f'[filter "evil"]\n\tclean = "{run}"\n')
-        told("config", "include.path", "../more")
-    elif way == "watcher":
-        told("config", "core.fsmonitor", run)
-    else:
+    settings = {"filter": {"filter.evil.clean": run}, "watcher": {"core.fsmonitor": run}}
+    settings["process"] = {"filter.evil.process": run, "filter.evil.required": "true"}
+    settings["included"] = {"include.path": "../more"}
+    Path("more").write_text(f'[filter "evil"]\n\tclean = "{run}"\n')
+    for key, value in settings.get(way, {}).items():
+        run_git("config", key, value)
+    if way == "hook":
         hook = Path(".git/hooks/post-index-change")
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(f"#!/bin/sh\n{run}\n")
@@ -54,7 +50,7 @@ def test_nothing_that_a_repository_names_runs(repository, way):
 
 
 def test_a_filter_that_cannot_be_overridden_is_not_asked(repository):
-    told("config", "filter.a=b.clean", f"touch {repository}/ran; cat")
+    run_git("config", "filter.a=b.clean", f"touch {repository}/ran; cat")
     Path(".gitattributes").write_text("*.txt filter=a=b\n")
     assert git(*STATUS) is None
     assert not Path("ran").exists()

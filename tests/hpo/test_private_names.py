@@ -12,7 +12,7 @@ from hpo.integrations.sklearn import HpoSearchCV
 from hpo.trials.record import optuna_tables
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
-# Runs a command on a Ray whose private names are not there, then asks its cluster as whoever would join one.
+# Runs a command on a Ray without its private names, then asks its cluster as a driver that would join it.
 WITHOUT_RAYS_NAMES = """
 import sys
 from hpo.workers.dispatch.ray import address as ray_address
@@ -46,14 +46,14 @@ sys.exit(code)
 
 @pytest.mark.slow
 def test_where_optunas_tables_have_another_form_a_study_has_the_same_trials(tmp_path, monkeypatch):
-    expected = run_toy(tmp_path / "tables", toy_config("evolutionary", trials=12))
+    expected = run_toy(tmp_path / "tables", toy_config("evolutionary", trials=8))
     monkeypatch.setitem(optuna_tables.COLUMNS, "trials", {"a column of another version"})
-    run_toy(tmp_path / "calls", toy_config("evolutionary", trials=5))
-    assert run_toy(tmp_path / "calls", toy_config("evolutionary", trials=12)) == expected
-    # What one way began the other goes on with.
-    run_toy(tmp_path / "both", toy_config("evolutionary", trials=5))
+    run_toy(tmp_path / "calls", toy_config("evolutionary", trials=7))
+    assert run_toy(tmp_path / "calls", toy_config("evolutionary", trials=8)) == expected
+    # One way continues what the other began.
+    run_toy(tmp_path / "both", toy_config("evolutionary", trials=7))
     monkeypatch.undo()
-    assert run_toy(tmp_path / "both", toy_config("evolutionary", trials=12)) == expected
+    assert run_toy(tmp_path / "both", toy_config("evolutionary", trials=8)) == expected
 
 
 def test_without_scikit_learns_private_names_a_search_has_the_same_candidates(monkeypatch):

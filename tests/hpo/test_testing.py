@@ -68,12 +68,21 @@ BROKEN = {
 }
 
 
+HERE = {"settings": {"dispatch": "local", "track": "none", "report.figures": False}, "progress": False}
+
+
 def write(text=OWN):
     Path("mine.py").write_text(text)
 
 
 def settings(**more):
     return {"name": "mine:Nearest"} | more
+
+
+def searched(trials, strategy="mine:Nearest"):
+    space = {"x": (0, 100)}
+    given = {"direction": "maximize", "name": "own", "strategy": strategy, **HERE}
+    return hpo.search(lambda config: config["x"], space, trials=trials, **given)
 
 
 @pytest.fixture(autouse=True)
@@ -83,21 +92,19 @@ def not_imported_yet():
     sys.modules.pop("mine", None)
 
 
-def test_a_strategy_of_ones_own_keeps_the_promises():
+def test_an_own_strategy_keeps_the_promises():
     write()
     ordered = {"ordered": SPACES["ordered"]}
-    check_strategy(settings(at_once=2), ordered)
     check_strategy("mine:Nearest", ordered)
     check_strategy(sys.modules["mine"].Nearest, ordered)
 
 
 @pytest.mark.slow
-def test_a_strategy_of_ones_own_keeps_the_promises_on_every_space():
+def test_an_own_strategy_keeps_the_promises_on_every_space():
     write()
     check_strategy(settings(at_once=2))
 
 
-@pytest.mark.slow
 def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
     installed = tmp_path / "installed"
     (installed / "nearby-1.0.dist-info").mkdir(parents=True)
@@ -105,14 +112,10 @@ def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
     (installed / "nearby-1.0.dist-info/entry_points.txt").write_text("[hpo.strategies]\nnearest = nearby:Nearest\n")
     (installed / "nearby.py").write_text(OWN)
     monkeypatch.syspath_prepend(installed)
-    check_strategy("nearest", {"ordered": SPACES["ordered"]})
-    given = {"direction": "maximize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
-    study = hpo.search(lambda config: config["x"], {"x": (0, 100)}, trials=3, name="own", strategy="nearest", **given)
-    assert len(study.resume(5, progress=False).trials) == 5
+    assert len(searched(2, "nearest").resume(3, progress=False).trials) == 3
     sys.modules.pop("nearby", None)
 
 
-@pytest.mark.slow
 def test_it_is_compared_and_tunes_an_estimator():
     write()
     path = REPOSITORY / "tests/tables/svm_digits.csv"
@@ -125,30 +128,26 @@ def test_it_is_compared_and_tunes_an_estimator():
 
 
 @pytest.mark.parametrize("says", BROKEN)
-def test_a_broken_promise_is_told_in_one_line(says):
+def test_a_broken_promise_is_said_in_one_line(says):
     write(OWN.replace(*BROKEN[says]))
     with pytest.raises((AssertionError, StudyError), match=says):
         check_strategy(settings(), {"ordered": SPACES["ordered"], "one point": SPACES["one point"]})
 
 
-@pytest.mark.slow
-def test_it_is_searched_with_reported_and_continued():
+def test_it_is_searched_with_and_continued():
     write()
-    given = {"direction": "maximize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
-    study = hpo.search(lambda config: config["x"], {"x": (0, 100)}, trials=3, name="own", strategy=settings(), **given)
-    assert main(["report", "own"]) == 0
-    assert main(["resume", "own", "study.trials=5", "dispatch=local", "track=none"]) == 0
-    assert len(study.trials) == 5
+    study = searched(2)
+    assert main(["resume", "own", "study.trials=3", "dispatch=local", "track=none"]) == 0
+    assert len(study.trials) == 3
     write(OWN.replace("a draw each time", "another"))
     with pytest.raises(hpo.HpoError, match=r"code: mine.py \(strategy\) was"):
-        study.resume(6, progress=False)
+        study.resume(4, progress=False)
 
 
-def test_a_point_outside_of_the_space_is_told_in_one_line(capsys):
+def test_a_point_outside_of_the_space_is_said_in_one_line():
     write(OWN.replace("return draw", 'return [{"y": 1}] if len(known) > 1 else draw'))
-    given = {"direction": "maximize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
     with pytest.raises(hpo.HpoError, match=r"proposed \{'y': 1\}, which is not in the space"):
-        hpo.search(lambda config: config["x"], {"x": (0, 100)}, trials=9, name="own", strategy=settings(), **given)
+        searched(9)
     assert 2 <= len(hpo.load("own").trials) < 9
 
 
@@ -161,7 +160,7 @@ def test_a_point_outside_of_the_space_is_told_in_one_line(capsys):
         ("evolutoinary", "did you mean 'evolutionary'"),
     ],
 )
-def test_what_is_no_strategy_is_refused(name, says):
+def test_a_name_of_no_strategy_is_refused(name, says):
     write()
     with pytest.raises(hpo.HpoError, match=says):
         check_strategy({"name": name})

@@ -1,1 +1,0 @@
-"""The promises of the network and its trainer."""

@@ -1,41 +1,47 @@
-"""What every network from sequence to sequence promises: token by token, in a batch, and of later targets."""
+"""What every network from sequence to sequence promises, the equations of convolutional ones, and decoding."""
 
 import itertools
+import math
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.config.whole import parse
-from model.data.tokens.vocabulary import PADDING, START
-from model.decoding.beam_search import beam_search
+from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
+from model.decoding.beam_search import beam_search, greedy, length_penalty
+from model.decoding.sample import draw_token
+from model.decoding.sampling import Sampling
+from model.networks.convolutional.block import Block, Map
 from model.networks.encoder_decoder import EncoderDecoder
-from tests.model.conftest import small
+from model.networks.transformer.state import TransformerState
+from tests.model.conftest import of, small
 
 VOCABULARY = 9
 SIZES = {
-    "encoder_decoder": {},
-    "recurrent_encoder_decoder": {"d_model": 6, "hidden_width": 8, "bidirectional": True, "head_scale": 1.0},
-    "convolutional_encoder_decoder": {"d_model": 6, "filters": 8, "num_layers": 2, "head_scale": 1.0},
+    "transformer": {},
+    "recurrent": {"d_model": 6, "hidden_width": 8, "bidirectional": True, "head_scale": 1.0},
+    "convolutional": {"d_model": 6, "filters": 8, "num_layers": 2, "head_scale": 1.0},
 }
 
 
-def pair(model, **settings):
-    """A network in double precision, so that equal means equal."""
-    values = {"dropout": 0.0} | SIZES[model] | settings
-    config = parse(small("generated", model, **{f"model__{key}": value for key, value in values.items()}))
-    torch.manual_seed(0)
-    sizes = {"source_size": VOCABULARY, "target_size": VOCABULARY, "max_length": 12}
-    network = EncoderDecoder(config.model, **sizes, shared=False).double()
+def pair(family="transformer", size=VOCABULARY, seed=0, **settings):
+    """Return a network in double precision, so that equal means equal."""
+    config = parse(small("generated", family, **of("model", {"dropout": 0.0} | SIZES[family] | settings)))
+    torch.manual_seed(seed)
+    network = EncoderDecoder(config.model, source_size=size, target_size=size, max_length=40, shared=False).double()
     for name, parameter in network.named_parameters():
         # Biases begin at 0, where a wrong one would not be seen.
-        if "bias" in name and model != "encoder_decoder":
+        if "bias" in name and family != "transformer":
             nn.init.normal_(parameter, std=0.5)
     return network.eval()
 
 
 def batch(lengths=(7, 4, 1), time=5):
-    """Sources of these lengths, their mask, and targets."""
+    """Return sources of these lengths, their mask, and targets."""
     torch.manual_seed(1)
     source = torch.randint(3, VOCABULARY, (len(lengths), max(lengths)))
     attention_mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
@@ -44,55 +50,44 @@ def batch(lengths=(7, 4, 1), time=5):
     return source.masked_fill(~attention_mask, PADDING), attention_mask, target
 
 
-WIRINGS = [
-    dict(zip(("attention", "attend", "input_feeding", "bridge"), chosen, strict=True))
-    for chosen in itertools.product(
-        ("none", "mlp", "dot", "bilinear"), ("after", "before"), (False, True), ("zero", "copy", "mlp")
-    )
-    if not (chosen[0] == "none" and (chosen[1] == "before" or chosen[2] or chosen[3] == "zero"))
-    and not (chosen[1] == "before" and chosen[2])
+# Every attention with every place of it, and each with one of the bridges in turn.
+WIRINGS = [("none", "after", False, "copy"), ("none", "after", False, "mlp")] + [
+    (attention, *place, ("zero", "copy", "mlp")[(row + column) % 3])
+    for row, attention in enumerate(("mlp", "dot", "bilinear"))
+    for column, place in enumerate((("after", False), ("after", True), ("before", False)))
 ]
+CONVOLUTIONAL = [{"weight_norm": False}, {"filter_width": 5}, {"num_decoder_layers": 1, "filter_width": 1}]
 NETWORKS = [
+    *(("transformer", {"positions": name}) for name in ("none", "sinusoidal", "learned", "rotary", "alibi")),
     *(
-        pytest.param("encoder_decoder", {"positions": positions}, id=f"transformer-{positions}")
-        for positions in ("none", "sinusoidal", "learned", "rotary", "alibi")
-    ),
-    *(
-        pytest.param(
-            "recurrent_encoder_decoder", wiring, id="-".join(("recurrent", *(str(value) for value in wiring.values())))
-        )
+        ("recurrent", dict(zip(("attention", "attend", "input_feeding", "bridge"), wiring, strict=True)))
         for wiring in WIRINGS
     ),
-    *(
-        pytest.param("convolutional_encoder_decoder", settings, id=f"convolutional-{number}")
-        for number, settings in enumerate(
-            [{"weight_norm": False}, {"filter_width": 5}, {"num_decoder_layers": 1, "filter_width": 1}]
-        )
-    ),
+    *(("convolutional", settings) for settings in CONVOLUTIONAL),
 ]
-EVERY = pytest.mark.parametrize(("model", "settings"), NETWORKS)
+EVERY = pytest.mark.parametrize(
+    ("family", "settings"),
+    NETWORKS,
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
+)
 
 
-@pytest.mark.quick("transformer-*", "convolutional-*", "recurrent-*-copy")
-@pytest.mark.slow
 @EVERY
-def test_token_by_token_gives_what_the_whole_target_gives(model, settings):
-    more = ({"cell": "lstm", "num_layers": 2}, {"cell": "gru"}) if model.startswith("recurrent") else ({},)
+def test_token_by_token_gives_what_the_whole_target_gives(family, settings):
+    more = ({"cell": "lstm", "num_layers": 2}, {"cell": "gru"}) if family == "recurrent" else ({},)
     for each in more:
-        network = pair(model, **settings, **each)
+        network = pair(family, **settings, **each)
         source, attention_mask, target = batch()
         state = network.begin(source, attention_mask)
-        pieces = target.split([1, 2, 1, 1] if model.startswith("convolutional") else 1, dim=1)
+        pieces = target.split([1, 2, 1, 1] if family == "convolutional" else 1, dim=1)
         steps = [network.advance(token, state) for token in pieces]
         torch.testing.assert_close(torch.cat(steps, dim=1), network(source, attention_mask, target))
 
 
-@pytest.mark.quick("transformer-*", "convolutional-*", "recurrent-*-mlp")
-@pytest.mark.slow
 @EVERY
-def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(model, settings):
-    more = {"bidirectional": False, "reverse_source": True} if model.startswith("recurrent") else {}
-    network = pair(model, **settings, **more)
+def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(family, settings):
+    more = {"bidirectional": False, "reverse_source": True} if family == "recurrent" else {}
+    network = pair(family, **settings, **more)
     source, attention_mask, target = batch()
     # What is there in place of padding must not matter.
     source = torch.where(attention_mask, source, torch.randint(3, VOCABULARY, source.shape))
@@ -105,15 +100,201 @@ def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(model, s
         torch.testing.assert_close(searched.scores[0], found.scores[place])
 
 
-# What a decoder begins with does not decide what it sees: one bridge stands for all.
-@pytest.mark.parametrize(
-    ("model", "settings"), [case for case in NETWORKS if case.values[1].get("bridge", "copy") == "copy"]
-)
-def test_later_target_tokens_are_not_seen(model, settings):
-    network = pair(model, **settings)
+@EVERY
+def test_later_target_tokens_are_not_seen(family, settings):
+    network = pair(family, **settings)
     source, attention_mask, target = batch()
     changed = target.clone()
     changed[:, 3:] = (changed[:, 3:] - 2) % (VOCABULARY - 3) + 3
     before, after = network(source, attention_mask, target), network(source, attention_mask, changed)
     torch.testing.assert_close(before[:, :3], after[:, :3])
     assert not torch.allclose(before[:, 3], after[:, 3])
+
+
+@pytest.mark.parametrize("settings", CONVOLUTIONAL)
+def test_the_whole_network_is_that_of_gehring_et_al(settings):
+    """Sections 3.1 to 3.4, for one pair: e, z of the encoder, and h, d, a, c of each block of the decoder."""
+    network = pair("convolutional", **settings)
+    source, attention_mask, target = batch()
+    length, reach = int(attention_mask[1].sum()), settings.get("filter_width", 3)
+    half = math.sqrt(0.5)
+
+    def embedded(embedding, tokens):
+        return embedding.tokens.weight[tokens] + embedding.positions.embedding.weight[: len(tokens)]
+
+    def convolved(block, x, before):
+        """Equation of section 3.2 for each token, whose filter sees so many tokens before it."""
+        weight = block.map.weight.unflatten(1, (x.shape[1], reach))
+        padded = functional.pad(x.T, (before, reach - 1 - before))
+        return functional.glu(functional.conv1d(padded, weight, block.map.bias), dim=0).T
+
+    e = embedded(network.source_embedding, source[1, :length])
+    x = network.encoder.enter(e)
+    for block in network.encoder.blocks:
+        x = (x + convolved(block, x, reach // 2)) * half
+    z = network.encoder.leave(x)
+
+    g = embedded(network.target_embedding, target[1])
+    x = network.decoder.enter(g)
+    for block, attention in zip(network.decoder.blocks, network.decoder.attention, strict=True):
+        h = convolved(block, x, reach - 1)
+        d = (attention.enter(h) + g) * half
+        c = (d @ z.T).softmax(dim=1) @ ((z + e) * half)
+        x = (x + (h + attention.leave(c * length * math.sqrt(1 / length))) * half) * half
+    logits = network.decoder.leave(x) @ network.head.own.weight.T
+    torch.testing.assert_close(logits, network(source, attention_mask, target)[1])
+
+
+@pytest.mark.parametrize("is_normed", [False, True])
+def test_weights_begin_as_the_paper_says_also_when_they_are_normed(is_normed):
+    """Section 3.5: gates keep the variance of their inputs, also with dropout before them."""
+    values = {"model__d_model": 256, "model__filters": 256, "model__dropout": 0.2, "model__weight_norm": is_normed}
+    config = parse(small("generated", "convolutional", **values))
+    torch.manual_seed(0)
+    network = EncoderDecoder(config.model, source_size=99, target_size=99, max_length=12, shared=False)
+    maps = {name: module for name, module in network.named_modules() if isinstance(module, Map)}
+    assert len(maps) == 2 + 3 + 2 + 3 + 6
+    for name, module in maps.items():
+        inputs, is_gate = module.weight.shape[1], ".map" in name
+        expected = math.sqrt((4 * 0.8 if is_gate else 0.8 if name.endswith("er.enter") else 1) / inputs)
+        assert float(module.weight.detach().std()) == pytest.approx(expected, rel=0.03), name
+        assert not module.bias.any()
+    for embedding in (network.source_embedding.tokens, network.target_embedding.positions.embedding):
+        assert float(embedding.weight.detach().std()) == pytest.approx(0.1, rel=0.1)
+
+
+def test_a_normed_map_has_one_length_for_each_output():
+    torch.manual_seed(0)
+    module = Block(parse(small("generated", "convolutional")).model, causal=True).map
+    length, direction = module.parametrizations.weight.original0, module.parametrizations.weight.original1
+    torch.testing.assert_close(module.weight, length * direction / direction.norm(dim=1, keepdim=True))
+
+
+def test_the_encoders_gradients_are_shared_by_the_attentions():
+    """Section 3.4: divided by twice the number of attentions, but those of the embeddings are not."""
+    network = pair("convolutional", num_decoder_layers=3)
+    source, attention_mask, _ = batch()
+    read = network.encoder.read(network.source_embedding(source).detach(), attention_mask)
+    outputs = read.outputs.detach().requires_grad_()
+    embedded = read.more[0].detach().requires_grad_()
+    memory = network.decoder.begin(read._replace(outputs=outputs, more=(embedded,))).memory
+    (memory.keys.sum() + memory.values.sum()).backward()
+    torch.testing.assert_close(outputs.grad, torch.full_like(outputs, (1 + math.sqrt(0.5)) / 6))
+    torch.testing.assert_close(embedded.grad, torch.full_like(embedded, math.sqrt(0.5)))
+
+
+LENGTHS = torch.tensor([[5], [4], [1], [2], [5], [3]])
+
+
+def score(network, source, tokens, penalty):
+    """Return the sum of a target's log-probabilities, over its length penalty."""
+    target = torch.tensor([[START, *tokens]])
+    chosen = network(source, None, target[:, :-1]).log_softmax(-1).gather(-1, target[:, 1:, None])
+    return float(chosen.sum().detach()) / length_penalty(len(tokens), penalty)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_wide_enough_beam_finds_the_best_of_all_targets(penalty):
+    network, source = pair(size=6, seed=1), torch.tensor([[4, 5, 4]])
+    targets = [[*word, END] for length in range(4) for word in itertools.product((1, 4, 5), repeat=length)]
+    best = max(targets, key=lambda tokens: score(network, source, tokens, penalty))
+    found = beam_search(network, source, None, 4, 200, penalty)
+    assert found.sequences()[0] == best[:-1]
+    assert float(found.scores[0]) == pytest.approx(score(network, source, best, penalty), rel=1e-4)
+
+
+def test_beam_1_equals_greedy_and_a_beam_is_never_worse():
+    for seed in range(5):
+        network, source, mask = pair(seed=seed), torch.randint(4, 9, (6, 5)), torch.arange(5) < LENGTHS
+        one = greedy(network, source, mask, 12, 0.6)
+        assert beam_search(network, source, mask, 12, 1, 0.6).sequences() == one.sequences()
+        has_ended = (one.tokens == END).any(dim=1)
+        for size in (2, 4):
+            scores = beam_search(network, source, mask, 12, size, 0.6).scores
+            assert (scores >= one.scores - 1e-5)[has_ended].all()
+
+
+class Waits(TorchDispatchMode):
+    """Counts what makes a program wait for a GPU: numbers that it reads, and shapes that depend on numbers."""
+
+    names = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2", "unique_dim", "bincount")
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.partition(".")[0]
+        by_mask = name in ("index", "index_put", "index_put_", "_index_put_impl_") and any(
+            place is not None and place.dtype == torch.bool for place in args[1]
+        )
+        repeats = function is torch.ops.aten.repeat_interleave.Tensor
+        self.count += name in self.names or by_mask or repeats
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("family", ["transformer", "recurrent", "convolutional"])
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_step_of_a_search_waits_for_the_device_once_at_most(monkeypatch, family, beam_size):
+    config = parse(small("generated", family, model__dropout=0.0)).model
+    torch.manual_seed(2)
+    network = EncoderDecoder(config, source_size=9, target_size=9, max_length=40, shared=False).eval()
+    network.head.own.weight.data *= 20  # so that some end sooner than others
+    source, mask = torch.randint(4, 9, (6, 5)), torch.arange(5) < LENGTHS
+    rows, waits, waits_before, advance = [], Waits(), [], EncoderDecoder.advance
+
+    def counted(*given):
+        rows.append(len(given[1]))
+        waits_before.append(waits.count)
+        return advance(*given)
+
+    monkeypatch.setattr(EncoderDecoder, "advance", counted)
+    monkeypatch.setattr(torch.Tensor, "tolist", None)
+    with waits:
+        beam_search(network, source, mask, 12, beam_size, 0.6)
+    assert len(set(rows)) > 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise([*waits_before, waits.count]))
+
+
+class Chain:
+    """A network whose next token depends on the last alone; after 6 it ends or runs into a loop of 7."""
+
+    after: ClassVar = {START: {6: 0.9, 4: 0.1}, 6: {7: 0.6, END: 0.4}, 7: {7: 1.0}, 4: {4: 1.0}}
+
+    def begin(self, source, source_mask):
+        return TransformerState([], [], None)
+
+    def advance(self, target, state):
+        chances = torch.zeros(len(target), 1, 9)
+        for row, token in enumerate(target[:, 0].tolist()):
+            for following, chance in self.after.get(token, {5: 1.0}).items():
+                chances[row, 0, following] = chance
+        return chances.log()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_loop_without_end_competes_only_where_nothing_ended(penalty):
+    source = torch.tensor([[4]])
+    assert beam_search(Chain(), source, None, 40, 4, penalty).sequences() == [[6]]
+    cut = beam_search(Chain(), source, None, 1, 4, penalty)
+    assert cut.sequences() == [[6]]
+    assert END not in cut.tokens
+
+
+@pytest.mark.parametrize(
+    ("settings", "shares"),
+    [
+        (Sampling(), [0.2, 0.5, 0.3]),
+        (Sampling(temperature=0.5), [4 / 38, 25 / 38, 9 / 38]),
+        (Sampling(temperature=1e-9), [0, 1, 0]),
+        (Sampling(temperature=0), [0, 1, 0]),
+        (Sampling(top_k=2), [0, 5 / 8, 3 / 8]),
+        (Sampling(top_k=99), [0.2, 0.5, 0.3]),
+        (Sampling(top_p=0.4), [0, 1, 0]),
+        (Sampling(top_p=0.6), [0, 5 / 8, 3 / 8]),
+        (Sampling(top_p=1.0), [0.2, 0.5, 0.3]),
+        (Sampling(top_k=2, top_p=0.6), [0, 1, 0]),
+    ],
+)
+def test_tokens_are_drawn_as_often_as_they_are_likely(settings, shares):
+    logits = torch.cat([torch.zeros(len(SPECIAL)), torch.tensor([0.2, 0.5, 0.3]).log()]).expand(4000, -1)
+    tokens = draw_token(logits, torch.linspace(0, 1, 4000, dtype=torch.float64), settings)
+    drawn = torch.bincount(tokens, minlength=logits.shape[1])[len(SPECIAL) :] / 4000
+    assert drawn.tolist() == pytest.approx(shares, abs=0.002)

@@ -1,39 +1,101 @@
-"""What a trained network takes, beside how well it predicts."""
+"""What a network takes: parameters, bytes, operations, and its cost on a study's clock."""
 
 import pytest
+import torch
 from safetensors.torch import load_file
+from torch.utils.flop_counter import FlopCounterMode
 
 from model import objective
 from model.checkpoint import WEIGHTS
 from model.config.whole import parse
-from model.cost import cost_per_example
+from model.cost import cost_per_example, work_of
+from model.networks.encoder_decoder import EncoderDecoder
+from model.networks.language_model import LanguageModel
 from model.tasks.choose import TASKS
 from model.tasks.resources import MEASURED, RESOURCES
-from tests.model.conftest import run, small
+from model.training.speed import Speed, operations_per_token, peak_of
+from tests.model.conftest import compose, of, run, small
 
 COUNTED = ("parameters", "cost_per_example", "model_bytes")
-SHAPES = {
-    "digits": "encoder",
-    "text_classification": "convolutional_encoder",
-    "tagging": "recurrent_encoder",
-    "language_modelling": "decoder",
-    "translation": "encoder_decoder",
-    "generated": "recurrent_encoder_decoder",
-}
-SHARES = {
-    "digits": ["accuracy"],
-    "text_classification": ["accuracy"],
-    "translation": ["exact_match"],
-    "generated": ["exact_match"],
-}
+LENGTH, VOCABULARY = 20, 40
+ATTENTIONS = [
+    {"attention": attention, "attend": attend, "input_feeding": is_fed, "attention_width": inner}
+    for attention, inner in (("mlp", None), ("mlp", 40), ("dot", None), ("bilinear", None))
+    for attend, is_fed in (("before", False), ("after", False), ("after", True))
+]
+UNATTENDED = {"attention": "none", "bridge": "copy"}
+NETWORKS = [
+    ("generated", "transformer", {"num_decoder_layers": 2, "num_key_heads": 1}),
+    ("language_modelling", "transformer", {"nonlinearity": "swiglu"}),
+    ("generated", "convolutional", {"filter_width": 5}),
+    ("language_modelling", "convolutional", {}),
+    ("language_modelling", "recurrent", {"cell": "gru", "hidden_width": 24}),
+    ("generated", "recurrent", UNATTENDED),
+    ("generated", "recurrent", UNATTENDED | {"bidirectional": False}),
+    *(("generated", "recurrent", {"bridge": "copy", "hidden_width": 24} | attention) for attention in ATTENTIONS),
+]
 
 
-def counted(config):
-    return {name: config[name] for name in COUNTED}
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")
+@pytest.mark.parametrize(("data", "family", "settings"), NETWORKS)
+def test_products_are_those_that_torch_counts_in_a_forward_pass(data, family, settings):
+    config = parse(small(data, family, **of("model", settings))).model
+    tokens = torch.zeros(1, LENGTH, dtype=torch.long)
+    if data == "generated":
+        sizes = {"source_size": VOCABULARY, "target_size": VOCABULARY, "max_length": LENGTH}
+        network, inputs = EncoderDecoder(config, **sizes, shared=False), (tokens, None, tokens)
+    else:
+        network, inputs = LanguageModel(config, vocabulary_size=VOCABULARY, max_length=LENGTH), (tokens,)
+    # oneDNN's cells are one operation, in which torch counts nothing.
+    with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+        network(*inputs)
+    assert 2 * LENGTH * work_of(config, LENGTH, VOCABULARY).products == counter.get_total_flops()
 
 
-def test_what_is_counted_is_that_of_the_checkpoint_and_the_same_for_all_seeds_and_parts(fold, tmp_path):
-    """Also without validation, and of the test part."""
+@pytest.mark.parametrize(
+    ("data", "settings", "expected"),
+    [
+        ("generated", {"num_symbols": 30}, 30),
+        ("translation", {"max_size": 500}, 500),
+        ("translation", {"max_size": 500, "tokens": "characters"}, 70),
+        ("translation", {"max_size": 500, "target_tokens": "blanks"}, 70),
+        ("translation", {"max_size": 50, "tokens": "characters"}, 50),
+        ("translation", {"max_size": None, "tokens": "words"}, 70),
+    ],
+)
+def test_the_head_is_counted_over_what_is_known_of_the_vocabulary(data, settings, expected):
+    """By the cost of one more token in each of a pair's targets: its products, and a number that is written."""
+    given = {"training__cost_vocabulary": 70, "training__cost_spread": 0.0, "model__d_model": 64}
+    config = parse(compose(data, **given, **of("data", settings)))
+    length, number = config.training.cost_length, config.training.cost_number
+    without = work_of(config.model, length, 0)
+    headless = length * (without.products + number * without.numbers)
+    assert cost_per_example(config) - headless == pytest.approx(length * expected * (64 + number))
+
+
+@pytest.mark.parametrize("model", ["encoder_decoder", "recurrent_encoder_decoder", "convolutional_encoder_decoder"])
+def test_more_layers_smaller_batches_and_longer_texts_cost_more(model):
+    def cost(**training):
+        return objective.describe_cost(compose("translation", model, **of("training", training)))
+
+    assert cost() < objective.describe_cost(compose("translation", model, model__num_layers=5))
+    assert cost() < cost(batch_size=1, cost_spread=0.0)
+    assert cost(cost_length=20) > 1.9 * cost(cost_length=10) > 0
+
+
+@pytest.mark.parametrize(
+    ("data", "batching", "is_padded"),
+    [("text_classification", "shuffled", True), ("text_classification", "by_length", False), ("digits", None, False)],
+)
+def test_padding_costs_in_shuffled_batches_of_texts_alone(data, batching, is_padded):
+    """Compared are batches of 256 and 16, without what a step costs besides."""
+    given = {"training__cost_step": 0.0} | ({"training__batching": batching} if batching else {})
+    large, small_ = (objective.describe_cost(compose(data, training__batch_size=n, **given)) for n in (256, 16))
+    assert large / small_ > 1.1 if is_padded else large == small_
+
+
+def test_what_is_counted_is_that_of_the_checkpoint_and_the_same_for_all_seeds_and_splits(fold, tmp_path):
+    """Also without validation, and of the test split."""
     config, folder = small(training__epochs=1), tmp_path / "checkpoint"
     task = fold(config, checkpoint_dir=str(folder))
     _, result = run(task)
@@ -43,52 +105,57 @@ def test_what_is_counted_is_that_of_the_checkpoint_and_the_same_for_all_seeds_an
     swapped = {"train": task["validation"], "validation": task["train"]}
     test = {"config": config, "checkpoint_dir": str(folder), "test": [5, 3], "threads": 1}
     others = [run(task | swapped | {"seed": 8})[1], run(task | {"validation": []})[1], objective.run_test(test)]
-    assert [counted(other) for other in others] == [counted(result)] * 3
+    assert [{name: other[name] for name in COUNTED} for other in others] == [
+        {name: result[name] for name in COUNTED}
+    ] * 3
 
 
-def test_shared_weights_are_counted_once_and_kept_as_often_as_the_checkpoint_has_them(fold, tmp_path):
-    config = small("generated", "encoder_decoder", data__num_examples=60, training__epochs=1)
-    folder = tmp_path / "checkpoint"
-    tied, untied = (
-        run(fold(config | {"model": config["model"] | {"tied_embeddings": tied}}, checkpoint_dir=str(folder)))[1]
-        | {"kept": sum(weight.nbytes for weight in load_file(folder / WEIGHTS).values())}
-        for tied in (True, False)
-    )
-    assert tied["parameters"] < untied["parameters"]
-    assert [each["model_bytes"] for each in (tied, untied)] == [each["kept"] for each in (tied, untied)]
-
-
-def test_the_cost_of_an_example_grows_with_its_tokens():
-    configs = [
-        parse(small("language_modelling", "decoder", data__path="a.txt", training__cost_length=length))
-        for length in (10, 20)
-    ]
-    short, long = map(cost_per_example, configs)
-    assert long > 2 * short > 0
-
-
-def test_by_a_metric_of_no_prediction_the_best_evaluation_is_that_of_the_tasks_first(fold):
-    config = small(training__epochs=6, training__lr=0.05, training__patience=2, training__schedule="plateau")
-    expected = run(fold(config, metric="accuracy", direction="maximize"))
-    for metric in ("parameters", "examples_per_second"):
-        assert run(fold(config, metric=metric, direction="minimize")) == expected
-
-
-def test_a_metric_that_the_task_has_not_is_refused_with_those_it_has(fold):
-    with pytest.raises(
-        ValueError, match=r"metric: must be one of accuracy, macro_f1, loss, parameters, cost_per_e.*given 'bleu'"
-    ):
-        run(fold(small(), metric="bleu"))
+def test_shared_weights_are_counted_once_and_stored_as_often_as_the_checkpoint_has_them(fold, tmp_path):
+    folder, found = tmp_path / "checkpoint", []
+    for is_tied in (True, False):
+        config = small("generated", data__num_examples=60, training__epochs=1, model__tied_embeddings=is_tied)
+        found.append(run(fold(config, checkpoint_dir=str(folder)))[1])
+        assert found[-1]["model_bytes"] == sum(weight.nbytes for weight in load_file(folder / WEIGHTS).values())
+    assert found[0]["parameters"] < found[1]["parameters"]
+    # A vocabulary of both sides has one embedding.
+    sizes = {"source_size": 9, "target_size": 9, "max_length": 10}
+    shared, apart = (EncoderDecoder(parse(config).model, **sizes, shared=is_shared) for is_shared in (True, False))
+    assert sum(map(torch.numel, apart.parameters())) - sum(map(torch.numel, shared.parameters())) == 9 * 16
 
 
 @pytest.mark.parametrize("data", TASKS)
 def test_every_metric_has_a_definition_a_direction_and_bounds_and_the_shares_are_of_independent_examples(data):
-    elsewhere = {} if data in ("digits", "generated") else {"data__path": "a.txt"}
-    config = small(data, SHAPES[data], **elsewhere)
-    method = objective.describe_method(config)
+    method = objective.describe_method(small(data, **({} if data in ("digits", "generated") else {"data__path": "a"})))
     names = {*TASKS[data].metric_names, *RESOURCES}
     assert method["metrics"].keys() == method["directions"].keys() == method["bounds"].keys() == names
     assert set(method["measured"]) == {*MEASURED} < names
     assert method["metrics"]["parameters"].endswith(f"with the best {TASKS[data].metric_names[0]}")
-    assert method["shares"] == SHARES.get(data, [])
+    shares = {"digits": ["accuracy"], "text_classification": ["accuracy"], "tagging": [], "language_modelling": []}
+    assert method["shares"] == shares.get(data, ["exact_match"])
     assert all(method["bounds"][name] == [0, 1] for name in method["shares"])
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_the_operations_of_a_token_are_those_of_palm(is_tied):
+    """6 N + 12 L H Q T, N being all parameters but the embedding, where that is no head."""
+    sizes = {"num_layers": 3, "num_heads": 2, "d_model": 16, "tied_embeddings": is_tied, "positions": "rotary"}
+    config = parse(small("language_modelling", **of("model", sizes))).model
+    network = LanguageModel(config, vocabulary_size=50, max_length=40)
+    counted = sum(parameter.numel() for parameter in network.parameters()) - (0 if is_tied else 50 * 16)
+    assert operations_per_token(network, 40) == 6 * counted + 12 * 3 * 2 * 8 * 40
+
+
+def test_a_share_of_the_peak_is_that_of_all_devices_whose_peak_goes_by_their_name(monkeypatch):
+    """Half of what two devices can do."""
+    for name, peak in (("NVIDIA H100 80GB HBM3", 989.4e12), ("NVIDIA H100 PCIe", 756e12), ("NVIDIA T4", None)):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
+        assert (peak_of(torch.device("cuda", 0)), peak_of(torch.device("cpu"))) == (peak, None)
+    monkeypatch.setattr("model.training.speed.peak_of", lambda device: 1e6)
+    monkeypatch.setattr("model.training.speed.time.perf_counter", iter([0.0, 2.0, 5.0, 7.0]).__next__)
+    speed = Speed(torch.nn.Linear(100, 10, bias=False), torch.tensor([3, 7, 90]), torch.device("cpu"), 2)
+    for _ in range(2):
+        speed.begin()
+        speed.add([torch.tensor([0]), torch.tensor([1, 1])])
+        speed.end()
+    assert speed.measured() == {"tokens_per_second": 34 / 4, "share_of_peak": 6 * 1000 * 34 / 4 / 2e6}
+    assert speed.measured() == {}

@@ -1,28 +1,45 @@
+"""The trainer: running means, plateaus, evaluations, precision, device, random numbers and compiled networks."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
 import torch
 from safetensors.torch import load_file
+from torch._dynamo import config as dynamo
+from torch._dynamo.testing import CompileCounter
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from model.tasks.classification import Classification
-from tests.model.conftest import run, small
+from model.checkpoint import load_checkpoint
+from model.config.whole import parse
+from model.tasks import cross_entropy
+from model.training.device import choose_device
+from model.training.numerics import has_bfloat16, numerics, precision_on
+from model.training.randomness import Randomness
+from model.training.schedule import ReplayedPlateaus
+from model.training.train import Goal
+from tests.model.conftest import of, run, small
+from tests.model.test_every_shape import build, update_of
 
-HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
+CPU = torch.device("cpu")
+PLATEAU = {"training__schedule": "plateau", "training__plateau_patience": 1, "training__warmup_fraction": 0.0}
 
 
-def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path):
+def test_the_running_mean_of_the_weights_is_evaluated_and_stored(fold, tmp_path):
     """Worked out once more from the weights after each step, which a training without it has."""
-    settings = HARD | {"model__dropout": 0.0, "training__epochs": 1, "training__patience": None}
-    settings |= {"training__schedule": "constant", "training__warmup_fraction": 0.0}
+    settings = {"epochs": 1, "patience": None, "schedule": "constant", "warmup_fraction": 0.0, "batch_size": 16}
 
     def weights_of(steps, **changes):
         folder = str(tmp_path / f"{steps} {changes}")
-        config = small(**settings, training__max_steps=steps, training__batch_size=16, **changes)
+        config = small(model__dropout=0.0, **of("training", settings | {"lr": 0.02, "max_steps": steps} | changes))
         run(fold(config, validation=[], size=80, checkpoint_dir=folder))
         return load_file(f"{folder}/weights.safetensors")
 
     weights = [weights_of(steps) for steps in range(1, 5)]
     # (1 + t) / (10 + t), at most 0.25: the third mean has reached it.
     for warmup, decays in ((False, (0.25, 0.25, 0.25)), (True, (2 / 11, 0.25, 0.25))):
-        kept = weights_of(4, training__ema=0.25, training__ema_warmup=warmup)
-        for name, tensor in kept.items():
+        for name, tensor in weights_of(4, ema=0.25, ema_warmup=warmup).items():
             mean = weights[0][name]
             for decay, later in zip(decays, weights[1:], strict=True):
                 mean = decay * mean + (1 - decay) * later[name]
@@ -31,33 +48,202 @@ def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path):
 
 def test_with_warm_up_a_long_running_mean_is_not_of_fresh_weights(fold):
     """After one epoch of sixteen steps: the mean is as good as nothing trained without, and near the last with it."""
-    settings = {"training__epochs": 1, "training__batch_size": 10, "training__lr": 0.01}
-    (plain,), _ = run(fold(small(**settings)))
-    (cold,), _ = run(fold(small(**settings, training__ema=0.999, training__ema_warmup=False)))
-    (warm,), _ = run(fold(small(**settings, training__ema=0.999)))
-    assert abs(warm["loss"] - plain["loss"]) < abs(cold["loss"] - plain["loss"]) / 3
+    settings = {"epochs": 1, "batch_size": 10, "lr": 0.01}
+    plain, cold, warm = (
+        run(fold(small(**of("training", settings | more))))[0][0]["loss"]
+        for more in ({}, {"ema": 0.999, "ema_warmup": False}, {"ema": 0.999})
+    )
+    assert abs(warm - plain) < abs(cold - plain) / 3
 
 
-def test_label_smoothing_mixes_the_target_with_the_uniform_distribution():
-    task, logits = Classification(("a", "b"), None, 8, 8), torch.tensor([[2.0, -1.0]])
-
-    class Batch:
-        inputs = attention_mask = None
-        targets = torch.tensor([0])
-
-    smoothed = task.loss(lambda *_: logits, Batch, 0.2)
-    expected = -(torch.tensor([0.9, 0.1]) * logits[0].log_softmax(0)).sum()
-    torch.testing.assert_close(smoothed.objective, expected)
-    torch.testing.assert_close(smoothed.cross_entropy, -logits[0].log_softmax(0)[0])
-
-
-def test_max_steps_ends_the_training_and_its_schedule(fold):
-    points, _ = run(fold(small(training__epochs=50, training__max_steps=7, training__batch_size=32)))
-    assert [point["step"] for point in points] == [5, 7]
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"epochs": 50, "max_steps": 7, "batch_size": 32}, [(5, 1), (7, 1.4)]),
+        ({"batch_size": 16, "evaluate_every_steps": 4}, [(4, 0.4), (8, 0.8), (12, 1.2), (16, 1.6), (20, 2)]),
+    ],
+)
+def test_a_training_and_its_schedule_end_after_max_steps_and_evaluations_come_every_n_steps(fold, settings, expected):
+    points, _ = run(fold(small(**of("training", settings))))
+    assert [(point["step"], point["epoch"]) for point in points] == expected
     assert points[-1]["lr"] < points[0]["lr"]
 
 
-def test_evaluation_every_n_steps(fold):
-    points, _ = run(fold(small(training__batch_size=16, training__evaluate_every_steps=4)))
-    assert [point["step"] for point in points] == [4, 8, 12, 16, 20]
-    assert [point["epoch"] for point in points] == [0.4, 0.8, 1.2, 1.6, 2]
+def test_a_training_without_validation_repeats_the_plateaus_of_others(fold):
+    """Of one other training it repeats each learning rate; of two the geometric mean."""
+    config = small(**PLATEAU, training__epochs=6, training__min_gain=0.3)
+    points, _ = run(fold(config))
+    rates = [point["lr"] for point in points]
+    assert len(set(rates)) > 2
+    training, gain = parse(config).training, Goal("loss", "minimize").gain
+    alone, mixed = (ReplayedPlateaus.of(curves, gain, training) for curves in ([points], [points, points[:1]]))
+    assert [alone.scale(epoch) * training.lr for epoch in range(6)] == pytest.approx(rates)
+    assert [mixed.scale(epoch) ** 2 for epoch in range(6)] == pytest.approx([alone.scale(epoch) for epoch in range(6)])
+    # Within an epoch, where they were.
+    flat = [{"epoch": 1, "step": step, "loss": 1.0} for step in range(10, 101, 10)]
+    replayed = ReplayedPlateaus.of([flat], gain, parse(small(**PLATEAU, training__plateau_factor=0.5)).training)
+    assert [replayed.scale(epochs) for epochs in (0, 0.15, 0.25, 0.5, 1, 7)] == [1, 1, 0.5, 2**-4, 2**-9, 2**-9]
+
+
+def test_the_plateaus_of_others_change_a_training_without_validation_which_needs_them(fold):
+    config = small(**PLATEAU, training__epochs=4, training__plateau_factor=1e-9)
+    falling = [{"epoch": epoch, "step": 3 * epoch, "loss": 1.0 / epoch} for epoch in (1, 2, 3, 4)]
+    flat = [point | {"loss": 1.0} for point in falling]
+    lasts = [run(fold(config, validation=[], curves=[curve]))[1]["train_loss"] for curve in (falling, flat)]
+    assert lasts[0] < lasts[1] - 0.03
+    with pytest.raises(ValueError, match=r"schedule: plateau needs a validation split"):
+        run(fold(config, validation=[]))
+
+
+def test_auto_is_float32_to_the_bit_on_a_cpu_and_a_state_goes_on_with_it(fold, tmp_path):
+    exact = run(fold(small(training__device="cpu", training__precision="float32")))
+    task = fold(small(training__device="cpu"), resume_dir=str(tmp_path / "state"))
+    assert task["config"]["training"]["precision"] == "auto"
+    run(task | {"amount": 1})
+    saved = json.loads((tmp_path / "state" / "last" / "training.json").read_text())["settings"]
+    assert saved["config"]["training"]["precision"] == "auto"
+    assert run(task) == exact
+
+
+@pytest.mark.parametrize(
+    ("given", "is_supported", "used", "rounds"),
+    [
+        ("auto", True, "bfloat16", False),
+        ("auto", False, "tf32", True),
+        ("float32", True, "float32", False),
+        ("float16", True, "float16", False),
+    ],
+)
+def test_the_precision_that_is_used_on_a_gpu(monkeypatch, given, is_supported, used, rounds):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: is_supported)
+    has_bfloat16.cache_clear()
+    gpu, config = torch.device("cuda", 0), parse(small(training__precision=given)).training
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    try:
+        assert precision_on(config, gpu) == used
+        assert precision_on(config, CPU) == ("float32" if given == "auto" else given)
+        with numerics(config, gpu):
+            assert (torch.get_float32_matmul_precision() == "high") == rounds
+            assert torch.backends.cudnn.allow_tf32 == rounds
+    finally:
+        has_bfloat16.cache_clear()
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
+
+
+def test_deterministic_products_are_prepared_before_torch_is_asked_for_a_gpu(fold, monkeypatch):
+    monkeypatch.setattr(os, "environ", {n: v for n, v in os.environ.items() if n != "CUBLAS_WORKSPACE_CONFIG"})
+    found = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: found.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG")))
+    for is_deterministic in (False, True):
+        run(fold(small(training__deterministic=is_deterministic, training__epochs=1), size=20))
+    assert set(found[: len(found) // 2]) == {None}
+    assert set(found[len(found) // 2 :]) == {":4096:8"}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match=r"training\.device: must be auto or cpu, because torch finds no GPU"):
+        choose_device("cuda")
+
+
+def draws(randomness):
+    with randomness.use():
+        return torch.rand(3).tolist()
+
+
+def test_random_numbers_of_a_cpu_touch_no_gpu(monkeypatch):
+    """A GPU that is there, and whose every use is an error."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name in ("get_rng_state", "get_rng_state_all", "set_rng_state", "set_rng_state_all", "manual_seed_all"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: pytest.fail("a GPU was touched"))
+    randomness = Randomness(3, CPU)
+    first = draws(randomness)
+    randomness.restore(randomness.state())
+    assert draws(randomness) != first
+
+
+@pytest.mark.parametrize("num_gpus", [0, 1, 2])
+def test_random_numbers_saved_next_to_gpus_continue_without_one_and_the_processs_own_go_on(num_gpus):
+    torch.manual_seed(5)
+    expected = torch.rand(2).tolist()
+    torch.manual_seed(5)
+    saved = Randomness(3, CPU)
+    state = saved.state() | {f"cuda{place}": torch.zeros(16, dtype=torch.uint8) for place in range(num_gpus)}
+    restored = Randomness(4, CPU)
+    restored.restore(state)
+    assert draws(restored) == draws(saved)
+    assert torch.rand(2).tolist() == expected
+
+
+COMPILE = torch.compile
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch asks for it where a graph ends.
+def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(fold, monkeypatch, tmp_path):
+    """What is traced is ours; the code that torch generates from it takes a C++ compiler a minute."""
+    calls = []
+
+    def traced(function, **options):
+        compiled = COMPILE(function, backend="aot_eager", **options)
+        return lambda *given: calls.append(torch.is_grad_enabled()) or compiled(*given)
+
+    monkeypatch.setattr(torch, "compile", traced)
+    config = small(training__evaluation_tokens=150, training__ema=0.5)
+    plain_points, plain = run(fold(config))
+    assert not calls
+    config["training"]["compile"] = True
+    points, result = run(fold(config, checkpoint_dir=str(tmp_path / "compiled")))
+    assert [point["loss"] for point in points] == pytest.approx([point["loss"] for point in plain_points], rel=1e-5)
+    assert result == pytest.approx(plain, rel=1e-5)
+    assert calls.count(False) > len(points)  # several batches in each evaluation
+    names = load_file(tmp_path / "compiled" / "weights.safetensors").keys()
+    assert names == load_checkpoint(str(tmp_path / "compiled")).network.state_dict().keys()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor", "ignore::DeprecationWarning")  # torch's own
+@pytest.mark.parametrize(
+    ("family", "batching"),
+    [("transformer", "shuffled"), ("transformer", "packed"), ("recurrent", "shuffled"), ("convolutional", "shuffled")],
+)
+def test_a_compiled_network_of_any_family_takes_batches_of_any_size_and_chunks_of_logits(family, batching, monkeypatch):
+    torch.compiler.reset()
+    options = {"backend": "aot_eager", "fullgraph": family != "recurrent"}  # torch's cells are not traced
+    monkeypatch.setattr(torch, "compile", lambda network: COMPILE(network, **options))
+    losses = []
+    for limit, compiles in ((2**26, False), (100, True)):
+        monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
+        made = build("translation", family, training__compile=compiles, training__batching=batching)
+        update = update_of(*made)
+        batches = (torch.arange(4), torch.tensor([3, 0, 1]) if batching == "packed" else torch.arange(4))
+        losses.append([float(update([indices], 0.01)[0]) for indices in batches])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fold, tmp_path, monkeypatch):
+    """torch takes any library of the right name for complete: one without bytes, which a killed linker leaves, too."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "shared"))
+    used = set()
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: used.add((os.getpid(), Path(cache_dir()))) or forward)
+    task = fold(small(training__compile=True, training__epochs=1))
+    for process in (-1, -1, -2):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        run(task)
+    assert len(used) == len({folder for _, folder in used}) == 2
+    assert all(tmp_path / "shared" in folder.parents for _, folder in used)
+    # They would be shared by all processes in yet another folder.
+    assert os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] == "0"
+
+
+@pytest.mark.slow
+def test_every_training_of_a_process_is_compiled(fold, monkeypatch):
+    """torch compiles a function for few shapes, here two, whatever training they belong to."""
+    counter = CompileCounter()
+    monkeypatch.setattr(dynamo, "recompile_limit", 2)
+    monkeypatch.setattr(torch, "compile", lambda network, **options: COMPILE(network, backend=counter, **options))
+    for width in (10, 12, 14, 16):
+        before = counter.frame_count
+        run(fold(small(training__compile=True, training__epochs=1, model__d_model=width), size=20))
+        assert counter.frame_count > before

@@ -1,4 +1,4 @@
-"""An objective that notes which sockets its process, those above it and those beside it listen on."""
+"""An objective that notes on which sockets its process, its parents and its siblings listen."""
 
 import json
 from pathlib import Path

@@ -1,14 +1,20 @@
-"""Values of the environment and what looks like a secret work in trainings, and stand in no file and no output."""
+"""Values of the environment and what looks like a secret work in trainings, and are in no file and no output."""
 
+import json
 import sqlite3
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 
-from hpo.config.secrets import hide_secrets, looks_secret, redact, reveal_secrets
+from hpo.config.keys import flatten
+from hpo.config.secrets import excerpt, hide_secrets, hide_secrets_in, looks_secret, redact, reveal_secrets
 from hpo.errors import ConfigError
 from hpo.study.opening import open_study
+from hpo.workers.training.tasks import Payload
+from hpo.workers.training.worker import run_task
 from tests.faults.driver import hpo as process
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import REPOSITORY, prepared, run_toy, toy_config
@@ -30,6 +36,7 @@ service:
 space: {x: [1, 2, 3, 4]}
 study: {name: own, trials: 4, metric: score}
 split: {folds: 1}
+report: {figures: false}
 """
 OWN = ("--config-dir", "my", "study=own", "service.api_key=PLANTED-KEY", "+service.more=[{token: PLANTED-NESTED}]")
 
@@ -44,8 +51,14 @@ def planted(monkeypatch):
     Path("my/study/own.yaml").write_text(CONFIG)
 
 
+def run(capsys, *command):
+    code, out, err = hpo(capsys, *command)
+    assert code == 0, err
+    assert "PLANTED-" not in out + err
+
+
 def refuse_planted():
-    """Fail where a planted value stands in any file, the bytes of databases and their logs included."""
+    """Fail where a planted value is in any file, the bytes of databases and their logs included."""
     files = [path for path in Path().rglob("*") if path.is_file() and path.parts[0] != "my"]
     assert files
     assert [str(path) for path in files if b"PLANTED-" in path.read_bytes()] == []
@@ -53,30 +66,26 @@ def refuse_planted():
 
 def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, planted):
     monkeypatch.setattr(sys, "argv", ["hpo", "search", *OWN])
-    code, out, err = hpo(capsys, "search", "dispatch=local", "track=none", *OWN)
-    assert code == 0, err
-    assert "PLANTED-" not in out + err
+    run(capsys, "search", "dispatch=local", "track=none", *OWN)
     with sqlite3.connect("runs/own/study.db") as database:
-        errors = [
-            text for (text,) in database.execute("SELECT value_json FROM trial_user_attributes") if "Error" in text
-        ]
+        texts = [text for (text,) in database.execute("SELECT value_json FROM trial_user_attributes")]
     # The failed trial's own words, with names in place of values.
-    assert any("${oc.env:HPO_SERVICE_API_KEY} at ${oc.env:PLANTED_URL}/path, ${oc.env:SOME_TOKEN}" in e for e in errors)
+    assert any("${oc.env:HPO_SERVICE_API_KEY} at ${oc.env:PLANTED_URL}/path, ${oc.env:SOME_TOKEN}" in t for t in texts)
     assert "service.api_key=***" in Path("runs/own/environment.json").read_text()
-    refuse_planted()
-
-    # A study keeps names alone: whoever goes on gives the values again.
+    # A study stores names alone: the user gives the values again.
     err = refused(capsys, "resume", "own")
     assert "service.api_key: the environment variable HPO_SERVICE_API_KEY is not set" in err
-    monkeypatch.setenv("HPO_SERVICE_API_KEY", "PLANTED-KEY")
-    monkeypatch.setenv("HPO_SERVICE_MORE_0_TOKEN", "PLANTED-NESTED")
-    monkeypatch.setenv("HPO_SERVICE_DATABASE_PASSWORD", "PLANTED-PASSWORD")
+    refuse_planted()
+
+
+@pytest.mark.slow
+def test_no_command_on_a_study_shows_or_stores_a_secret(capsys, monkeypatch, planted):
+    run(capsys, "search", "dispatch=local", "track=none", *OWN)
+    for name in ("API_KEY=KEY", "MORE_0_TOKEN=NESTED", "DATABASE_PASSWORD=PASSWORD"):
+        monkeypatch.setenv(f"HPO_SERVICE_{name.partition('=')[0]}", f"PLANTED-{name.partition('=')[2]}")
     for command in (["resume", "own"], ["test", "own"], ["report", "own", "--publish"], ["reproduce", "own"]):
-        code, out, err = hpo(capsys, *command)
-        assert code == 0, err
-        assert "PLANTED-" not in out + err
-    code, out, err = hpo(capsys, "train", "--config", "runs/own/best.yaml")
-    assert code == 0, err
+        run(capsys, *command)
+    run(capsys, "train", "--config", "runs/own/best.yaml")
     monkeypatch.setenv("PLANTED_URL", "PLANTED-BAD")
     assert "service.url: ${oc.env:PLANTED_URL}/path is no address" in refused(capsys, "resume", "own")
     refuse_planted()
@@ -92,8 +101,7 @@ def test_neither_ray_nor_mlflow_keeps_a_secret(planted):
 
 
 def test_the_composed_configuration_is_shown_with_names(capsys, planted):
-    code, out, _ = hpo(capsys, "search", *OWN, "--cfg", "job")
-    assert code == 0
+    out = hpo(capsys, "search", *OWN, "--cfg", "job")[1]
     assert "${oc.env:PLANTED_URL}/path" in out
     assert "${oc.decode:${oc.env:PLANTED_PORT}}" in out
     assert "PLANTED-" not in out
@@ -113,13 +121,6 @@ def test_which_keys_look_like_secrets():
     plain += " data.pad_token monkey keys study.name"
     assert [key for key in secret.split() if not looks_secret(key)] == []
     assert [key for key in plain.split() if looks_secret(key)] == []
-
-
-def test_no_shipped_key_looks_like_a_secret():
-    import yaml
-
-    from hpo.config.keys import flatten
-
     files = sorted((REPOSITORY / "conf").rglob("*.yaml"))
     assert not [key for path in files for key in flatten(yaml.safe_load(path.read_text())) if looks_secret(key)]
 
@@ -140,9 +141,9 @@ def test_no_shipped_key_looks_like_a_secret():
     ],
 )
 def test_a_password_in_an_address_is_known_whatever_it_holds(address, password):
-    sealed, secrets = redact({"url": address})
+    redacted, secrets = redact({"url": address})
     assert list(secrets.values()) == ([password] if password else [])
-    assert reveal_secrets(sealed, secrets) == {"url": address}
+    assert reveal_secrets(redacted, secrets) == {"url": address}
     assert hide_secrets(address, {}) == (address.replace(password, "***") if password else address)
 
 
@@ -153,13 +154,20 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
         "urls": "http://a:PLANTED1@h http://b:PLANTED2@h/x?v=1&access_token=PLANTED3",
         "half": "http://a:${oc.env:THERE}@h,http://b:PLANTED@h",
         "list": [{"token": "PLANTED"}, None],
+        # Keys that look alike stay apart.
+        "alike": {
+            "api_key": "PLANTED4",
+            "api-key": "PLANTED5",
+            "url": "http://a:PLANTED6@h",
+            "url.password": "PLANTED7",
+        },
     }
-    sealed, secrets = redact(tree)
-    assert "PLANTED" not in str(sealed)
-    assert "98765432" not in str(sealed)
-    assert sealed["a"]["key"] == 64
-    assert reveal_secrets(sealed, secrets) == tree
-    assert redact(sealed) == (sealed, {})
+    redacted, secrets = redact(tree)
+    assert "PLANTED" not in str(redacted)
+    assert "98765432" not in str(redacted)
+    assert redacted["a"]["key"] == 64
+    assert reveal_secrets(redacted, secrets) == tree
+    assert redact(redacted) == (redacted, {})
 
 
 @pytest.mark.parametrize(
@@ -168,13 +176,6 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
 def test_a_secret_that_comes_half_from_the_environment_is_refused(value):
     with pytest.raises(ConfigError, match=r"a\.\w+: looks like a secret, but only a part"):
         redact({"a": {"password" if "//" not in value else "url": value}})
-
-
-def test_secrets_of_keys_that_look_alike_stay_apart():
-    tree = {"api_key": "first", "api-key": "second", "url": "http://a:third@h", "url.password": "fourth"}
-    sealed, secrets = redact(tree)
-    assert sorted(secrets.values()) == ["first", "fourth", "second", "third"]
-    assert reveal_secrets(sealed, secrets) == tree
 
 
 def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatch, tmp_path):
@@ -186,3 +187,64 @@ def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatc
     with pytest.raises(ConfigError, match=r"service\.url: the environment variable PLANTED_URL is not set"):
         open_study(prepared(tmp_path / "study", toy_config(trials=3, service={"url": "${oc.env:PLANTED_URL}"})))
     assert (tmp_path / "study/config.yaml").read_text() == frozen
+
+
+# Texts of a user's code.
+KEY = {"my": {"api_key": "${oc.env:HPO_KEY}"}}
+
+
+def test_values_of_the_environment_that_look_like_secrets_are_hidden(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "very-secret")
+    monkeypatch.setenv("PWD", "/home/me/project")
+    assert hide_secrets("no access with very-secret", {}) == "no access with ${oc.env:SOME_API_KEY}"
+    assert hide_secrets("at http://me:word@host", {}) == "at http://me:***@host"
+    assert hide_secrets("/home/me/project/data.csv", {}) == "/home/me/project/data.csv"
+
+
+def test_long_texts_are_searched_in_no_time():
+    for part in ("s\\", "\\", "s\n", "s%25", "://", "://a:", "?a", "://" + "a" * 100_000 + ":"):
+        text, began = part * (200_000 // len(part)), time.monotonic()
+        assert hide_secrets(text, {"KEY": "s\\s s%s"}) == text
+        assert time.monotonic() - began < 5.0, part[:9]
+
+
+@pytest.mark.parametrize(
+    "secret", ["two\nPLANTED lines", 'PLAN"TED\\', "PLÄNTED☃", "PLAN TED/&?%", " PLANTED  key ", "\\\\PLANTED"]
+)
+def test_a_secret_is_hidden_before_the_text_is_cut(secret):
+    secrets = {"HPO_MY_KEY": secret}
+    for before in ("", "x" * 190, "x" * 180):
+        shown = excerpt(f"{before} {secret} and more", secrets, 200)
+        assert not any(part in shown for part in ("PLAN", "TED", "NTED"))
+    assert "PLAN" not in excerpt(f"a\n{secret}\nb", secrets, 20, has_lines=True)
+
+
+def quotes_its_secret(task):
+    key = task["config"]["my"]["api_key"]
+    yield {"warning": f"no luck with {key!r}"}
+    yield {"epoch": 1, "loss": 1.0}
+    raise KeyError(f"{'x' * 490}{key}")
+
+
+def test_secrets_are_hidden_in_whatever_a_training_sends():
+    payload = Payload(f"{__name__}:quotes_its_secret", KEY, "score", secrets={"HPO_KEY": "two\nPLANTED lines"})
+    messages = list(run_task(payload))
+    assert len(messages) == 3
+    assert "PLANTED" not in json.dumps(messages, default=vars)
+    assert "${oc.env:HPO_KEY}" in messages[0]["warning"]
+
+
+def has_short_names(task):
+    yield {"epoch": 1, "score": 0.25}
+    return {"score": 0.5, "test_score": 1.0}
+
+
+@pytest.mark.parametrize("secret", ["score", "epoch"])
+@pytest.mark.parametrize("place", ["configuration", "environment"])
+def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch, secret, place):
+    config, secrets = (KEY, {"HPO_KEY": secret}) if place == "configuration" else ({}, {})
+    monkeypatch.setenv("SOME_API_KEY", secret if place == "environment" else "")
+    messages = list(run_task(Payload(f"{__name__}:has_short_names", config, "score", secrets=secrets)))
+    assert messages[0]["point"] == {"epoch": 1, "score": 0.25}
+    assert messages[-1]["outcome"].metrics == {"score": 0.5, "test_score": 1.0}
+    assert hide_secrets_in({"path": "the path"}, {"HPO_KEY": "path"}) == {"path": "the ${oc.env:HPO_KEY}"}

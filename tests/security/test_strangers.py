@@ -1,5 +1,7 @@
-"""A study that was made elsewhere: it says what is trained, and nothing of where, for whom, or with which program."""
+"""A study that was made elsewhere: what it would run, read and send is shown, and done after a yes."""
 
+import contextlib
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -8,15 +10,16 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from hpo.cli.main import main
 from hpo.commands.replay import OWN, TAKEN
 from hpo.config.sections import StudySection
+from hpo.errors import printable
 from hpo.study.files.made_here import is_made_here
 from hpo.study.opening import open_study
-from hpo.workers.objective.path import origin_of
-from tests.hpo.cli.commands import hpo, refused, searched
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused, searched
 from tests.studies import prepared, toy_config
 
-OURS = """
+OBJECTIVE = """
 from pathlib import Path
 
 Path("imported").touch()
@@ -26,44 +29,92 @@ def run_fold(task):
     Path("ran").touch()
     return float(task["config"]["toy"]["layers"])
 """
+REPLAY = ["search", "--replay", "toy", "dispatch=local", "track=none"]
+COMMAND = ("objective=command", "command.line=sh run.sh {x}", "space.x=[1,2]", "study.metric=score")
 
 
 def module():
+    """Return a name of its own for every test: a module is imported once."""
     return f"theirs_{abs(hash(str(Path.cwd())))}"
 
 
 @pytest.fixture
 def stranger(capsys, monkeypatch):
-    """Put a study that somebody else made, with an objective in a module, into `runs/toy`; return its folder."""
-    # A name of its own in every test: a module is imported once.
-    Path(f"{module()}.py").write_text(OURS)
-    folder = searched(capsys, toy_config(trials=3, objective=f"{module()}:run_fold"))
+    """Put a study of another user, with an objective in a module, into `runs/toy` and `mailed.json`."""
+    Path(f"{module()}.py").write_text(OBJECTIVE)
+    folder = searched(capsys, toy_config(trials=2, objective=f"{module()}:run_fold"))
     monkeypatch.syspath_prepend(str(Path.cwd()))
     for name in ("imported", "ran"):
         Path(name).unlink()
-    # Another user's memory.
-    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    given_away(monkeypatch)
     return folder
 
 
+def given_away(monkeypatch):
+    """Make what was searched here another user's, by another memory."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    shutil.copy("runs/toy/report.json", "mailed.json")
+
+
+def searched_elsewhere(capsys, monkeypatch, *overrides):
+    given = ("track=none", "dispatch=local", "report.figures=false", "study.trials=1", "study.name=toy", *overrides)
+    code, out, err = hpo(capsys, "search", *given)
+    assert code == 0, out + err
+    given_away(monkeypatch)
+
+
+def with_command(capsys, monkeypatch, *overrides):
+    Path("run.sh").write_text("touch ran; echo '{\"score\": '$1'}'")
+    searched_elsewhere(capsys, monkeypatch, *COMMAND, *overrides)
+    Path("ran").unlink()
+
+
+@pytest.fixture
+def mirror(capsys, monkeypatch):
+    """Return the URL of a stranger's mirror of a search of a table, where nothing else of the study is."""
+    shutil.copy(TABLE, "table.csv")
+    url = f"file://{Path('mirror').absolute()}"
+    searched_elsewhere(capsys, monkeypatch, f"study.mirror={url}", *TABLE_DATA)
+    shutil.rmtree("runs")
+    return url
+
+
+def put_in_mirror(section, **values):
+    """Change a section of the configuration in the mirror, as its owner can."""
+    manifest = json.loads(Path("mirror/manifest.json").read_text())
+    config = yaml.safe_load(Path("mirror/files", manifest["files"]["config.yaml"]).read_text())
+    config[section] |= values
+    text = yaml.safe_dump(config, sort_keys=False)
+    manifest["files"]["config.yaml"] = digest = hashlib.sha256(text.encode()).hexdigest()
+    Path("mirror/files", digest).write_text(text)
+    Path("mirror/manifest.json").write_text(json.dumps(manifest))
+
+
 def changed(folder, **sections):
-    """Change the frozen configuration of a study, as whoever hands it on may."""
+    """Change the frozen configuration of a study, as its owner can."""
     path = folder / "config.yaml"
     tree = yaml.safe_load(path.read_text())
     for name, section in sections.items():
-        tree[name] = {**tree[name], **section} if isinstance(section, dict) else section
+        tree[name] = tree[name] | section
     path.write_text(yaml.safe_dump(tree))
     (folder / "report.json").unlink()
 
 
-@pytest.mark.quick("command2")
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [["reproduce", "toy"], ["search", "--replay", "toy", "dispatch=local", "track=none"], ["reproduce", "mailed.json"]],
-)
+def mailed(**study):
+    """Write a report with other values of its section `study`."""
+    report = json.loads(Path("mailed.json").read_text())
+    report["study"] |= study
+    Path("mailed.json").write_text(json.dumps(report))
+
+
+def earlier(trial):
+    """Return the note of a changed configuration, under which earlier trials were trained."""
+    change = {"time": "", "changes": ["config: x"], "trial": trial, "threads": 1, "processes": 1, "trials": 1}
+    return [change | {"unfinished": []}]
+
+
+@pytest.mark.parametrize("command", [["reproduce", "toy"], REPLAY, ["reproduce", "mailed.json"]], ids=" ".join)
 def test_its_objective_is_named_and_run_after_a_yes(capsys, stranger, command):
-    shutil.copy(stranger / "report.json", "mailed.json")
     err = refused(capsys, *command)
     assert f"{module()}:run_fold ({Path(module()).absolute()}.py, in your working directory)" in err
     assert "--trust" in err
@@ -76,10 +127,8 @@ def test_its_objective_is_named_and_run_after_a_yes(capsys, stranger, command):
     assert hpo(capsys, *command)[0] == 0
 
 
-@pytest.mark.quick("yes-0", "-2")
-@pytest.mark.slow
-@pytest.mark.parametrize(("typed", "expected"), [("yes", 0), ("no", 2), ("", 2)])
-def test_at_a_terminal_it_is_asked(capsys, monkeypatch, stranger, typed, expected):
+@pytest.mark.parametrize(("typed", "expected"), [("yes", 0), ("", 2)])
+def test_at_a_terminal_the_user_is_asked(capsys, monkeypatch, stranger, typed, expected):
     asked = []
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
@@ -101,8 +150,16 @@ def test_what_was_made_here_needs_no_yes_wherever_it_went(capsys):
     searched(capsys, toy_config(trials=2))
     assert hpo(capsys, "report", "toy", "--publish")[0] == 0
     shutil.copy("runs/toy/report.json", "mailed.json")
-    for study in ("toy", "studies/toy", "mailed.json"):
+    for study in ("studies/toy", "mailed.json"):
         assert hpo(capsys, "reproduce", study)[0] == 0
+
+
+def test_an_earlier_configuration_of_my_own_study_that_is_not_mine_is_not_run(capsys):
+    """A report of mine that came back, with another configuration for its trial."""
+    folder = searched(capsys, toy_config(trials=1))
+    shutil.copy(folder / "report.json", "mailed.json")
+    mailed(allowed_changes=earlier({"toy": {"always": 2}}))
+    assert "was not made here" in refused(capsys, "reproduce", "mailed.json")
 
 
 def test_values_of_the_environment_are_named_before_they_are_given(capsys, monkeypatch, tmp_path):
@@ -119,21 +176,86 @@ def test_values_of_the_environment_are_named_before_they_are_given(capsys, monke
         assert "PLANTED_TOKEN of your environment (data.path)" in refused(capsys, *command)
 
 
-@pytest.mark.slow("mirror")
-@pytest.mark.nightly
-@pytest.mark.parametrize("key", ["storage", "mirror"])
-def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, monkeypatch, stranger, key):
-    """Their server would have got a value of our environment, and our objective run on their cluster."""
+def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
+    with_command(capsys, monkeypatch)
+    assert "with it command.line='sh run.sh {x}'" in refused(capsys, "reproduce", "mailed.json")
+    assert not Path("ran").exists()
+    assert hpo(capsys, "reproduce", "mailed.json", "--trust")[0] == 0
+    assert Path("ran").exists()
+    # Also one among the searched values, or in an earlier configuration.
+    report = json.loads(Path("mailed.json").read_text())
+    report["config"]["space"]["command"] = {"line": {"choices": ["touch searched"]}}
+    Path("mailed.json").write_text(json.dumps(report))
+    mailed(allowed_changes=earlier({"data": {"name": "x"}, "command": {"line": "touch before"}}))
+    err = refused(capsys, "reproduce", "mailed.json")
+    assert "touch searched" in err
+    assert "touch before" in err
+
+
+def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, monkeypatch):
+    url = f"file://{Path('mirror').absolute()}"
+    with_command(capsys, monkeypatch, f"study.mirror={url}")
+    shutil.rmtree("runs")
+    err = refused(capsys, "resume", url, "study.trials=2")
+    assert "with it command.line='sh run.sh {x}'" in err
+    assert "read runs/toy/config.yaml, then `hpo resume toy`" in err
+    assert not Path("ran").exists()
+    shutil.rmtree("runs")
+    assert hpo(capsys, "resume", url, "study.trials=2", "--trust")[0] == 0
+    assert Path("ran").exists()
+
+
+def test_a_strangers_mirror_says_what_it_would_run_install_and_set(capsys, mirror):
+    environment = {"pip": ["theirs==1"], "env_vars": {"LD_PRELOAD": "theirs.so"}}
+    put_in_mirror("dispatch", name="ray", address="ray://127.0.0.1:9", environment=environment)
+    err = refused(capsys, "resume", mirror, "dispatch.address=ray://127.0.0.1:8")
+    packages = "dispatch.environment.pip=['theirs==1'], dispatch.environment.env_vars.LD_PRELOAD='theirs.so'"
+    assert f"and its workers have {packages}" in err
+    put_in_mirror("dispatch", name="local", address=None, environment={})
+    put_in_mirror("study", on_trial="touch ran")
+    shutil.rmtree("runs")
+    assert "and runs here study.on_trial='touch ran'" in refused(capsys, "resume", mirror)
+    shutil.rmtree("runs")
+    assert hpo(capsys, "resume", mirror, "study.trials=3", "--trust")[0] == 0
+    assert Path("ran").exists()
+
+
+def test_a_strangers_mirror_says_where_else_it_would_send_what_it_finds(capsys, mirror):
+    put_in_mirror("track", name="mlflow", uri="http://127.0.0.1:9/x")
+    assert "and goes to track.uri=http://127.0.0.1:9/x" in refused(capsys, "resume", mirror)
+    shutil.rmtree("runs")
+    # What is given here is nobody else's.
+    code, out, err = hpo(capsys, "resume", mirror, "study.trials=2", "track=none")
+    assert code == 0, out + err
+    assert "--trust: has no effect without a URL" in refused(capsys, "resume", "toy", "--trust")
+
+
+def test_a_file_outside_of_the_working_directory_is_named_before_it_is_read(capsys, monkeypatch, tmp_path):
+    shutil.copy(TABLE, tmp_path / "private.csv")
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    Path("link.csv").symlink_to(tmp_path / "private.csv")
+    searched_elsewhere(capsys, monkeypatch, *TABLE_DATA, "data.path=link.csv")
+    for command in (["reproduce", "toy"], REPLAY, ["reproduce", "mailed.json"]):
+        assert "reads outside of the working directory: data.path='link.csv'" in refused(capsys, *command)
+    text = Path("mailed.json").read_text()
+    for path in ("../private.csv", str(tmp_path / "private.csv")):
+        Path("mailed.json").write_text(text.replace("link.csv", path))
+        assert f"outside of the working directory: data.path='{path}'" in refused(capsys, "reproduce", "mailed.json")
+    Path("mailed.json").write_text(text)
+    shutil.copy(TABLE, "mine.csv")
+    assert hpo(capsys, "reproduce", "mailed.json", "data.path=mine.csv")[0] == 0
+
+
+def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, monkeypatch, stranger):
+    """Their server would get a value of our environment, and our objective run on their cluster."""
     monkeypatch.setenv("PLANTED_TOKEN", "hunter22")
     evil = f"file://{Path('evil').absolute()}"
     changed(
         stranger,
         track={"name": "mlflow", "uri": "http://127.0.0.1:9/${oc.env:PLANTED_TOKEN}"},
         dispatch={"name": "ray", "address": "127.0.0.1:9", "allow_open_cluster": True, "threads": 3},
-        study={
-            "artifacts": evil,
-            key: {"mirror": evil, "storage": "postgresql://127.0.0.1:9/${oc.env:PLANTED_TOKEN}"}[key],
-        },
+        study={"artifacts": evil, "mirror": evil},
     )
     code, out, _ = hpo(capsys, "search", "--replay", "toy", "--trust", "--cfg", "job")
     assert code == 0
@@ -143,8 +265,8 @@ def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, m
     assert [shown["study"][key] for key in ("storage", "mirror", "artifacts")] == [None, None, None]
     # What decides last digits is theirs.
     assert shown["dispatch"]["threads"] == 3
-    code, out, err = hpo(capsys, "search", "--replay", "toy", "--trust", "dispatch=local", "track=none")
-    assert (code, "replayed: all 3 trials" in out) == (0, True), out + err
+    code, out, err = hpo(capsys, *REPLAY, "--trust")
+    assert (code, "replayed: all 2 trials" in out) == (0, True), out + err
     assert "hunter22" not in Path("runs/toy-replay/config.yaml").read_text()
     assert not Path("evil").exists()
 
@@ -153,8 +275,7 @@ def test_every_key_of_a_study_is_either_taken_by_a_replay_or_the_replays_own():
     assert sorted([*TAKEN, *OWN]) == sorted(StudySection.model_fields)
 
 
-@pytest.mark.slow
-def test_a_replay_is_kept_and_copied_where_its_own_overrides_say(capsys, stranger):
+def test_a_replay_is_stored_and_copied_where_its_own_overrides_say(capsys, stranger):
     place = f"file://{Path('mine').absolute()}"
     command = ["search", "--replay", "toy", "--trust", f"study.mirror={place}", "study.name=again", "--cfg", "job"]
     code, out, err = hpo(capsys, *command)
@@ -162,26 +283,12 @@ def test_a_replay_is_kept_and_copied_where_its_own_overrides_say(capsys, strange
     assert [yaml.safe_load(out)["study"][key] for key in ("mirror", "name", "seed")] == [place, "again", 0]
 
 
-@pytest.mark.quick("torch:load")
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "objective", ["hydra.utils:instantiate", "subprocess:run", "torch:load", "hpo.study.files.folder:RUNS"]
-)
-def test_what_nobody_meant_as_an_objective_is_not_even_imported(capsys, stranger, objective):
-    report = json.loads((stranger / "report.json").read_text())
-    report["config"]["objective"] = report["study"]["objective"] = objective
-    Path("mailed.json").write_text(json.dumps(report))
-    for trust in ([], ["--trust"]):
-        assert "objective: " in refused(capsys, "reproduce", "mailed.json", *trust)
-
-
-def test_what_a_package_declares_and_what_lies_here_may_be_objectives(tmp_path):
-    Path("mine.py").write_text(OURS)
-    here = str(tmp_path)
-    assert origin_of("mine:run_fold", here) == "working directory"
-    assert origin_of("tests.toy:score", None) == "declared"
-    assert origin_of("model.objective:run_fold", here) == origin_of("hpo.objectives.table:run_fold", None) == "toolkit"
-    assert not Path("imported").exists()
+def test_what_nobody_meant_as_an_objective_is_not_even_imported(capsys, stranger):
+    report = json.loads(Path("mailed.json").read_text())
+    for objective in ("hydra.utils:instantiate", "subprocess:run", "torch:load", "hpo.study.files.folder:RUNS"):
+        report["config"]["objective"] = report["study"]["objective"] = objective
+        Path("mailed.json").write_text(json.dumps(report))
+        assert "objective: " in refused(capsys, "reproduce", "mailed.json", "--trust")
 
 
 def test_a_memory_that_cannot_be_read_or_written_costs_a_question_and_no_study(monkeypatch, tmp_path):
@@ -190,3 +297,57 @@ def test_a_memory_that_cannot_be_read_or_written_costs_a_question_and_no_study(m
     study = prepared(tmp_path / "study", toy_config(trials=1))
     open_study(study).close()
     assert not is_made_here(study.config)
+
+
+# A terminal would execute control characters in a stranger's texts.
+EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202e\nreproduced: all 9 trainings"
+EVIL_SPACE = {"toy": {"layers": [1, 2]}, "other": {"text": {"choices": [EVIL]}}}
+
+
+@pytest.fixture(scope="module")
+def with_evil_texts(tmp_path_factory):
+    """Return a folder with a study of one trial, of which a value has control characters."""
+    folder = tmp_path_factory.mktemp("toy")
+    with contextlib.chdir(folder):
+        Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=1, space=EVIL_SPACE, other={"text": "x"})))
+        assert main(["search", "--config", "toy.yaml"]) == 0
+    return folder
+
+
+def refuse_unprintable(capsys, *command):
+    code, out, err = hpo(capsys, *command)
+    assert all(printable(line) == line for line in (out + err).split("\n")), command
+    return code, (out + err).splitlines()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("environment", "packages", "torch"),
+        ("environment", EVIL),
+        ("study", "allowed_changes"),
+        ("config", "strategy", "name"),
+        ("config", EVIL),
+        ("space", 0, "key"),
+        ("winner", "point", "toy.layers"),
+        ("data", "files"),
+    ],
+)
+def test_no_field_of_a_report_reaches_the_terminal_as_it_is(capsys, with_evil_texts, keys):
+    changed = inner = json.loads((with_evil_texts / "runs/toy/report.json").read_text())
+    for key in keys[:-1]:
+        inner = inner[key]
+    lists = {"allowed_changes": [{"changes": [EVIL]}], "files": [{"path": EVIL, "sha256": EVIL}]}
+    inner[keys[-1]] = lists.get(keys[-1], EVIL)
+    Path("mailed.json").write_text(json.dumps(changed))
+    code, lines = refuse_unprintable(capsys, "reproduce", "mailed.json", "--trust")
+    assert code in (0, 1, 2)
+    assert "reproduced: all 9 trainings" not in lines
+
+
+def test_no_value_of_a_study_does(capsys, with_evil_texts, monkeypatch):
+    monkeypatch.chdir(with_evil_texts)
+    replay = ["search", "--replay", "toy", "track=none", "dispatch=local"]
+    readers = (["list"], ["show", "toy"], ["show", "toy", "--trial", "0"], ["compare", "toy", "toy-replay"])
+    for command in (replay, ["report", "toy"], *readers):
+        assert refuse_unprintable(capsys, *command)[0] == 0

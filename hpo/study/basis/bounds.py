@@ -1,4 +1,4 @@
-"""The bounds of an objective's metrics, and which metrics are shares of independent examples, such as accuracy."""
+"""The bounds of an objective's metrics; whether a metric, such as accuracy, is a share of independent examples."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -40,5 +40,5 @@ def bounds_of(method: Mapping[str, Any] | None, metric: str) -> Bounds:
 
 
 def is_share(method: Mapping[str, Any] | None, metric: str) -> bool:
-    """Return whether a metric is a share of independent examples, such as accuracy."""
+    """Return whether a metric, such as accuracy, is a share of independent examples."""
     return metric in (method or {}).get("shares", ())

@@ -18,7 +18,7 @@ _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
 
 @dataclass(frozen=True)
 class Basis:
-    """The basis of a study's results, as noted in its record.
+    """The basis of a study's results, as noted in the study's record.
 
     Attributes:
         config: the configuration.
@@ -39,7 +39,7 @@ class Basis:
         return changes + ([] if self.code is None or now.code is None else self.code.changes_to(now.code))
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
-        """Return a line for each forbidden change of the configuration from this basis to `now`, by key.
+        """Return lines by key: one for each forbidden change of the configuration from this basis to `now`.
 
         A data file may move to a new path if its content is known to be the same.
         """
@@ -52,9 +52,9 @@ class Basis:
         return moved | changed_config(self.config, now.config)
 
     def changed_data(self, now: "Basis") -> dict[str, str]:
-        """Return a line for each change of the data from this basis to `now`, by the name of the split or file.
+        """Return lines by name of a split or file: one for each change of the data from this basis to `now`.
 
-        With a split, compare train, validation and test splits and the moved files; otherwise compare all files.
+        With a split, compare the train, validation and test splits, and the moved files. Otherwise compare all files.
         """
         if now.data is None:
             return {}
@@ -80,7 +80,7 @@ class Basis:
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
 
     def remarks_on(self, now: "Basis") -> list[str]:
-        """Return a line for each difference to `now` in the toolkit's files and library versions; these are allowed."""
+        """Return a line for each allowed difference from `now`: in the toolkit's files, or in library versions."""
         if self.code is None or now.code is None:
             return []
         versions = changed_names(self.code.versions, now.code.versions)
@@ -110,7 +110,7 @@ class AllowedChange:
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
-    """Raise StudyError for changes that are not allowed, and for every change of the search; `name` is the study."""
+    """Raise StudyError for forbidden changes, and for every change of the search; `name` is the study's name."""
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
     changes = before.changes_to(now)
@@ -135,7 +135,7 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
         places, lines = ", ".join(f"{key}={new}" for key, (_, new) in moved.items()), first_of(list(changed.values()))
         raise StudyError(
             f"study '{name}': {places} does not have the data that the study was started with ({lines}); give the path "
-            f"of these data"
+            f"of the original data"
         )
     if changed:
         raise StudyError(
@@ -145,7 +145,7 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return a note of the changes of the basis with which a study with these trials is continued."""
+    """Return a note of the changes from `before` to `now`, for a study that continues with these trials."""
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.remarks_on(now)],
@@ -170,7 +170,7 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 
 
 def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the fingerprint of each recorded file, by path; without a split, they are under the key `parts`."""
+    """Return the fingerprint of each recorded file, by path; without a split, these files are under the key `parts`."""
     return dict(data.get("files" if "kind" in data else "parts", {}))
 
 

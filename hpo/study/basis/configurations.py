@@ -23,18 +23,18 @@ _MISSING = _Missing()
 
 
 def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError if the given configuration differs from the study's; only budget and workers may differ."""
+    """Raise StudyError if anything but budget and workers differs between the frozen and the given configuration."""
     changes = made_changes(frozen.to_dict(), given.to_dict())
     if changes:
         command = "hpo ask" if frozen.objective == OUTSIDE else "hpo resume"
         raise StudyError(
             f"study '{name}' exists with another configuration: {first_of([*changes.values()])}; choose another "
-            f"study.name, or continue unchanged with `{command} {name}`"
+            f"study.name, or continue the unchanged study with `{command} {name}`"
         )
 
 
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return a line for each forbidden change that a user made, by key, the most important section first.
+    """Return lines by key: one for each forbidden change that a user made. The most important section is first.
 
     Skip changes that follow from other changes. A changed dimension of the space has a single line.
     """
@@ -82,7 +82,7 @@ def _dimension_text(dimension: Any) -> str:
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return a line for each forbidden change of a configuration, by key; `moved_sources` returns changed paths."""
+    """Return lines by key: one for each forbidden change of a configuration. `moved_sources` returns changed paths."""
     moved = moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
@@ -118,7 +118,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, t
 
 
 def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
-    """Return whether a difference follows from another one, so that no user made it."""
+    """Return whether a difference follows from another difference, and was not made by a user."""
     section = key.partition(".")[0]
     if key.startswith("study.references.") or key == "command.searched":
         return True

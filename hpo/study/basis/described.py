@@ -1,4 +1,4 @@
-"""The objective's description of a study's data and trainings; a file stores it, so that readers need no data."""
+"""The objective's description of a study's data and trainings, stored in a file so that readers need no data."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class SplitFigures(TypedDict):
 
 @dataclass(frozen=True)
 class Described:
-    """An objective's description of its data, search space and metrics; None = unknown.
+    """An objective's description of its data, search space and metrics; an unknown field is None.
 
     An objective that reads its own data has folds but no `split`. A hold-out split is one fold. `notes` tell users
     how the examples were read.

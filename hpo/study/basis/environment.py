@@ -53,7 +53,7 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
 
 
 def read_environment(path: Path) -> dict[str, Any]:
-    """Return the environment that `describe_environment` described in a file; StudyError if a key is missing."""
+    """Read from a file a dict that `describe_environment` returned; StudyError if a key is missing."""
     environment = read_json(path)
     for key in _KEYS:
         if key not in environment:
@@ -62,7 +62,7 @@ def read_environment(path: Path) -> dict[str, Any]:
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each difference between two environments, and for uncommitted changes in either of them."""
+    """Yield a line for each difference between two environments, and for uncommitted changes in either environment."""
     for key in ("python", "platform", "processor", "commit"):
         if before.get(key) != now.get(key):
             yield f"{key}: was {before.get(key)}, is {now.get(key)}"
@@ -120,6 +120,6 @@ def gpu_driver() -> str | None:
 
 
 def _cuda() -> str | None:
-    """Return torch's CUDA version from the suffix of its version: 13.0 for `+cu130`; None for a CPU build."""
+    """Return the CUDA version from the suffix of torch's version: 13.0 for `+cu130`; None for a CPU build."""
     match = re.search(r"\+cu(\d+)(\d)$", version_of("torch") or "")
     return f"{match.group(1)}.{match.group(2)}" if match else None

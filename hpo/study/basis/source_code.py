@@ -37,7 +37,7 @@ class Code:
 
     Attributes:
         revisions: the REVISION of the search loop, and of the toolkit's own strategies and objectives, by name.
-        pieces: a hash of each piece of the user's code: a source file, or a function that was given from Python.
+        pieces: a hash of each piece of the user's code. A piece is a source file, or a function given from Python.
             Docstrings and comments do not count.
         toolkit: the version of the toolkit's own files.
         versions: the versions of Python and of libraries, by name.
@@ -58,7 +58,7 @@ class Code:
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
-        """Return a line if the toolkit's own files differ in `now`, even with equal revisions; otherwise no line."""
+        """Return a line if the toolkit's own files differ in `now`, even if no revision differs; otherwise no line."""
         if self.toolkit["files"] == now.toolkit["files"]:
             return []
         before, after = (code.toolkit["commit"] for code in (self, now))
@@ -67,7 +67,7 @@ class Code:
         return [f"toolkit: its files were edited (hash {self.toolkit['files']}, now {now.toolkit['files']})"]
 
     def without_written(self, before: "Code") -> "Code":
-        """Return this code without files of the user's command that `before` lacks, because trainings wrote them."""
+        """Return this code without those files of the user's command that `before` lacks; trainings wrote them."""
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
 
@@ -92,8 +92,8 @@ def describe_code(
     """Return the code on which a study's results depend.
 
     The code of a user's objective is its whole package. An objective in a single module depends on this module, and
-    on the modules and packages that the module imports from its folder. A function given from Python depends on the
-    code of its script or notebook that it uses, and on modules in the working directory.
+    on the modules and packages that the module imports from its folder. A function given from Python depends on
+    modules in the working directory, and on the code that it uses from its script or notebook.
 
     Args:
         objective: the objective.

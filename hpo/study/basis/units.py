@@ -1,4 +1,4 @@
-"""The units of metrics, and the settings that change the units; scores in different units do not compare."""
+"""The units of metrics, and the settings that change the units; scores in different units cannot be compared."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Unit:
     Attributes:
         unit: the unit's name, such as "tokens".
         depends_on: the settings that change the unit, with their current values, by dotted key. Scores with other
-            values do not compare.
+            values of these settings cannot be compared.
         alike: for a setting of `depends_on`, values that all give the same unit.
     """
 
@@ -59,7 +59,7 @@ class Units:
 
     Attributes:
         metrics: the metrics that the objective lists; may be empty.
-        by_metric: the units that depend on settings; None if the objective does not describe them.
+        by_metric: the units that depend on settings; None if the objective describes no units.
     """
 
     metrics: Collection[str]
@@ -80,7 +80,8 @@ class Units:
     def at(cls, folder: StudyFolder, config: StudyConfig) -> "Units":
         """Return the units of an existing study with this frozen configuration.
 
-        A published study has no file with units. Then ask the objective if it is the toolkit's own; run no user code.
+        A published study has no file with units. Its units come from the objective if that is the toolkit's own;
+        otherwise they are unknown, because user code must not run.
         """
         described = Described.at(short_path(folder.described_path))
         if described is None and config.objective.startswith("model."):

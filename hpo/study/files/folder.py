@@ -96,7 +96,7 @@ class StudyFolder:
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def pickled_function(self, config: StudyConfig) -> "PickledFunction | None":
-        """Return the pickled objective without running its code; None if it is imported or the file is missing."""
+        """Return the pickled objective without running its code; None if the study has none, or the file is missing."""
         # Import late: most commands need no pickled function.
         from hpo.workers.objective.pickled_function import PickledFunction
 
@@ -109,7 +109,7 @@ class StudyFolder:
             write_atomically(self.function_path, function.to_bytes())
 
     def write_rows(self, function: "PickledFunction | None") -> None:
-        """Write the data that a user gave from Python with a pickled objective, unless the folder has them already."""
+        """Write the data that a user gave from Python with `function`, unless the folder already has such data."""
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
             return
@@ -149,7 +149,8 @@ class StudyFolder:
                 path = Path(folder, name)
                 if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
                     raise StudyError(
-                        f"{short_path(path)}: is a link that leads out of the study's folder; replace it by the file"
+                        f"{short_path(path)}: is a link that leads out of the study's folder; replace it by the "
+                        f"file itself"
                     )
 
     def inside(self, name: str) -> Path:
@@ -161,11 +162,13 @@ class StudyFolder:
         with suppress(ValueError):
             is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         if not is_inside:
-            raise StudyError(f"{self}: refers to {name!r}, which is outside of the folder; restore the original file")
+            raise StudyError(
+                f"{self}: refers to {name!r}, which is outside of the folder; restore the original record or report"
+            )
         return path
 
     def changed_files(self, below: str) -> list[str]:
-        """Return the files in subfolder `below` that differ from their hashes in the report; [] without a report."""
+        """Return the changed files in subfolder `below`: their hashes differ from the report's; [] without a report."""
         files: Mapping[str, str] = {}
         with suppress(DocumentError):
             files = inner(self.report(), "files")
@@ -192,7 +195,7 @@ class StudyFolder:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StudyError(
-                f"{self}: cannot be created: {error.strerror}; free the path, or use another one"
+                f"{self}: cannot be created: {error.strerror}; free the path, or use another path"
             ) from error
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(0o700)
@@ -216,7 +219,7 @@ class StudyFolder:
         return read_json(short_path(path)) if path.exists() else {}
 
     def files_of(self, trial: int, task: str | None = None) -> list[Path]:
-        """Return the files that the trainings of a trial, or only this task, wrote to `trial.dir`."""
+        """Return the files that a trial's trainings wrote to `trial.dir`; with `task`, only this task's files."""
         folder = self.files_dir / f"trial_{trial:04d}"
         return sorted(path for path in (folder / task if task else folder).rglob("*") if path.is_file())
 
@@ -256,7 +259,7 @@ class StudyFolder:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a process is starting workers, and will create the study after that."""
+        """Whether a process is starting workers, and will then create the study."""
         is_comparison = os.path.exists(self.path / "comparison.yaml")  # noqa: PTH110 -- see `exists`
         return not self.exists and not is_comparison and self.holder() is not None
 
@@ -300,7 +303,7 @@ def find_study(name: str) -> StudyFolder:
             return folder
         if folder.is_import:
             raise StudyError(
-                f"study: {short_path(path)} has imported trials and no study; start a study that learns from them: "
+                f"study: {short_path(path)} has imported trials but no study; start a study that learns from them: "
                 f"hpo search study.imports={path.name}"
             )
         # A process may be creating the study.
@@ -375,4 +378,4 @@ def short_path(path: Path) -> Path:
 def refuse_link(path: Path) -> None:
     """Raise StudyError if a study's folder is a link."""
     if path.is_symlink():
-        raise StudyError(f"{short_path(path)}: is a link; move the folder there, or give the link's target")
+        raise StudyError(f"{short_path(path)}: is a link; replace it by the folder itself, or give the link's target")

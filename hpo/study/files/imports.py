@@ -24,19 +24,19 @@ BEFORE = -1
 
 
 def unnamed(count: int) -> list[str]:
-    """Return the names of `count` metrics of an Optuna study without metric names: `value`, or `value_0`, `value_1`."""
+    """Return `count` names for the metrics of an Optuna study that names none: `value`, or `value_0`, `value_1`."""
     return ["value"] if count == 1 else [f"value_{place}" for place in range(count)]
 
 
 @dataclass(frozen=True)
 class ImportedTable:
-    """The numbers of trials that a study imports from a table and skips.
+    """How many trials of a table a study imports, and how many it skips.
 
     Attributes:
         source: the table's path.
         finished: the number of finished trials in the table.
         outside: the number of finished trials that are not in the study's space.
-        shorter: the number of finished trials in the space with less than the largest amount in the table.
+        shorter: the number of finished trials that are in the space, but have less than the table's largest amount.
         filled: the number of used trials that got a value from `study.imports_fill`.
         has_metrics: whether a file next to the table names the metrics of the scores.
     """
@@ -74,7 +74,7 @@ class Imports:
     tables: Sequence[ImportedTable] = ()
 
     def counts(self) -> list[dict[str, Any]]:
-        """Return a dict for JSON for each table: the path and the numbers of trials."""
+        """Return for each table a dict for JSON with the path and the numbers of trials."""
         return [table.counts() for table in self.tables]
 
 
@@ -104,8 +104,8 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
     """Return the finished trials of other studies whose points are in this space.
 
-    Trials of the same point become one trial with the mean scores of the complete ones, even if they come from
-    several studies.
+    Trials of the same point become one trial, even if they come from several studies. The scores of this trial are the
+    means over the complete trials.
 
     Args:
         references: study names, study folders, or tables with the columns of trials.csv. A table needs a column for
@@ -147,7 +147,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
 
 
 def _fill_values(fill: Mapping[str, Any], space: Space) -> dict[str, Value]:
-    """Return the values of `study.imports_fill`, converted to the space's types; ConfigError if one is out of range."""
+    """Return the values of `study.imports_fill`, in the space's types; ConfigError if a value is out of range."""
     values: dict[str, Value] = {}
     given = given_values("study.imports_fill", fill, space)
     for dimension in space.dimensions:
@@ -179,7 +179,7 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return the numbers of trials in a table, the used trials, and the keys of `fill` that some of the trials lack."""
+    """Return the counts of a table's trials, the used trials, and the keys of `fill` that trials in the table lack."""
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -214,7 +214,7 @@ def _read_table(
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Raise StudyError if a table lacks the column of a hyperparameter without condition; the scale may be missing."""
+    """Raise StudyError if a table lacks the column of an unconditional hyperparameter; the scale may be missing."""
     required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
     for key in own_columns(required):
         if key not in row and key not in fill:
@@ -277,7 +277,7 @@ def _metrics_text(metrics: Mapping[str, Any]) -> str:
 
 
 def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[str, str]:
-    """Return the column of each metric and each limited value; StudyError if the table lacks one."""
+    """Return the column of each metric and each limited value; StudyError if the table lacks a column."""
     theirs = _metrics_of(path)
     # The column `score` has the table's leading metric, which need not be the leading metric of this study.
     leading = goal.metric if not theirs or _are_unnamed(theirs) else next(iter(theirs))
@@ -294,7 +294,7 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the section `study` of the config.yaml, or the content of the import.json, next to a table; else {}."""
+    """Return the section `study` of the config.yaml next to a table, or else the import.json there; {} without both."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():

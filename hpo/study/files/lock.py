@@ -1,4 +1,4 @@
-"""The lock of a study: a file in its folder. The process that runs the study locks it and writes its own id there."""
+"""A study's lock: a file in the study's folder, locked by the process that runs the study, with this process's id."""
 
 import fcntl
 import os
@@ -52,7 +52,7 @@ class Lock:
 
     @contextmanager
     def taken(self) -> Iterator[Holder | None]:
-        """Take the lock until the end of the `with` block, and yield None; yield the holder if another process has it.
+        """Take the lock until the `with` block ends, and yield None. If another process has the lock, yield its holder.
 
         Raises:
             StudyError: the file cannot be opened.
@@ -89,7 +89,7 @@ class Lock:
 
 
 def _try_lock(file: TextIO, kind: int, tries: int = 1) -> bool:
-    """Try to lock an open file; return whether it succeeded."""
+    """Try to lock an open file; return whether this succeeded."""
     for tries_left in reversed(range(tries)):
         with suppress(BlockingIOError):
             fcntl.flock(file, kind | fcntl.LOCK_NB)

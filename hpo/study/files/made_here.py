@@ -1,4 +1,4 @@
-"""Remembers which studies this user has run or trusts; the file for this is outside all study folders."""
+"""Remembers, in a file outside all study folders, which studies this user has run or trusts."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) ->
 def reaches_of(config: StudyConfig) -> list[str]:
     """Return a line for each key with which a search reaches something outside its objective and its folder.
 
-    These keys are addresses of stores and servers, a command to run, and environment variables of workers.
+    Such a key gives the address of a store or server, a command to run, or an environment variable of workers.
     """
     study, track = config.study, config.track
     addresses = {
@@ -88,7 +88,7 @@ def _path() -> Path:
 
 
 def _digest(config: StudyConfig, pickled: PickledFunction | None) -> str:
-    """Return a hash of the objective with its configuration and pickle, the space, and a user's own strategy."""
+    """Return one hash of the objective, its configuration, its pickle, the space, and a strategy that a user wrote."""
     parts = [config.objective, config.space, config.objective_config]
     parts += [config.strategy] if config.has_own_strategy else []
     parts += [hashlib.sha256(pickled.data).hexdigest()] if pickled else []
@@ -105,6 +105,6 @@ def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledF
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
             f"{folder}: was not made here, and reading its pickled objective runs code; check the folder, then run "
-            f"`hpo reproduce {name} --trust` first"
+            f"`hpo reproduce {name} --trust`"
         )
     return pickled

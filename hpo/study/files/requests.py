@@ -68,10 +68,10 @@ class PendingRequest(NamedTuple):
 
 
 def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
-    """Send a request to the process that runs a study's search, and return the text of its answer.
+    """Send a request to the process that runs a study's search, and return the text of the answer.
 
     Raises:
-        StudyError: the process refuses the request, or the search ends before it reads the request.
+        StudyError: the process refuses the request, or the search ends before the process reads the request.
     """
     if read_status(folder).phase == "ask-and-tell":
         raise StudyError(

@@ -39,7 +39,7 @@ class Status(BaseModel):
     Attributes:
         format: the format number; see `hpo.study.upgrade`.
         name: the study's name.
-        state: `running`: a process runs the study; `interrupted`: that process ended before the search, and
+        state: `running`: a process runs the study; `interrupted`: no process runs the unfinished search, and
             `hpo resume` continues it; `open`: another program trains the trials, by ask-and-tell; `ended`: a budget
             ended the search; `failed`: an error ended it; `imported` from another program; `unreadable`.
         phase: the phase of a running study: `starting` (its first workers start), `search`, `after the search`, or
@@ -54,7 +54,7 @@ class Status(BaseModel):
         metrics: the direction of each metric, by name.
         best: the number of the winner, or of the best trial so far.
         scores: the metrics and limited values of `best`, on fresh seeds if fresh seeds chose the winner.
-        search_scores: the metrics and limited values of `best` in the search; empty unless fresh seeds chose it.
+        search_scores: the metrics and limited values of `best` in the search; empty unless fresh seeds chose `best`.
         expected: the winner's expected score in a new training; `expected_texts` has this score as text.
         texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
         on_front: with several metrics the number of trials on the Pareto front; else None.
@@ -63,10 +63,10 @@ class Status(BaseModel):
         counts: what the budget counts: trials or configurations.
         trials: the number of trials by state: complete, failed, stopped, running.
         minutes: the duration of the search without interruptions.
-        ended_by: the budget that ended it.
+        ended_by: the budget that ended the search.
         error: why the study failed, or cannot be read.
         test: the metrics on the test split; empty before the test evaluation.
-        lags: whether the record may have more trials than the status, because the driver was killed.
+        lags: whether the driver was killed; the record may then have more trials than the status.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -183,7 +183,7 @@ def _read_file(folder: StudyFolder) -> Status | None:
 
 
 def _derive_status(folder: StudyFolder) -> Status:
-    """Return the status of a study that has no status file, such as a published study, from the other files."""
+    """Derive a study's status from its other files; published studies, for example, have no status file."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
     trials = {state: counts.get(state, 0) for state in STATES} if counts else _count_recorded(folder, config)

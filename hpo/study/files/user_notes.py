@@ -1,4 +1,4 @@
-"""The notes and tags that users add to a study, even while it runs; they are lines of `notes.jsonl` in its folder."""
+"""The notes and tags that users add to a study, even while the study runs; each note is a line of `notes.jsonl`."""
 
 import datetime
 import os
@@ -41,7 +41,7 @@ def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
     for key, value in tags.items():
         if not _KEY.fullmatch(key) or key.startswith(_RESERVED):
             raise StudyError(
-                f"tag: the name must be 1 to 100 letters, digits, '.', '_' or '-', and not begin with "
+                f"tag: the name must have 1 to 100 letters, digits, '.', '_' or '-', and must not begin with "
                 f"{' or '.join(_RESERVED)}, given {key!r}"
             )
         if not isinstance(value, str):
@@ -68,6 +68,6 @@ def read_notes(folder: StudyFolder) -> list[UserNote]:
 
 
 def tags(folder: StudyFolder, with_removed: bool = False) -> dict[str, str]:
-    """Return the last values of a study's tags, by name; `with_removed` includes removed tags, with empty values."""
+    """Return the last value of each tag of a study, by name; `with_removed` adds removed tags, with empty values."""
     last = {key: value for note in read_notes(folder) for key, value in note.tags.items()}
     return {key: value for key, value in last.items() if value or with_removed}

@@ -30,7 +30,7 @@ _CONTINUE_ADVICE = "stop at trial.amount and continue from trial.resume_dir"
 
 
 def refuse_bad_parts(study: PreparedStudy) -> None:
-    """Raise HpoError for a fault of the study that needs no data to be found."""
+    """Raise HpoError if the study has a fault that can be found without its data."""
     _refuse_bad_space(study)
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
@@ -41,24 +41,24 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
 
 
 def refuse_bad_data(study: PreparedStudy) -> None:
-    """Raise HpoError for a fault of the study that only a check after the split of the data can find."""
+    """Raise HpoError if the study has a fault that can be found only after the split of its data."""
     _refuse_other_examples(study)
     after, folds, section = study.config.split.race_after, study.num_folds, study.config.study
     if after is not None and folds <= after:
         raise ConfigError(
             f"split.race_after: must be less than the number of folds ({folds}), given {after}; give more folds, or "
-            f"split.race_after=null"
+            f"set split.race_after=null"
         )
     seeds = section.finalist_repeats if section.finalists else section.repeats
     if section.winner == "one_standard_error" and folds * seeds == 1:
         raise ConfigError(
-            "study.winner: one_standard_error needs several trainings per trial, and each trial has one; give "
-            "split.folds or study.repeats of 2 or more, or study.winner=best"
+            "study.winner: one_standard_error needs several trainings per trial, and each trial has one; set "
+            "split.folds or study.repeats to 2 or more, or set study.winner=best"
         )
 
 
 def _refuse_bad_space(study: PreparedStudy) -> None:
-    """Refuse a space with keys that neither configuration nor objective has, or with values that are refused."""
+    """Refuse a space with a key that neither configuration nor objective has, or a value that the objective refuses."""
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
@@ -126,7 +126,7 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
 
 
 def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Objective) -> None:
-    """Refuse metrics and limits that `method`, from `describe_method`, does not list; if it lists none, allow all."""
+    """Refuse metrics and limits that `method` (from `describe_method`) does not list; if it lists none, allow all."""
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     names = list(goal.names)
     if known and "columns" in method:
@@ -147,7 +147,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a line if deciding metrics depend on the machine, with their names; otherwise no line."""
+    """Return a line that names the deciding metrics that depend on the machine; no line without such metrics."""
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
@@ -172,7 +172,7 @@ def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ..
 
 
 def refuse_several_metrics(study: PreparedStudy) -> None:
-    """Refuse several metrics or limits with a strategy that does not support them."""
+    """Refuse limits, and more than one metric, if the strategy does not support them."""
     reason = getattr(study.strategy, "refuses_several", None)
     if reason is not None and not searched_goal(study.config.study).is_single:
         section = study.config.study
@@ -184,7 +184,7 @@ def refuse_several_metrics(study: PreparedStudy) -> None:
 
 
 def refuse_incomparable_metric(study: PreparedStudy) -> None:
-    """Refuse a metric with a unit that changes from trial to trial, because the scores would not compare.
+    """Refuse a metric whose unit changes from trial to trial, because its scores could not be compared.
 
     Call this for new studies only; an existing study gets a caution in its report.
     """
@@ -196,7 +196,7 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
         others, keys = ", ".join(units.unchanged_by(varied)), ", ".join(changed)
         by_scales = not {*changed}.isdisjoint(changed_keys(study.config.study.scales))
         raise ConfigError(
-            f"study.metric: scores of different trials do not compare, because the unit of {metric} is "
+            f"study.metric: scores of different trials cannot be compared, because the unit of {metric} is "
             f"{units[metric].unit} and depends on {keys}, which "
             f"{'study.scales changes' if by_scales else 'is searched'}; "
             f"{f'choose one of {others}, or ' if others else ''}"
@@ -205,7 +205,7 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
 
 
 def _refuse_training_keys(study: PreparedStudy) -> None:
-    """Refuse keys that affect only trainings if another program trains the study's trials."""
+    """If another program trains the study's trials, refuse keys that affect only trainings."""
     for key, none in _TRAINING_KEYS.items() if study.is_outside else ():
         if (given := getattr(study.config.study, key)) != none:
             raise ConfigError(

@@ -45,8 +45,8 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
     Args:
         config: the study's configuration.
-        pickled: its objective, if it was given from Python.
-        is_again: whether the study repeats a recorded study. Then the unit of a metric may change between trials.
+        pickled: the study's objective, if the objective was given from Python.
+        is_again: whether the study repeats a recorded study. If so, the unit of a metric may change between trials.
 
     Raises:
         HpoError: a check fails.
@@ -55,9 +55,9 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return a search's configuration with the MLflow settings of its existing study, except settings from the user.
+    """Return a search's configuration with the MLflow settings of the existing study, unless the user gave others.
 
-    All runs of a study belong on one server, and MLflow's environment variables may have changed since its start.
+    All runs of a study belong on one server. Since the study's start, MLflow's environment variables may have changed.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
@@ -116,7 +116,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
             f"split.folds: must be 1, given {config.split.folds}; {study.objective.owner} has no describe_data, so "
-            f"there are no data to split; set split.folds=1, or from Python give `data`"
+            f"there are no data to split; set split.folds=1, or give `data` from Python"
         )
     imports, strategy = _read_imports_of(study), study.strategy
     if isinstance(strategy, FirstPoints):
@@ -154,7 +154,7 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     """Return the configuration without references to keys that are neither searched nor changed by scales.
 
     Raises:
-        ConfigError: a reference leads to a secret, or a key does not have the value of its reference.
+        ConfigError: a reference leads to a secret, or a key does not have the value of the key to which it refers.
     """
     section = config.study
     if section.references is None:
@@ -171,7 +171,7 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
 
 
 def _read_imports_of(study: PreparedStudy) -> Imports:
-    """Return the trials that a new study imports; return no trials for an existing study, which has imported them."""
+    """Return the trials that a new study imports; return no trials for an existing study, which already has them."""
     section = study.config.study
     if section.imports is None or study.folder.exists:
         return Imports()
@@ -188,7 +188,7 @@ def _read_imports_of(study: PreparedStudy) -> Imports:
 
 
 def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]:
-    """Return a line about the imports: how many trials, under which assumptions, and whether the strategy learns."""
+    """Return a line about the imports: how many, under which assumptions, and whether the strategy learns from them."""
     if not imports.trials:
         return ()
     name, metrics = study.config.strategy["name"], ", ".join(study.goal.names)
@@ -212,8 +212,8 @@ def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: Prepa
     for metric in study.goal.names:
         for key, (ours, theirs) in units.differences(metric, others).items():
             raise ConfigError(
-                f"study.imports: scores of {path} do not compare, because the unit of {metric} depends on {key}, which "
-                f"is {theirs!r} there and {ours!r} in this study; give {key}={theirs!r}, or import nothing"
+                f"study.imports: scores of {path} cannot be compared, because the unit of {metric} depends on {key}, "
+                f"which is {theirs!r} there and {ours!r} in this study; give {key}={theirs!r}, or import nothing"
             )
 
 
@@ -281,7 +281,7 @@ def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
 
 
 def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
-    """Return the configuration with these paths, by key of a data source; StudyError if a key is no data source."""
+    """Return the configuration with these new paths of data sources, by key; StudyError if a key is no data source."""
     sources = sources_of(config)
     for key in places:
         if key not in sources:
@@ -292,5 +292,5 @@ def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
 
 
 def missing_sources(config: StudyConfig) -> list[str]:
-    """Return the keys of a study's data sources whose files do not exist."""
+    """Return the keys of those data sources of a study whose files do not exist."""
     return [key for key, path in sources_of(config).items() if not Path(path).exists()]

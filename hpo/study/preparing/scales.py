@@ -93,7 +93,7 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
     if theirs is not None and theirs != scales[: len(theirs)]:
         raise ConfigError(
             f"study.scales: must begin with the scales of the imported {path}, {theirs}, given {scales or None}; "
-            f"otherwise the trials do not compare"
+            f"otherwise the trials cannot be compared"
         )
     if theirs is None and scales:
         flat = flatten(source_config.objective_config)
@@ -117,7 +117,7 @@ def _first_settings(given: Any, full: int | None) -> dict[str, Any]:
         settings["max_amount"] = settings["max_amount"] or full
         if settings["counts"] != "configurations":
             raise ConfigError(
-                f"strategy.first.counts: must be configurations, given {settings['counts']!r}; a ladder counts "
+                f"strategy.first.counts: must be 'configurations', given {settings['counts']!r}; a ladder counts "
                 f"configurations"
             )
     return settings
@@ -174,7 +174,7 @@ def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> No
 
 
 def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, ScalesDescription | None]:
-    """Return the configuration with scales, the objective, and the objective's description of scales (or None).
+    """Return three values: the configuration with scales; the objective; the objective's description of scales or None.
 
     Args:
         tree: the whole configuration; without scales, it gets the scales that the objective describes.
@@ -198,7 +198,7 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
 
 
 def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
-    """Return the cost of a training at each scale, with the configured values of the searched keys.
+    """Return the cost of a training at each scale; the searched keys have their configured values.
 
     Raises:
         ConfigError: a scale is invalid, the objective has no `describe_cost`, or the costs do not grow with the scale.

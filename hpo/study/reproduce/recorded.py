@@ -52,7 +52,7 @@ class StudyFiles:
         allowed: the changes of the basis with which the study was continued.
         changes: a line for each difference from the recorded environment, and for each allowed change.
         is_same_machine: whether scores can be bit-identical in this environment. `read_recorded` also compares data
-            and code for this.
+            and code to decide this.
     """
 
     folder: StudyFolder
@@ -70,7 +70,7 @@ class StudyFiles:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A study from its files, ready for training its trials again on the current data.
+    """A study, read from its files, whose trials can be trained again on the current data.
 
     Attributes:
         files: the study's files; `changes` has differences of the data first, then of code and environment.
@@ -104,10 +104,10 @@ class Recorded:
                 return [self.winner]
             goal = self.study.goal
             why = why or f"there is no winner: {why_none(History(_as_trials(complete, goal)), goal)}"
-            raise StudyError(f"trial: {why}; give the number of a complete trial ({numbers}) or all")
+            raise StudyError(f"trial: {why}; give the number of a complete trial ({numbers}) or 'all'")
         if same := [row for row in complete if row["number"] == which]:
             return same
-        raise StudyError(f"trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}")
+        raise StudyError(f"trial: must be 'best', 'all' or the number of a complete trial ({numbers}), given {which!r}")
 
 
 def read_files(folder: StudyFolder) -> StudyFiles:
@@ -161,9 +161,9 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
 
 
 def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: StudySection) -> Row | None:
-    """Return the row of the winner that the report names; if it names none, return the best trial's row.
+    """Return the row of the winner that the report names; if the report names no winner, return the best trial's row.
 
-    With several metrics, the best trial is the one that `study.choose` picks from the Pareto front.
+    With several metrics, `study.choose` picks the best trial from the Pareto front.
 
     Args:
         rows: all rows of trials.csv.
@@ -191,7 +191,7 @@ def is_at_target(row: Row, study: StudySection) -> bool:
 
 
 def _as_trials(complete: Iterable[Row], goal: Goal) -> list[Trial]:
-    """Return the trials in the rows of complete trials, sorted by number; StudyError if a row lacks a number."""
+    """Return the complete trials in these rows, sorted by number; StudyError if a row lacks a number."""
     try:
         return sorted((_as_trial(row, goal) for row in complete), key=lambda trial: trial.number)
     except ValueError as error:
@@ -208,7 +208,7 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each difference of the data from the report, by split or, without a split, by file."""
+    """Yield a line for each split whose data differ from the report; without a split, compare file by file."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")

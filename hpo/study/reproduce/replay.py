@@ -1,4 +1,4 @@
-"""Runs a whole search again and compares its trials."""
+"""Runs a whole search again, and compares the new trials with the original trials."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -42,7 +42,7 @@ class Replay:
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
         """Return the replay's prepared study with the added points and user actions of the original study.
 
-        With `study.order=free`, also tell the study which outcomes each original proposal knew (`script`).
+        With `study.order=free`, the study's `script` also says which outcomes were known at each original proposal.
 
         Raises:
             StudyError: the report's user actions cannot be read.
@@ -66,7 +66,7 @@ def refuse_changed_config(files: StudyFiles) -> None:
 
 
 def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
-    """Return the points that users added to a search, from its report; StudyError if they cannot be read."""
+    """Read from a report which points users added to the search; StudyError if these points cannot be read."""
     where = "report.json: added_points"
     if isinstance(reported, Mapping):
         # Instead of these points, the report has the reason why they are missing.
@@ -87,7 +87,7 @@ def _added_point(reported: Mapping[str, Any], point: Point) -> AddedPoint:
 
 
 def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
-    """Return the user actions that stopped trials, from a report; StudyError if they cannot be read."""
+    """Read from a report the user actions that stopped trials; StudyError if these actions cannot be read."""
     if isinstance(reported, Mapping):
         return ()
     try:

@@ -23,17 +23,17 @@ from hpo.trials.trial import Outcome, TaskLayout, Trial
 def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials to train to the end after the search, the best first.
 
-    Choose `eta` or `study.finalists` best points, whichever is more, and the trial with the longest training of each
-    point. Points within the limits come first; with several metrics, Pareto fronts rank the points. If the full
-    training of a trial fails, the next best trial replaces this trial.
+    Choose the best points; their number is `eta` or `study.finalists`, whichever is more. For each point, choose the
+    trial with the longest training. Points within the limits come first; with several metrics, Pareto fronts rank the
+    points. If the full training of a trial fails, the next best trial replaces this trial.
 
     Args:
         config: the study's configuration.
-        record: its record.
+        record: the study's record.
         with_next: also return the trials that would replace trials with failed full trainings.
 
     Returns:
-        The trials; [] if the budget counts trials, or under a ladder, because its search trains the best fully.
+        The trials. [] if the budget counts trials; also [] for a ladder, which trains its best trials fully anyway.
     """
     full = full_amount_of(config)
     if full is None or counts_of(config) == "trials" or config.strategy["name"] == "ladder":
@@ -80,7 +80,7 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
-    """Return the trials of a search; join each trial that has a further training with this training."""
+    """Return the trials of a search; if a trial has a further training, join the trial with this training."""
     continued = {trial.number: trial for trial in further}
     return [_join(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
 
@@ -97,7 +97,7 @@ class Finalist:
 
 
 def read_finalists(section: StudySection, record: Record, history: History) -> list[Finalist]:
-    """Return the finalists, the best of the search first; all finalists have the same amount.
+    """Return the finalists, sorted by their scores in the search, best first; all finalists have the same amount.
 
     Args:
         section: the section `study` of the configuration.
@@ -108,7 +108,7 @@ def read_finalists(section: StudySection, record: Record, history: History) -> l
 
 
 def _candidates(section: StudySection, record: Record, history: History) -> list[Trial]:
-    """Return the best trials within the limits that have the same scale and amount as the best one.
+    """Return the best trials that keep the limits, and have the scale and amount of the best trial.
 
     With several metrics, the trial that `study.choose` picks comes first.
     """
@@ -135,7 +135,7 @@ def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return the number of best points that are fully trained after a search under a strategy with amounts."""
+    """Return how many of the best points are fully trained after a search; the strategy must have amounts."""
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 
@@ -146,7 +146,7 @@ def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
 
 
 def _join(before: Trial, after: Trial) -> Trial:
-    """Return the further training `after` with the times and costs of both trials, and the whole learning curve."""
+    """Return the further training `after`, with the whole learning curve and both trials' total times and costs."""
 
     def join(first: Outcome, second: Outcome) -> Outcome:
         # A second training that began anew already has the whole curve.

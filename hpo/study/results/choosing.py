@@ -22,14 +22,14 @@ def choose_best(
 ) -> Trial | None:
     """Return the winner among the finished trials of a search; while the search runs, the best trial so far.
 
-    With one metric, the winner is the best trial, or the cheapest trial within one standard error of the best
-    (`study.winner`). With several metrics, `study.choose` picks the winner from the Pareto front.
+    With one metric, `study.winner` decides: the winner is the best trial, or the cheapest trial within one standard
+    error of the best trial. With several metrics, `study.choose` picks the winner from the Pareto front.
 
     Args:
         section: the section `study` of the configuration.
         goal: the metrics and limits.
         trials: the finished trials.
-        again: the finalists with their outcomes on fresh seeds, which decide once all finalists are trained.
+        again: the finalists with their outcomes on fresh seeds; these outcomes decide once all finalists are trained.
         at_target: whether the winner must have the target scale.
 
     Returns:
@@ -54,7 +54,7 @@ def deciding_finalists(again: Sequence[Trial]) -> list[Trial]:
 
 
 def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
-    """Return the trial that `choice` picks from a Pareto front that is not empty; the earlier trial wins ties.
+    """Return the trial that `choice` picks from a nonempty Pareto front; in a tie, pick the earlier trial.
 
     - `knee`: the smallest sum of losses, each scaled from 0 (the front's best) to 1 (its worst). With two metrics this
       is the trial farthest from the straight line between the front's ends (Das 1999, "On characterizing the 'knee' of
@@ -69,7 +69,7 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
 
 
 def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
-    """Return the row that `choice` picks from the losses of a Pareto front, shape (trials, metrics); see `choose`."""
+    """Return the index of the row that `choice` picks from a front's losses, shape (trials, metrics); see `choose`."""
     if choice == "first_within_limits":
         keys = losses[:, 0]
     elif choice == "knee":
@@ -93,7 +93,7 @@ def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: G
 
 
 def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
-    """Return the sum over metrics of how far each trial exceeds the allowed shares (`within` in `choose`)."""
+    """Return how far each trial exceeds the allowed shares (`within` in `choose`), summed over the metrics."""
     beyond = np.zeros(len(losses))
     for name, share in shares.items():
         column = losses[:, names.index(name)]
@@ -144,7 +144,7 @@ def standard_error(trial: Trial, metric: str) -> float | None:
 
 
 def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
-    """Return the other complete trials with the scale and amount of `best` that are within one standard error of it."""
+    """Return the other complete trials that are within one standard error of `best`, at its scale and amount."""
     error = standard_error(best, metric)
     if error is None:
         return []

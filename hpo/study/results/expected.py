@@ -1,4 +1,4 @@
-"""The expected score of a study's winner in a new training, and its gain over another trial."""
+"""The expected score of a study's winner in a new training, and the winner's gain over another trial."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class Expected:
     Attributes:
         worths: the expectation of each metric and limited value, by name; lower values of metrics are better.
         num_candidates: the number of trials from which the winner was chosen.
-        of_all: whether all complete trials were used to estimate the noise, because few have the winner's amount.
+        of_all: whether all complete trials served to estimate the noise, because too few have the winner's amount.
     """
 
     worths: dict[str, Worth]
@@ -57,7 +57,7 @@ class Expected:
         return ExpectedScore(value, low, high, self.num_candidates, self.of_all)
 
     def gain_over(self, other: Trial) -> Gain | None:
-        """Return the gain of the winner's expected score over another trial's recorded score in the leading metric.
+        """Return, for the leading metric, the gain of the winner's expected score over another trial's recorded score.
 
         Both trials have scores on the same folds, so fold effects cancel.
 
@@ -84,7 +84,7 @@ class Expected:
 
 
 def gain(ours: Worth, theirs: Worth) -> Gain:
-    """Return how much lower `ours` is than `theirs`, with an interval; both share the fold effects, which cancel."""
+    """Return how much lower `ours` is than `theirs`, with an interval; fold effects cancel, because both share them."""
     value, own = theirs.value - ours.value, [ours.own, theirs.own]
     if ours.is_alone or theirs.is_alone:
         # With a single trial, fold effects cancel only in the differences fold by fold.
@@ -154,7 +154,7 @@ _Group = tuple[Sequence[Trial], Candidates]
 
 
 def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return the trials of `equal` that could have won, with noise estimated from `noisy`; None for unknown noise."""
+    """Return the trials of `equal` that could have won, with noise estimated from `noisy`; None if it is unknown."""
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
     rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
@@ -172,7 +172,7 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
 
 
 def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
-    """Return the finalists on fresh seeds, with noise estimated from fresh seeds and search; None for unknown noise."""
+    """Return the finalists on fresh seeds, with noise estimated from fresh seeds and search; None if it is unknown."""
     again, layout = [*run.fresh.values()], run.layout
     values = _values(again, run.goal, layout)
     if values.shape[1] == 1:
@@ -194,7 +194,7 @@ def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
 
 
 def _variance_of_seeds(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return the variance of each value over the repeats of a fold, as a mean over folds and trials."""
+    """Return the variance of each value over the repeats of a fold, averaged over folds and trials."""
     tasks = np.array([[[o.metrics[name] for name in goal.names] for o in t.outcomes.values()] for t in trials])
     by_repeat = tasks.reshape(len(trials), -1, layout.folds, len(goal.names))
     variances: Array = by_repeat.var(axis=1, ddof=1).mean(axis=(0, 1))
@@ -235,7 +235,7 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
     """Return the binomial noise of shares of independent examples; `losses` has the shares, an array (trials, 1).
 
     Add one success and one failure (Laplace's rule of succession), so that a share of 1 has noise, too. Use the
-    estimated true shares, because the observed shares of the best trials look better and so less noisy.
+    estimated true shares, because the observed shares of the best trials are too good, and would give too little noise.
     """
     shares = (np.abs(losses[:, 0]) * examples + 1) / (examples + 2)
     shares = true_values(shares, np.sqrt(shares * (1 - shares) / examples))

@@ -1,4 +1,4 @@
-"""The expected value of the best of many noisy trials: its mean minus the optimism from choosing the best."""
+"""The expected value of the best of many noisy trials: this trial's mean minus the optimism from choosing the best."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -46,7 +46,7 @@ _WHICH_FOLDS = re.compile(r"^fold [\d, ]+: ")
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A study with the state of its record at one moment; its properties compute each result of the search only once.
+    """A study with the state of its record at one moment; properties compute each result of the search only once.
 
     Attributes:
         record: the record; for a published study, a record in memory with the content of trials.csv and report.
@@ -71,7 +71,7 @@ class StudyRun:
 
     @classmethod
     def read(cls, folder: StudyFolder) -> Self:
-        """Return the run of the study in a folder, read-only; HpoError if it cannot be read."""
+        """Return the run of the study in a folder, read-only; HpoError if the study cannot be read."""
         config = folder.config()
         try:
             return cls._read_folder(folder, config)
@@ -87,7 +87,7 @@ class StudyRun:
         if path is not None and not path.exists():
             if not folder.trials_path.exists():
                 again = f"`hpo resume {folder.reference}` replaces it by its backup"
-                raise DamagedRecordError(f"record: {short_path(path)} is missing; {again}, if there is one")
+                raise DamagedRecordError(f"record: {short_path(path)} is missing; {again}, if a backup exists")
             table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
             layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)
             record = memory_record(goal, layout, _read_trials(table, space, goal, layout))
@@ -119,7 +119,7 @@ class StudyRun:
 
     @property
     def has_front(self) -> bool:
-        """Whether the report shows a Pareto front: with several metrics, limits or a changed choice of the winner."""
+        """Whether the report shows a Pareto front, which needs several metrics, limits, or a changed choice."""
         return not self.goal.is_single or bool(self.notes.changed_choices)
 
     @property
@@ -144,17 +144,17 @@ class StudyRun:
 
     @cached_property
     def searched(self) -> list[Trial]:
-        """All trials in the order of their numbers, with the outcomes of the search only; some may be running."""
+        """All trials, sorted by number, with the outcomes of the search only; some trials may be running."""
         return self.record.trials()
 
     @cached_property
     def further(self) -> list[Trial]:
-        """The trainings after the search that trained trials fully, as trials with the numbers of these trials."""
+        """The full trainings of trials after the search, each as a `Trial` with the number of the trained trial."""
         return further_trainings(self.config, self.record)
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """All trials, joined with their further trainings after the search; some may be running."""
+        """All trials; a trial that has a further training is joined with this training. Some trials may be running."""
         return join_trainings(self.searched, self.further)
 
     @property
@@ -164,7 +164,7 @@ class StudyRun:
         return [trial for trial in self.trials if trial.number in numbers]
 
     def trial(self, number: int, name: str) -> Trial:
-        """Return the trial with this number; StudyError if no trial has it. Messages call the study `name`."""
+        """Return the trial with this number; StudyError if there is no such trial. Messages call the study `name`."""
         trials = {trial.number: trial for trial in self.trials}
         if number not in trials:
             last = max(trials, default=0)
@@ -206,7 +206,7 @@ class StudyRun:
 
     @cached_property
     def best(self) -> Trial | None:
-        """The winner, or the best trial so far if none is complete at the target scale."""
+        """The winner, or the best trial so far if no trial is complete at the target scale."""
         return choose_best(self.config.study, self.goal, self.history, self._fresh_finalists, at_target=False)
 
     @property
@@ -268,7 +268,7 @@ def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLay
 
 
 def _note_finalists(record: Record, report: Mapping[str, Any], config: StudyConfig) -> None:
-    """Write the finalists' scores on fresh seeds, from a published study's report, into the record in memory."""
+    """Copy the finalists' scores on fresh seeds from a published study's report to the record in memory."""
     finalists = report.get("finalists")
     for each in finalists if isinstance(finalists, list) else ():
         further = {name: float(value) for name, value in each.get("fresh_scores", {}).items()}

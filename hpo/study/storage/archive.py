@@ -1,4 +1,4 @@
-"""Archives of studies: a file `NAME.tar.gz` with a study's folder, and a manifest of the SHA-256 of each file."""
+"""Archives `NAME.tar.gz` of studies: a study's folder, with a manifest that has the SHA-256 of each file."""
 
 import gzip
 import hashlib
@@ -30,22 +30,22 @@ _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError,
 
 
 def archive(folder: StudyFolder, file: Path) -> Manifest:
-    """Write a study as an archive in one step, and return its manifest.
+    """Write a study as an archive in one step, and return the archive's manifest.
 
     Leave out files that the toolkit makes again: the workers' copy of the data, locks, and the record's backup.
 
     Raises:
         ConfigError: the file's name does not end in .tar.gz or .tgz.
-        StudyError: the study runs, its record is damaged, or the file exists or is inside the study's folder.
+        StudyError: the study runs, its record is damaged, or the archive exists or would be inside the study's folder.
     """
     if not file.name.endswith((".tar.gz", ".tgz")):
         raise ConfigError(f"archive: must be a file NAME.tar.gz, given {str(file)!r}")
     if file.exists() or file.is_symlink():
-        raise StudyError(f"archive: {file} already exists; give another name, or remove it")
+        raise StudyError(f"archive: {file} already exists; give another name, or remove this file")
     if file.absolute().parent.resolve().is_relative_to(folder.path.resolve()):
-        raise StudyError(f"archive: {file} is inside the study's folder; give a path outside of it")
+        raise StudyError(f"archive: {file} is inside the study's folder; give a path outside of the folder")
     if not file.absolute().parent.is_dir():
-        raise StudyError(f"archive: there is no directory {file.parent}; create it, or give another one")
+        raise StudyError(f"archive: there is no directory {file.parent}; create it, or give another directory")
     config = folder.config()
     with ExitStack() as stack:
         stack.enter_context(folder.lock())
@@ -82,8 +82,8 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
     """Unpack an archived study into a folder under `runs`, compare the files with the manifest, and return the folder.
 
     Raises:
-        StudyError: a study with the same name exists, the file is damaged or no archive of a study, or a link in the
-            archive leads out of the study's folder.
+        StudyError: a study with the same name exists, the file is damaged, the file is no archive of a study, or a link
+            in the archive leads out of the study's folder.
     """
     is_new = not runs.exists()
     try:
@@ -91,7 +91,9 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
             tar, name = _open(stack, file)
             folder = StudyFolder(runs / name)
             if folder.path.exists() or folder.path.is_symlink():
-                raise StudyError(f"archive: {folder} already exists; give another directory (--in), or move it away")
+                raise StudyError(
+                    f"archive: {folder} already exists; give another directory (--in), or move this folder away"
+                )
             runs.mkdir(parents=True, exist_ok=True)
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{name}-", dir=runs)))
             try:
@@ -122,7 +124,7 @@ def _copy_record(folder: StudyFolder, target: Path) -> Path:
 
 
 def _write_members(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Path]) -> Manifest:
-    """Write folders, files, links and at last the manifest; return the manifest, which has the files' SHA-256."""
+    """Write folders, files, links and, at the end, the manifest; return the manifest, which has the files' SHA-256."""
     top, digests = manifest.name, dict[str, str]()
     for name in ("", *manifest.folders):
         tar.addfile(_member(f"{top}/{name}".rstrip("/"), tarfile.DIRTYPE))
@@ -168,7 +170,7 @@ class _HashingReader(io.RawIOBase):
 
 
 def _open(stack: ExitStack, file: Path) -> tuple[tarfile.TarFile, str]:
-    """Open an archive, and return it with the name of its study."""
+    """Open an archive; return the archive and its study's name."""
     if not file.is_file():
         raise StudyError(f"archive: there is no file {file}; give an archive from `hpo archive STUDY FILE.tar.gz`")
     try:
@@ -189,7 +191,7 @@ def _read_to_end(tar: tarfile.TarFile) -> None:
 
 
 def _compare_with_manifest(scratch: Path, name: str, file: Path) -> None:
-    """Raise StudyError if the unpacked study `name` in `scratch` differs from the manifest there."""
+    """Raise StudyError if the unpacked study `name` in `scratch` differs from the manifest in `scratch`."""
     content = parse_json((scratch / _MANIFEST).read_text(encoding="utf-8"), str(file))
     if not isinstance(content, dict):
         raise _damage_error(file)

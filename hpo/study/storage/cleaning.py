@@ -1,4 +1,4 @@
-"""Deletes files that a study no longer needs: states, models, copies of data, temporary files of killed processes."""
+"""Deletes files that a study no longer needs: states, models, copies of data, and files left by killed processes."""
 
 import csv
 import re
@@ -32,7 +32,7 @@ class Cleaned:
         study: the folder's name.
         folder: the folder's path.
         bytes: the total number of freed bytes.
-        freed: the number of freed bytes for each kind of file with deleted files, such as `states`.
+        freed: for each kind of deleted files, such as `states`, the number of freed bytes.
         kept: why states or models stay; `null` = all unneeded states and models were deleted.
     """
 
@@ -94,14 +94,14 @@ def clean(
 
 
 def clean_runs(runs: Path, *, dry_run: bool = False) -> Cleaned:
-    """Delete incomplete copies of studies in `runs` that are older than a day; killed processes left them."""
+    """Delete copies of studies that killed processes left incomplete in `runs`; keep copies younger than a day."""
     return Cleaned(StudyFolder(runs), _delete({"leftovers": list(_leftovers(runs, "*"))}, dry_run))
 
 
 def _unneeded_trained(
     folder: StudyFolder, config: StudyConfig, with_states: bool
 ) -> tuple[dict[str, list[Path]], str | None]:
-    """Return the states and models to delete, by kind, and the reason why others stay, or None."""
+    """Return the states and models to delete, by kind. If others stay for later use, also return why; else None."""
     study = known_study(str(folder.path))
     with opened_run(study) as run:
         if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):
@@ -135,7 +135,7 @@ def _leftovers(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def _delete(unneeded: Mapping[str, list[Path]], dry_run: bool) -> dict[str, int]:
-    """Delete the files and folders unless `dry_run`, and return the number of their bytes by kind."""
+    """Return the number of bytes in these files and folders, by kind; delete them unless `dry_run`."""
     freed = {kind: sum(map(_size, paths)) for kind, paths in unneeded.items() if paths}
     for path in (path for paths in unneeded.values() if not dry_run for path in paths):
         if path.is_dir() and not path.is_symlink():

@@ -1,4 +1,4 @@
-"""Copies a study: the copy has another name and another id, the same trials, and is independent of the original."""
+"""Copies a study. The copy has the same trials under another name and id, and is independent of the original."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     """
     config, target = folder.config(), StudyFolder(RUNS / name)
     if config.study.storage is not None:
-        raise StudyError("copy: the record is in study.storage and cannot be copied; `hpo export` copies its trials")
+        raise StudyError("copy: the record is in study.storage and cannot be copied; copy its trials with `hpo export`")
     if target.path.exists():
         raise StudyError(f"copy: {target} already exists; choose another name")
     copied = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})

@@ -1,6 +1,6 @@
 """The mirror: a copy of a study at a URL, from which the study can continue on any machine.
 
-A mirror consists of `manifest.json` (see `Manifest`) and `files/`, where each file's name is its content's SHA-256.
+A mirror consists of `manifest.json` (see `Manifest`) and `files/`. In `files/`, each file is named by its SHA-256.
 The manifest is written after the files, so an interrupted copy leaves the previous copy complete.
 """
 
@@ -226,7 +226,9 @@ def copy_record(folder: StudyFolder, target: Path) -> Path:
 
 
 def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
-    """Return the files to copy by name, the targets of links by name, and the folders' names; leave out the record.
+    """Return three values: the files to copy, by name; the targets of links, by name; and the folders' names.
+
+    The record is not among the files.
 
     Skip links that lead out of the study's folder. Log a warning for each such link once: add the link to `warned`.
     """
@@ -261,7 +263,7 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
     folder = StudyFolder(runs / manifest.name)
     if folder.path.exists():
         raise StudyError(
-            f"study: {folder} already exists; go on with it by `hpo resume {manifest.name}`, or move it away first"
+            f"study: {folder} already exists; go on by `hpo resume {manifest.name}`, or move the folder away"
         )
     runs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=runs) as scratch:
@@ -296,7 +298,8 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
 def _is_excluded(name: PurePosixPath) -> bool:
     """Return whether to leave out a file or folder.
 
-    Leave out hidden names in the top two levels, which are temporary. Deeper hidden files belong to states and models.
+    In the top two levels, leave out hidden names, because they are temporary. Deeper hidden files belong to states
+    and models.
     """
     is_temporary = any(part.startswith(".") for part in name.parts[:2])
     return is_temporary or name.parts[0] in _EXCLUDED

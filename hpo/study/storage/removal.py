@@ -22,7 +22,7 @@ class Removal:
 
     Attributes:
         folder: the study's folder.
-        is_link: whether the path is a link. Then only the link is deleted, and the other fields are empty.
+        is_link: whether the path is a link. If so, only the link is deleted, and the other fields are empty.
         sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
         config: the study's configuration. If it cannot be read, it is None, and runs in MLflow and the mirror stay.
@@ -43,7 +43,7 @@ class Removal:
 
     @property
     def same(self) -> StudyFolder | None:
-        """Another folder with the same study id, such as a manual copy, or None.
+        """Another folder with the same study id, such as a manual copy; None if there is no such folder.
 
         If there is such a folder, runs in MLflow and the mirror stay, because they belong to that folder too.
         """
@@ -62,13 +62,13 @@ def find_removal(name: str) -> Removal:
         name: the study's name under `runs/`, or the path of its folder.
 
     Raises:
-        StudyError: the study does not exist or runs, or the working directory is inside its folder.
+        StudyError: the study does not exist, the study runs, or the working directory is inside its folder.
     """
     folder = _find_folder(name)
     if folder.path.is_symlink():
         return Removal(folder, is_link=True)
     if Path.cwd().resolve().is_relative_to(folder.path.resolve()):
-        raise StudyError(f"study: the working directory is inside {folder.path}; change to another one (cd)")
+        raise StudyError(f"study: the working directory is inside {folder.path}; change to another directory (cd)")
     folder.refuse_running()
     sizes, files = dict[str, int](), 0
     for entry in entries(folder.path):

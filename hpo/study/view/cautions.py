@@ -1,4 +1,4 @@
-"""Cautions: reasons to doubt the result of a search, as a reviewer would raise them; only its trials are used."""
+"""Cautions: reasons to doubt a search's result, as a reviewer would raise them. Only the search's trials are used."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -15,10 +15,10 @@ from hpo.trials.trial import Trial, loss_of
 
 
 class Searched(Protocol):
-    """What cautions need to know of a search. While the search runs, `winner` is the best trial so far.
+    """The facts about a search that its cautions need. While the search runs, `winner` is the best trial so far.
 
     `finalists` has the finalists with scores on fresh seeds; it is empty if the scores of the search chose the
-    winner. Cautions call the winner `called`.
+    winner. Cautions refer to the winner by the text `called`.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Makes the view of a study from its status file alone, which is fast enough for lists of many studies."""
+"""Makes the view of a study from its status file alone; this is fast enough for lists of many studies."""
 
 import os
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def latest_status(folder: StudyFolder) -> Status:
-    """Return a study's status; if the driver was killed, update the status from the record, if possible."""
+    """Return a study's status; if the driver was killed, try to update the status from the record."""
     if folder.is_import:
         return _imported_status(folder)
     status = read_status(folder)
@@ -57,7 +57,7 @@ def _imported_status(folder: StudyFolder) -> Status:
 
 
 def status_of_record(run: "StudyRun", state: State) -> Status:
-    """Return the status of a study in this state; read everything else from the study's record and configuration."""
+    """Return the status of a study: this state, and all else from the study's record and configuration."""
     from hpo.engine.loop import seconds_spent
     from hpo.study.notes import Notes
 

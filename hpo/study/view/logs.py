@@ -10,7 +10,7 @@ from hpo.trials.trial import Trial
 
 
 def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
-    """Return the logs of a study or of one trial; StudyError if there is no log, with the reason, or no such trial."""
+    """Return the logs of a study or of one trial. StudyError if there is no such trial or no log."""
     logs = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
     if not logs:
         run = StudyRun.read(folder)
@@ -23,7 +23,7 @@ def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
 def read_log(path: Path, most: int | None = None) -> str:
     """Return the text of a log, or the text in its last `most` bytes.
 
-    Do not read a pipe or device, because reading it might never end; return a line that names the fault.
+    For a pipe or device, return a line that names the fault, because reading it might never end.
     """
     if not path.is_file():
         return f"{path.name}: is not a regular file, and is not read\n"

@@ -98,7 +98,7 @@ def view_of(
 
 
 def trial_view(run: StudyRun, trial: Trial) -> TrialView:
-    """Return the view of one trial; its scores are empty unless it is complete."""
+    """Return the view of one trial; the scores are empty unless the trial is complete."""
     return _TrialViewMaker(run).trial(trial)
 
 
@@ -140,7 +140,7 @@ class _TrialViewMaker:
         )
 
     def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
-        """Return the view of the winner; this view has the expected score if the report has it."""
+        """Return the view of the winner; this view has the expected score if the report has one."""
         view = self.trial(trial)
         expected = None if report is None else ExpectedScore.of(report)
         if expected is None or inner(report or {}, "winner").get("number") != trial.number:

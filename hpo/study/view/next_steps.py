@@ -73,7 +73,7 @@ def _idle_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> I
 
 
 def _has_tried_all(view: StudyView, run: StudyRun) -> bool:
-    """Return whether all points of the space have trials, so that a larger budget would add no trial."""
+    """Return whether all points of the space have trials. If so, a larger budget would add no trial."""
     if view.ended_by == "space" or run.space.size is None:
         return view.ended_by == "space"
     return len({point_key(trial.point) for trial in run.trials}) >= run.space.size

@@ -233,7 +233,7 @@ def _add_running(training: TrainingDetails, task: RunningTask) -> TrainingDetail
 
 
 def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[float, float]]:
-    """Return pairs of step and metric; if a point has no step, use its position in the curve, from 1."""
+    """Return pairs of step and metric; if a point has no step, use its position in the curve, counted from 1."""
     return [
         (point.get("epoch", point.get("step", place)), point[metric])
         for place, point in enumerate(points, 1)
@@ -242,6 +242,6 @@ def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[flo
 
 
 def _asked_task(trial: int, asked: Asked, metric: str) -> RunningTask:
-    """Return the running training of a trial that another program asked for and has not reported yet."""
+    """Return the training of this trial that another program asked for and has not reported yet, as a running one."""
     point, curve = dict(asked.curve[-1]) if asked.curve else {}, _curve(asked.curve, metric)
     return RunningTask(trial=trial, task=0, worker=asked.place - 1, started=asked.time, point=point, curve=curve)

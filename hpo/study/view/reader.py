@@ -81,7 +81,7 @@ class StudyReader:
         return self._run
 
     def view(self, snapshot: Snapshot | None = None) -> StudyView:
-        """Return the view of the study at the time of `snapshot`; for None, take a new snapshot.
+        """Return the view of the study at the time of `snapshot`; if `snapshot` is None, take a new one.
 
         Raises:
             StudyError: a mirror cannot be reached, or a link leads out of the folder.
@@ -108,8 +108,8 @@ class StudyReader:
             snapshot = self.snapshot()
             if is_starting and not self.folder.exists and snapshot.status.holder is None:
                 raise StudyError(
-                    f"study: '{self.reference}' was not created: the process that was starting it has ended; read its "
-                    f"output, and start it again"
+                    f"study: '{self.reference}' was not created: the process that was starting it has ended; read that "
+                    f"process's output, and start the study again"
                 )
             is_starting = snapshot.status.phase == "starting"
             yield snapshot
@@ -118,7 +118,7 @@ class StudyReader:
             time.sleep(self.seconds)
 
     def wait_until_created(self, show: Callable[[str], None]) -> None:
-        """Wait until the study exists; if it is starting, first call `show` with a line. Raises like `follow`."""
+        """Wait until the study exists; if it is starting, first call `show` with a line. Raise what `follow` raises."""
         if self.folder.is_starting:
             status = self.snapshot().status
             show(f"study {status.name}: {status.words}")
@@ -156,7 +156,7 @@ class MirrorReader(StudyReader):
         return Snapshot(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)
 
     def _fetch_files(self) -> str:
-        """Fetch the changed files; return when the mirror was written."""
+        """Fetch the changed files, and return the time at which the mirror was written."""
         for tries_left in reversed(range(_TRIES)):
             manifest = Manifest.at(self._store.place)
             if manifest is None:

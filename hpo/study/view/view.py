@@ -68,7 +68,7 @@ class TrialView:
 
     @property
     def headline(self) -> str:
-        """The most important text: the expected score, such as `accuracy 0.90 expected`; `values` if it is unknown."""
+        """The most important text: the expected score, such as `accuracy 0.90 expected`, or else `values`."""
         name = next(iter(self.texts), "")
         return f"{name} {self.expected_texts['value']} expected" if self.expected else self.values
 
@@ -352,7 +352,7 @@ def _to_plain(value: Any) -> Any:
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
     """Return values as one line of text.
 
-    If `texts` has the values on fresh seeds, `in_search` has the values in the search; otherwise it is empty.
+    If `texts` has the values on fresh seeds, `in_search` has the values in the search; otherwise `in_search` is empty.
     """
     return format_scores(_join_texts(texts), _join_texts(in_search))
 

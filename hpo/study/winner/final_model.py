@@ -46,7 +46,7 @@ def make_final_model(
         study: the study.
         run: the study with its record.
         dispatcher: runs the training.
-        report: called with a text about the trainings, the number of finished trainings, and the total number.
+        report: called with three values: a text, the number of finished trainings, and the number of all trainings.
 
     Returns:
         The new model; None if no model was missing.

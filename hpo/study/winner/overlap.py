@@ -16,11 +16,11 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class Overlap:
-    """The numbers of trials whose order is uncertain because of the spread over folds and seeds.
+    """The trials, by number, whose order is uncertain because of the spread over folds and seeds.
 
     Attributes:
-        members: the trials on the front that have intervals, each with the other trials on the front whose intervals
-            overlap in every metric.
+        members: each trial on the front that has intervals, with the other trials on the front whose intervals overlap
+            its own intervals in every metric.
         near: dominated trials that may belong to the front.
     """
 

@@ -42,7 +42,7 @@ class _Model:
     Attributes:
         trial: the trial.
         study: the study with the configuration under which the trial was trained.
-        checkpoint_dir: the folder of the model; None if the objective saves no models, so that scoring trains first.
+        checkpoint_dir: the folder of the model; None if the objective saves no models; scoring then trains one.
         error: why the training of the model failed; None if the training did not fail.
     """
 
@@ -59,7 +59,7 @@ def open_test(
     with_default: bool = True,
     with_front: bool = False,
 ) -> dict[str, Any]:
-    """Score the winner on the test split, and the default configuration if there is one.
+    """Score the winner on the test split. If there is a default configuration, score it on this split, too.
 
     Args:
         study: the study.
@@ -79,7 +79,7 @@ def open_test(
     if with_front and len(study.goal.metrics) == 1:
         raise StudyError(
             f"test: `--front` (from Python `front=True`) needs several metrics, and study '{study.reference}' has one; "
-            f"remove it"
+            f"remove this option"
         )
     if study.is_outside:
         raise StudyError(
@@ -194,7 +194,7 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
-    """Train the default configuration in this process with a model below `scratch`; return None without a default.
+    """Train the default configuration in this process, and save any model below `scratch`. None without a default.
 
     With a hold-out split, the validation score stops the training early, as in every trial. With folds, the training
     uses all folds together and all epochs, because the default's best epoch is not known.

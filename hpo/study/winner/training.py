@@ -1,7 +1,8 @@
 """Trains the best trials of a search to the end, so that the winner is fully trained; trains the finalists again.
 
-The best trials continue from their states, with their seeds. These trainings do not belong to the search: a search
-that continues with a larger budget proposes the same trials as without these trainings, and reuses their outcomes.
+The best trials continue from their states, with their seeds. These trainings do not belong to the search. If the
+search continues with a larger budget, it proposes the same trials as if these trainings had not run. The outcomes
+of these trainings are kept, so none of them has to run again after that search.
 """
 
 import logging
@@ -30,7 +31,7 @@ _SUFFIX = "_full"
 
 
 def expected_at_end(study: PreparedStudy) -> str | None:
-    """Return a line that says how many configurations will probably be fully trained; None if all will be."""
+    """Return a line that says how many configurations will probably be fully trained; None if all will probably be."""
     strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
     if study.counts == "trials" or not isinstance(strategy, Asha | SuccessiveHalving):
         return None
@@ -45,9 +46,9 @@ def expected_at_end(study: PreparedStudy) -> str | None:
 def train_to_the_end(
     study: PreparedStudy, record: Record, dispatcher: Dispatcher, report: Callable[[str, int, int], None]
 ) -> None:
-    """Train the best trials to the end, except those already trained; record each outcome as soon as it arrives.
+    """Train the best trials to the end, except fully trained trials; record each outcome as soon as it arrives.
 
-    `report` is called with a text about the trainings, the number of finished trainings, and the total number.
+    `report` is called with three values: a text, the number of finished trainings, and the number of all trainings.
     """
     while missing := _missing_tasks(study, record):
         record.begin_stretch(dispatcher.slots)
@@ -66,7 +67,7 @@ def train_finalists(
 ) -> None:
     """Train the finalists on the fresh seeds that have no outcome yet, and record each outcome as soon as it arrives.
 
-    `report` is called with a text about the trainings, the number of finished trainings, and the total number.
+    `report` is called with three values: a text, the number of finished trainings, and the number of all trainings.
     """
     kind = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
     missing = [task for finalist in finalists for task in _missing_finalist_tasks(study, finalist, Notes(record))]
@@ -75,13 +76,13 @@ def train_finalists(
 
 
 def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
-    """Return the names of the training states of these trials, from the search and from further trainings after it."""
+    """Return the names of the training states of these trials, from the search and from trainings after the search."""
     names = study.task_builder().state_names(trials)
     return names | {f"{name}{_SUFFIX}" for name in names}
 
 
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
-    """Return the tasks without an outcome. They continue from a trial's states, or start anew if a state is missing."""
+    """Return the tasks without an outcome. A trial's tasks continue from its states, or start anew without them."""
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
         assert trial.amount is not None

@@ -1,1 +1,1 @@
-"""Dispatchers that run tasks in this process, on Ray or simulated, and the transfer of files between machines."""
+"""Dispatchers and the transfer of files between machines. A dispatcher runs tasks here, on Ray, or simulated."""

@@ -1,4 +1,4 @@
-"""Sends the user's code to the nodes of a cluster, and checks that the nodes have equal versions of all other code."""
+"""Sends the user's code to the nodes of a cluster, and checks that all other code has the same version there."""
 
 import contextlib
 import hashlib
@@ -37,7 +37,7 @@ class Code:
 
     Attributes:
         files: the files to send, by their paths relative to the folder from which they are imported.
-        package: the installed package with the objective, which must be equal on every node. None = the objective is
+        package: the installed package with the objective; it must be equal on every node. None = the objective is
             not in an installed package.
         others: names of other files in the objective's packages. These files are not sent.
         links: names of links that lead out of the packages or the working directory. These links are not sent.
@@ -70,8 +70,8 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    The code of an objective in the working directory is its package or single module, and the files that it imports
-    from the working directory. The package data that these packages declare is included.
+    If the objective is in the working directory, the code is its package or single module, and all files in the
+    working directory that this code imports. Package data is included if the packages declare it.
 
     Raises:
         DispatchError: the declaration of package data cannot be read.
@@ -100,7 +100,7 @@ def code_of(objective: Objective, import_from: str) -> Code:
 
 @contextlib.contextmanager
 def staged(code: Code) -> Iterator[Path | None]:
-    """Yield a folder with copies of the files; None = no files. Raise DispatchError if the files are too large."""
+    """Yield a folder with copies of the files; None if there are none. Raise DispatchError if they are too large."""
     if not code.files:
         yield None
         return
@@ -145,7 +145,7 @@ def _package_data(project: Path) -> dict[str, list[str]]:
     if refused or any(isinstance(patterns, str) for patterns in data.values()):
         given = f"{refused[0]!r}" if refused else "a text"
         raise DispatchError(
-            f"{project.name}: tool.setuptools.package-data must have lists of patterns within the packages, such as "
+            f"{project.name}: tool.setuptools.package-data must map each package to a list of patterns, such as "
             f'my_package = ["*.txt"], given {given}'
         )
     return {name: [str(pattern) for pattern in patterns] for name, patterns in read.items()}
@@ -161,7 +161,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_inside(path: Path, name: str, here: Path) -> bool:
-    """Return whether the real path of a file is in its package; without a package, in the working directory."""
+    """Return whether a file's real path is in the file's package or, if it has none, in the working directory."""
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 
@@ -171,7 +171,7 @@ def _count(things: Collection[object], noun: str) -> str:
 
 
 def describe(package: str | None) -> dict[str, str]:
-    """Return this machine's versions of Python, the libraries, the toolkit with its code, and `package`, by name."""
+    """Return, by name, the versions of Python, the libraries, the toolkit and `package` on this machine."""
     versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for library in _LIBRARIES:
         # Treat builds for CPUs and GPUs, such as 2.13.0+cpu and 2.13.0+cu130, as the same version.

@@ -40,7 +40,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of the machines that a dispatcher uses."""
+    """The GPUs that a dispatcher can use, on all its machines."""
 
     count: float = 0.0
     share: float = 0.0  # number of GPUs per process: a fraction below 1, or a whole number
@@ -134,8 +134,8 @@ class Dispatcher(Protocol):
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Ask running trainings to save their states and end within `seconds`. Start no further task.
 
-        Return the outcomes of the trainings that finish within this time. Any other training continues from its state
-        when it is submitted again, if its objective saves a state on SIGTERM.
+        Return the outcomes of the trainings that finish within this time. If the objective saves a state on SIGTERM,
+        any other training continues from that state when it is submitted again.
         """
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ def make_dispatcher(
 
     Args:
         settings: the section `dispatch` of the configuration.
-        secrets: values of secrets in the cluster's address, in addition to environment variables.
+        secrets: values of secrets in the cluster's address. Missing values come from environment variables.
         code: see `Setup`.
         artifacts: see `Setup`.
         in_use: see `Setup`.

@@ -108,7 +108,7 @@ class Echo:
 
 
 class _Echoed:
-    """A stream that passes text on to another stream and copies it to an `Echo`."""
+    """A stream that passes text on to another stream, and copies the text to an `Echo`."""
 
     def __init__(self, stream: TextIO, echo: Echo) -> None:
         self._stream = stream

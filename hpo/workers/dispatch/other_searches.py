@@ -60,7 +60,7 @@ class OtherSearch:
 def announce_use(use: Use) -> Iterator[None]:
     """Within the block, tell other searches on this machine which CPUs and GPUs this process uses.
 
-    If the file cannot be created, other searches do not know of this use. This has no other effect.
+    If the file of this process cannot be created, the only effect is that other searches do not know of this use.
     """
     numbers = "+".join(map(str, use.gpu_numbers))
     path = _folder() / f"{_prefix()}{os.getpid()}_{use.cpus:.4f}_{use.gpus:.4f}_{numbers}"
@@ -75,10 +75,10 @@ def announce_use(use: Use) -> Iterator[None]:
 
 
 def other_searches() -> list[OtherSearch]:
-    """Return the other searches whose cores this process may use too, in the order of their start.
+    """Return the other searches that share cores with this process, in the order in which they started.
 
-    A file is ignored unless its owner also owns the process, so that no user can create files for another user's
-    process. If a search of this user was killed, its file is deleted.
+    A file is ignored unless its owner also owns the process that the file names. So no user can create files for
+    another user's process. If a search of this user was killed, its file is deleted.
     """
     import psutil  # Import it here: that takes 30 ms, and `hpo list` imports this module too.
 
@@ -112,7 +112,7 @@ def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
 
 
 def _share_cores(process: "psutil.Process") -> bool:
-    """Return whether a process may use a core of this process. Jobs of a cluster scheduler have separate cores."""
+    """Return whether this process and `process` may share a core. Jobs of a cluster scheduler have separate cores."""
     if not hasattr(process, "cpu_affinity"):
         return True  # This system has no CPU affinity, so all processes share all cores.
     return not {*process.cpu_affinity()}.isdisjoint(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Simulates a cluster: any number of workers, with a simulated clock, so that nothing has to wait."""
+"""Simulates a cluster of any number of workers. Its clock is simulated too, so that nothing has to wait."""
 
 import heapq
 import itertools

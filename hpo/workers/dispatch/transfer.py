@@ -33,14 +33,14 @@ Shipment = Mapping[Kind, Content]
 
 
 class FileTransfer:
-    """Packs files for the nodes and unpacks files from the nodes, in the driver. Common files are packed only once."""
+    """Runs in the driver. Packs files for the nodes, and unpacks files from the nodes. Packs common files only once."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._common: dict[str, Content] = {}
 
     def pack_common(self, payload: Payload) -> Shipment:
-        """Pack the files that all tasks of the study need. Must be called before a task writes to the same folder."""
+        """Pack the files that all tasks of the study need. Call this before a task adds or changes such files."""
         places = {kind: place for kind in _COMMON if (place := getattr(payload, kind)) is not None}
         for kind, place in places.items():
             if place not in self._common:
@@ -143,7 +143,7 @@ class Node:
         yield message
 
     def _deliver(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Store a folder at `artifacts`. For `files_dir`, or without that store, yield a message with its content."""
+        """Store a folder at `artifacts`. If it is None, or `kind` is `files_dir`, yield the content in a message."""
         # Do not send a folder with a link out of it: the training fails because of the link at a later check. If the
         # attempt dies before, the next attempt continues from the last state that was sent.
         if not folder.is_dir() or links_out(folder):

@@ -42,9 +42,9 @@ def code_of(value: Any) -> CodeType | None:
 
 
 def _lambda_tree(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
-    """Return the part of a syntax tree that defines a lambda, given its code object.
+    """Return the part of a syntax tree that defines a lambda.
 
-    Return the whole tree if it has only one lambda, or if the lambda cannot be found.
+    If the tree has only one lambda, or if the lambda cannot be found, return the whole tree.
 
     Args:
         tree: the tree of the source lines that contain the lambda.

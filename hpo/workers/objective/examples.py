@@ -22,7 +22,7 @@ class Examples:
         parts: sizes of the predefined splits `train`, `validation` and `test`. The examples must be in this order. None
             = no splits are predefined.
         name, version, source, licence, files: where the data comes from. Each file has its SHA-256.
-        notes: lines to show to the user about how the data was read.
+        notes: lines about the reading of the data, to show to the user.
     """
 
     size: int

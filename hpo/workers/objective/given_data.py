@@ -35,7 +35,7 @@ class GivenData:
         stratify_by: the column of a DataFrame, or the array of a dict, that has the class of each row; None = splits
             ignore classes.
         digest: a hash of all rows in their order; empty if the data is a number.
-        source: the data itself, or the folder with its file; None if the data is a number.
+        source: the data itself, or the folder with the file of the rows; None if the data is a number.
     """
 
     kind: Kind
@@ -75,11 +75,11 @@ class GivenData:
 
     @classmethod
     def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
-        """Create the object from a result of `head` and the folder with the rows. Raise TypeError for other fields."""
+        """Create the object from the result of `head` and the rows' folder. Raise TypeError for unknown fields."""
         return cls(**{**head, "names": tuple(head["names"])}, source=folder)
 
     def head(self) -> dict[str, Any]:
-        """Return a description of the data, without its rows, as a dict that can be written as JSON."""
+        """Return a description of the data, without the rows, as a dict that can be written as JSON."""
         return {name: value for name, value in vars(self).items() if name in _HEAD}
 
     @property
@@ -121,7 +121,7 @@ class GivenData:
             np.savez(folder / _ARRAYS, *(array[rows] for array in _arrays_of(self._data)[1]), allow_pickle=False)
 
     def read(self, folder: Path) -> Any:
-        """Read the rows in a folder, in the type of the original data. Raise StudyError if they cannot be read."""
+        """Read the rows in a folder. Return them in the type of the original data. Raise StudyError if this fails."""
         path = folder / (_FRAME if self.kind == "DataFrame" else _ARRAYS)
         try:
             if self.kind == "DataFrame":
@@ -250,12 +250,12 @@ def _refuse_lossy(frame: Any) -> None:
     lost = [name for name in frame.columns if not _survives_file(frame[[name]])]
     if not lost:
         raise ConfigError(
-            "data: a Parquet file would lose the column names or the index; use texts as column names, or call "
-            "reset_index()"
+            "data: a Parquet file would lose the column names or the index; use texts as column names, and call "
+            "reset_index() to convert the index to columns"
         )
     raise ConfigError(
-        f"data: a Parquet file would change column {lost[0]!r} ({frame[lost[0]].dtype}); convert the column to "
-        f"numbers, texts, dates or categories, all of one type, or give a dict of arrays or the number of examples"
+        f"data: a Parquet file would change column {lost[0]!r} ({frame[lost[0]].dtype}); convert all its "
+        f"values to one type, such as numbers, texts, dates or categories; or give a dict of arrays"
     )
 
 

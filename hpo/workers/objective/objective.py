@@ -69,7 +69,7 @@ def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -
 def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
     """Wrap an optional function, so that it can be called with a configuration whose secrets are redacted.
 
-    The wrapper inserts the secrets before the call, and redacts them in the fields of the result that users see. It
+    The wrapper inserts the secrets before the call, and redacts them in those fields of the result that users see. It
     converts the function's errors to HpoError; interruptions and faults of the machine are raised unchanged.
     """
 
@@ -104,7 +104,7 @@ def guard_task(function: Callable[..., Any], name: str, secrets: Secrets) -> Cal
 
 
 def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
-    """Convert an error that a user's function raised to an HpoError without secrets."""
+    """Return an HpoError without secrets for an error that a user's function raised."""
     if isinstance(error, HpoError):
         return type(error)(hide_secrets(str(error), values))
     if isinstance(error, ValidationError):
@@ -308,7 +308,7 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Convert errors in the block, which builds a `kind` from the result of `function`, to DataError."""
+        """Convert errors in the block to DataError. The block builds a `kind` from the result of `function`."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:

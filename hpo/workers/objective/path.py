@@ -1,4 +1,4 @@
-"""Paths of objectives and strategies, the check of where their modules come from, and the import path."""
+"""Parses paths of objectives and strategies, checks where their modules come from, and changes the import path."""
 
 import contextlib
 import importlib.metadata
@@ -96,7 +96,7 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
         own = _file_in(here, module) if top == "model" else None
         if own is not None:
             raise ConfigError(
-                f"{what}: '{module}' is both the toolkit's and {own}, in the working directory; rename your "
+                f"{what}: the toolkit has a module '{module}', and so has the working directory ({own}); rename your "
                 f"module to train with it, or run from another folder to train with the toolkit's module"
             )
         return "toolkit"
@@ -130,13 +130,13 @@ def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, 
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
-            f"{what}: '{module.__name__}' was imported from {file}, which hides the one in {expected}; "
-            f"rename your module"
+            f"{what}: '{module.__name__}' must be imported from {expected}, given {file}, which has the same "
+            f"name; rename your module"
         )
 
 
 def _file_in(folder: str | None, module: str) -> str | None:
-    """Return the path of a module's file or folder in `folder`, without importing it; None = the module is missing."""
+    """Return the path of a module's file or folder in `folder`; None = missing. The module is not imported."""
     places, spec, name = [folder] if folder else [], None, ""
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
@@ -150,7 +150,7 @@ def _is_within(module: str, package: str) -> bool:
 
 
 def is_root(folder: str) -> bool:
-    """Return whether a folder is ROOT, the folder of the toolkit, even if its path has links."""
+    """Return whether a folder is ROOT, the folder of the toolkit, even if the path has links."""
     return os.path.realpath(folder) == os.path.realpath(ROOT)
 
 
@@ -209,11 +209,11 @@ def put_first(folder: str) -> None:
 def python(module: str, *arguments: str) -> list[str]:
     """Return the command to run a module in a new Python without the working directory on `sys.path`.
 
-    This does not apply to Python programs that the module starts.
+    Other Python programs that the module starts may still have the working directory on `sys.path`.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def path_variable(folder: str) -> dict[str, str]:
-    """Return PYTHONPATH for another Python process, with which it can import the same modules except from `folder`."""
+    """Return a PYTHONPATH for another Python process: the import path of this process without `folder`."""
     return {PYTHONPATH: os.pathsep.join(path_without(folder))}

@@ -208,7 +208,7 @@ def _definitions_of(name: str, value: Any) -> Parts:
 
 
 def _counts(key: str, value: Any) -> bool:
-    """Return whether an attribute is defined by the user. A special name (`__x__`) counts only if it is a function."""
+    """Return whether the user defined an attribute. A special name (`__x__`) counts only if it is a function."""
     if isinstance(value, _PYTHON_DESCRIPTORS) or key == "_abc_impl":
         return False
     return not (key.startswith("__") and key.endswith("__")) or callable(value) or isinstance(value, _HOLDERS)
@@ -239,7 +239,7 @@ def _functions(value: Any) -> list[Any]:
 
 
 def _used(function: Any) -> Parts:
-    """Return the globals and closure variables that a function uses, its defaults and its attributes, as parts."""
+    """Return as parts: a function's defaults and attributes, and the globals and closure variables that it uses."""
     code = function.__code__
     names = sorted(_names(code, _GLOBALS) & function.__globals__.keys())
     used = [(name, function.__globals__[name]) for name in names]

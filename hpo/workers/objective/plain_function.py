@@ -29,7 +29,7 @@ class TrainingStopped(GreenletExit):
 
 
 class RunningTrial:
-    """The trial that a plain function trains. It has the settings of the training, and `report` for its learning curve.
+    """The trial that a plain function trains. It has the settings of the training, and `report` for the learning curve.
 
     Attributes:
         number, fold, repeat: the number of the trial, of the fold and of the repeat, each counted from 0.
@@ -37,7 +37,7 @@ class RunningTrial:
         threads: number of threads that the training may use.
         train, validation, test: indices of the examples of each split; None if the objective loads its data itself. If
             `data` was passed to `hpo.search`, the indices are integer arrays.
-        data_dir: folder that the objective's `prepare_data` wrote; None if it has no such function.
+        data_dir: folder that the objective's `prepare_data` wrote; None if the objective has no `prepare_data`.
         metrics: names of the study's metrics, the leading one first.
         checkpoint_dir: folder to create and to save the trained model in. The study keeps the models of the best
             `study.checkpoints` trials. None = no model is kept, for example with several folds.
@@ -127,7 +127,7 @@ class RunningTrial:
 
     @functools.cached_property
     def data(self) -> Any:
-        """The rows of `hpo.search(..., data=...)`, in the same type. `train` and `validation` index them.
+        """The rows of `hpo.search(..., data=...)`, in their original type. `train` and `validation` index them.
 
         During a search, these are the rows outside the test split; in `hpo test`, these are all rows. Each training
         gets a separate copy. None = no rows were passed.
@@ -212,12 +212,12 @@ class SuggestingTrial(RunningTrial):
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        """Return the trial's value of `name`. Raise ValueError if it has none, or one outside of `low` to `high`."""
+        """Return the trial's value of `name`. Raise ValueError if the value is missing or not in `low` to `high`."""
         del step, log  # The space has already determined the value.
         return float(self._within(name, low, high))
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """Return the trial's value of `name`. Raise ValueError if it has none, or one outside of `low` to `high`."""
+        """Return the trial's value of `name`. Raise ValueError if the value is missing or not in `low` to `high`."""
         del step, log
         return int(self._within(name, low, high))
 
@@ -248,7 +248,7 @@ class SuggestingTrial(RunningTrial):
             self.warn(f"set_user_attr: '{key}' is ignored, because its value is neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return the function's result, as a dict if the result is a number and `set_user_attr` has set numbers."""
+        """Return the function's result. If it is a number and `set_user_attr` has set numbers, return all in a dict."""
         numbers = reported_values.numbers(self.user_attrs)
         if reported_values.number(returned) is None or not numbers:
             return returned

@@ -98,7 +98,7 @@ class Isolation:
             _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Pause the timers of the user's code. Restore our timers, given their values from `seconds` ago."""
+        """Pause the timers of the user's code. Restore our timers from their values `seconds` ago."""
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:
@@ -108,7 +108,7 @@ class Isolation:
                 signal.setitimer(timer, left - seconds, interval)
 
     def _end_fork(self, error: BaseException | None) -> None:
-        """End this process, which the user's code has forked, as Python would, but without our clean-up code."""
+        """End this process, which the user's code forked. Print the error as Python does; skip our clean-up code."""
         code = 0
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -124,8 +124,8 @@ class Isolation:
 def isolated_state(seed: int) -> Iterator[None]:
     """Seed the global random generators of Python, NumPy and torch. After the block, restore changed global settings.
 
-    Settings that the user's modules changed when they were imported, before the block, are kept. Torch is included only
-    if it is already imported.
+    Changes of settings before the block, at the import of the user's modules, are kept. Torch is included only if it is
+    already imported.
     """
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
@@ -161,7 +161,7 @@ def _handlers() -> dict[int, Any]:
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Set the handlers that an earlier call of `_handlers` returned, where they have changed.
+    """Restore those handlers that have changed since an earlier call of `_handlers` returned them.
 
     Leave out a handler that is None, because it was not installed from Python and Python cannot restore it.
     """

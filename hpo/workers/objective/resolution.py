@@ -1,4 +1,4 @@
-"""Imports an objective and its optional functions by its path. Errors of the import get one-line messages."""
+"""Imports an objective and its optional functions by the objective's path. Import errors get one-line messages."""
 
 import importlib
 import inspect
@@ -34,7 +34,7 @@ def resolve(
     Args:
         path: see `ObjectivePath`.
         import_from: the folder to import from, in addition to installed packages.
-        secrets: values of redacted secrets, in addition to environment variables.
+        secrets: values of redacted secrets. Missing values come from environment variables.
         pickled: the pickled function, if the path names one; None = the path names a module.
 
     Raises:

@@ -48,14 +48,14 @@ def sources(place: Path) -> Iterator[Path]:
 
 
 def _with_own_imports(files: Iterable[Path], root: Path) -> set[Path]:
-    """Return the files and the files that they import from `root`, except files of the toolkit or of libraries."""
+    """Return these files, and the files that they import from `root`. Leave out the toolkit and libraries."""
     if "site-packages" in root.parts:
         return {*files}
     return _with_imports(files, root, excluded=(ROOT / "hpo", ROOT / "model"))
 
 
 def _with_imports(files: Iterable[Path], root: Path, excluded: Sequence[Path] = ()) -> set[Path]:
-    """Return the files and, recursively, the files that they import from `root`, except in `excluded` folders."""
+    """Return these files and, recursively, the files that they import from `root`. Leave out `excluded` folders."""
     left, found, places = list(files), set[Path](), set[Path]()
     while left:
         path = left.pop()
@@ -82,7 +82,7 @@ def _imported(path: Path, root: Path) -> set[Path]:
 # Cache, because a process may open several studies and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=1024)
 def _imports(source: bytes) -> Sequence[tuple[int, str]]:
-    """Return each import's level and name. Level 0 = absolute, 1 = relative to the file's folder, 2 = to its parent."""
+    """Return each import's level and name. Level 0 = an absolute import; level 2 = two dots, as in `from .. import`."""
     found: list[tuple[int, str]] = []
     for node in ast.walk(parsed(source) or ast.Module([], [])):
         if isinstance(node, ast.Import):
@@ -113,7 +113,7 @@ def digests_of(module: str) -> dict[str, str]:
 
 
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
-    """Return a hash of each of these files and of all files that they import, by path with the suffix `RUN`.
+    """Return the hash of each of these files, and of each file that they import, by path with the suffix `RUN`.
 
     Paths are relative to `folder`. Imports of a Python file are searched in its own folder, in `folder` and on
     PYTHONPATH.
@@ -154,7 +154,7 @@ def bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.Functio
 # Cache, because a process may compare its imports with several studies, and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=512)
 def _digest_of(source: bytes) -> str:
-    """Return a hash of a file's code without docstrings and comments; if it is not Python, hash the whole file."""
+    """Return a hash of a file's code without docstrings and comments; if the file is not Python, of the whole file."""
     tree = parsed(source)
     return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
 

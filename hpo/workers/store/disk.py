@@ -27,7 +27,7 @@ class DiskStore:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = self._root.lstat()
         if self._root.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise MachineError(f"{self._root}: must be a folder that only this user can read; remove it, or its link")
+            raise MachineError(f"{self._root}: must be a folder that only this user can read, and no link; remove it")
         self._folder = self._root / search
         # Without this lock, this worker might delete a folder that another worker is about to use.
         with _locked(self._root):
@@ -39,7 +39,7 @@ class DiskStore:
             self._in_use.enter_context(_locked(self._folder, fcntl.LOCK_SH))
 
     def get(self, digest: str, fetch: Callable[[], Iterable[bytes]]) -> Path:
-        """Return the folder whose content has this SHA-256. If it is missing, unpack it from the pieces of `fetch`."""
+        """Return the folder whose content has this SHA-256. If it is missing, unpack it from the result of `fetch`."""
         folder = self._folder / digest
         with _locked(self._folder / "fetching"):
             if not folder.is_dir():

@@ -98,7 +98,7 @@ class Content:
 
 
 class ObjectStore:
-    """Puts folders and files into an object store. Other machines get them from there by reference.
+    """Puts folders and files into an object store. Other machines read them from the object store by reference.
 
     Args:
         put: stores bytes and returns a reference to them.
@@ -111,7 +111,7 @@ class ObjectStore:
         self._most_bytes = most_bytes
 
     def put(self, place: Path, what: str, hint: str = "") -> Content:
-        """Store a folder or file. Raise DispatchError if the package is too large; the message calls it `what`."""
+        """Store a folder or file. Raise DispatchError if it is too large; `what` is its name in the message."""
         with packed(place) as package:
             if package.size > self._most_bytes:
                 raise DispatchError(
@@ -126,7 +126,7 @@ class ObjectStore:
 
 
 def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
-    """Add an entry to an archive without owner and times, because these differ between machines."""
+    """Add an entry to an archive. Leave out the entry's owner and times, because these differ between machines."""
     info = tarfile.TarInfo(entry.name)
     info.mode = 0o700
     if entry.kind == "file":

@@ -31,12 +31,12 @@ class UrlStore:
         return digest
 
     def get(self, digest: str, file: Path) -> bool:
-        """Download the stored file with this SHA-256 to `file`. Return False if its content is damaged."""
+        """Download the stored file with this SHA-256 to `file`. Return False if the stored content is damaged."""
         self.place.get(f"{_FILES}/{digest}", file)
         return digest_of(file) == digest
 
     def digests(self) -> set[str]:
-        """Return the SHA-256 of all stored files."""
+        """Return the SHA-256 of each stored file."""
         return set(self.place.names(_FILES))
 
     def remove(self, digest: str) -> None:
@@ -49,7 +49,7 @@ class UrlStore:
             self.place.write(f"{name}.tar", package.pieces())
 
     def get_folder(self, name: str, folder: Path) -> bool:
-        """Download the folder with this name. Return False if the store does not have it, or if it is damaged."""
+        """Download the folder with this name. Return False if the folder is missing or damaged."""
         content = self.place.read(f"{name}.tar")
         if content is None:
             return False

@@ -47,7 +47,7 @@ class Entry:
 class Journal:
     """The reports of a training, and of the earlier trainings whose state it continues.
 
-    The journal is not written before a state exists, because without a state the training would start again anyway.
+    The journal is not written before a state exists, because without a state the training starts from the beginning.
 
     Attributes:
         entries: the reports, in the order of the learning curve.

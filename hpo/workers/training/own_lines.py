@@ -50,9 +50,9 @@ class OwnLines(TypedDict):
     Attributes:
         uri: address of the tracking store, with secrets redacted.
         experiment: name of the experiment.
-        artifacts: folder for the artifacts of a new experiment; it is used only if the store is on this machine.
+        artifacts: folder for the artifacts of a new experiment; it is used only if the store is a local file.
         study_id: id of the study.
-        host: name of the driver's machine. If the store is a file, only this machine can reach it.
+        host: name of the driver's machine. If the store is a file, only the driver's machine can reach it.
         name: name of the run.
         task: name of the training within its trial. The training's run is then a child of the trial's run. None = the
             training uses the trial's run.

@@ -11,7 +11,7 @@ from hpo.workers.training.tasks import Payload
 
 
 class StateIsAhead(Exception):  # noqa: N818 -- not an error: the training starts again
-    """The state of an interrupted attempt may be newer than its last report, so that one report may be missing."""
+    """An interrupted attempt may have saved its state after its last report, so that one report may be missing."""
 
 
 class Reports:

@@ -51,8 +51,8 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
     If the data has a predefined test split, it is used. Otherwise the test split is a random sample of `test_fraction`
     of all examples. The other examples are divided into `folds` for cross-validation. With one fold, a predefined
-    validation split is used. Without one, the validation split is a random sample of `validation_fraction` of all
-    examples. Random samples and folds are stratified by class, unless the settings or the data prevent this.
+    validation split is used. If none is predefined, a random sample of `validation_fraction` of all examples
+    is used. Random samples and folds are stratified by class, unless the settings or the data prevent this.
 
     Raises:
         DataError: there are too few examples.
@@ -136,8 +136,8 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
         rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
         if count < k:
             raise DataError(
-                f"split.folds: must be at most the number of examples of every class, but class {rarest!r} has only "
-                f"{count}, given {k}; lower split.folds or set split.stratify=false"
+                f"split.folds: must be at most {count}, the number of examples of class {rarest!r}, given {k}; "
+                f"lower split.folds or set split.stratify=false"
             )
     if k > len(development):
         raise DataError(f"split.folds: must be at most {len(development)}, the number of examples, given {k}")

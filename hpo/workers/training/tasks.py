@@ -162,7 +162,7 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return the configuration and the amount of the training in the extended study that a trial continues.
+        """If a trial continues a training of the extended study, return that training's configuration and amount.
 
         None = there is no such training, or the extension does not change its configuration.
         """
@@ -194,7 +194,7 @@ class TaskBuilder:
     continues: bool = False
 
     def tasks_of(self, trial: Trial) -> list[Task]:
-        """Return one task per fold and repeat."""
+        """Return a trial's tasks: one for each fold and repeat."""
         return self._tasks(trial, range(self.layout.size))
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
@@ -294,7 +294,7 @@ class TaskBuilder:
         return f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
 
     def _own_lines(self, trial: Trial, name: str | None) -> OwnLines | None:
-        """Return where the training's MLflow run is: the trial's run, or its child if a trial has several trainings."""
+        """Return where the training's MLflow run is. With several trainings, it is a child of the trial's run."""
         if self.training.own_lines is None:
             return None
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
@@ -339,7 +339,7 @@ class TaskBuilder:
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:
-    """Return the name of a training's state folder. Trials with the same values share it to continue one training."""
+    """Return the name of a training's state folder. Trials with the same values share it, to continue one training."""
     return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 

@@ -252,7 +252,7 @@ def _refuse_links_out(payload: Payload) -> None:
 
 
 def _refuse_many_files(payload: Payload) -> str | None:
-    """Delete the files in the training's `files_dir` if they are too large; return a warning. None = not too large."""
+    """If the files in the training's `files_dir` are too large, delete them and return a warning; else return None."""
     folder, most = payload.files_dir, payload.most_file_bytes
     if folder is None or most is None or not os.path.lexists(folder):
         return None
@@ -267,7 +267,7 @@ def _refuse_many_files(payload: Payload) -> str | None:
 
 
 def _study_folder(payload: Payload) -> Path | None:
-    """Return the study's folder; None if no field of the payload is a path in that folder."""
+    """Derive the study's folder from the paths of data, model or state. Return None if the payload has none of them."""
     if payload.data_dir:
         return Path(payload.data_dir).parent
     inner = payload.checkpoint_dir or payload.resume_dir
@@ -301,7 +301,7 @@ def _argparse_message(error: BaseException) -> str | None:
 
 
 def _location(error: BaseException) -> str:
-    """Return the last line of user code in the traceback, as ` at file:line` or ` at line 3 of train`; "" if none."""
+    """Return the last line of user code in the traceback, as ` at file:line` or ` at line 3 of train`; "" = none."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

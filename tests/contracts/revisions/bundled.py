@@ -1,8 +1,8 @@
-"""What the toolkit's own objectives without a network return: of a table, of a command, of trials that are told."""
+"""What the toolkit's own objectives without a network return: of a table, of a command, of ask-and-tell."""
 
 import contextlib
+import itertools
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -28,16 +28,13 @@ _STEPS = {"loss": "(?:val|iter.*) loss ([0-9.]+)", "train": "train loss ([0-9]+)
 
 
 def _write_table():
-    curves = []
-    rows = ["layers,width,kind,loss,loss_2,size,hours"]
-    for layers in (1, 2, 4):
-        for width in (8, 16, 32):
-            if (layers, width) != (4, 8):
-                rows.append(
-                    f"{layers},{width},relu,{layers / width},{layers / width + 0.5},{layers * width},{width / 8}"
-                )
-                along = [layers / width / epoch for epoch in range(1, 5)]
-                curves.append(json.dumps({"layers": layers, "width": width, "losses": along}))
+    curves, rows = [], ["layers,width,kind,loss,loss_2,size,hours"]
+    for layers, width in itertools.product((1, 2, 4), (8, 16, 32)):
+        if (layers, width) != (4, 8):
+            loss = layers / width
+            rows.append(f"{layers},{width},relu,{loss},{loss + 0.5},{layers * width},{width / 8}")
+            along = [loss / epoch for epoch in range(1, 5)]
+            curves.append(json.dumps({"layers": layers, "width": width, "losses": along}))
     Path("table.csv").write_text("\n".join(rows) + "\n")
     Path("curves.jsonl").write_text("\n".join(curves) + "\n")
 
@@ -48,11 +45,9 @@ def _look_up(point, task, **data):
     section |= {"where": {}} | data
     config = {"data": section, **point}
     asked = {"config": config, "metric": "loss", "direction": "minimize", "fold": 0, "amount": None} | task
-    return _told(table.run_fold(asked)) | {
-        "cost": table.describe_cost(config),
-        "space": table.describe_search(config)["space"],
-        "folds": table.describe_search(config)["folds"],
-    }
+    found = table.describe_search(config)
+    there = {"cost": table.describe_cost(config), "space": found["space"], "folds": found["folds"]}
+    return _told(table.run_fold(asked)) | there
 
 
 def _run(line, program=_PROGRAM, **settings):
@@ -111,10 +106,5 @@ def cases():
 
 def run(made):
     """Return what one of them makes, in a folder of its own."""
-    before = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            return json.loads(json.dumps(made()))
-        finally:
-            os.chdir(before)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return json.loads(json.dumps(made()))

@@ -1,6 +1,7 @@
 """Simulated searches of every strategy, through all that decides a trial but real workers."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import tempfile
@@ -51,40 +52,27 @@ def case(strategy="random", space=None, trials=200, folds=1, function=None, spli
     return config
 
 
-def _strategies():
-    """Yield by the name of each strategy the searches that hold its number."""
-    for name, settings in STRATEGIES.items():
-        trials = 30 if name == "gp" else 200
-        cases = {
-            "finite": case(name, trials=trials),
-            "fractions": case(name, _WIDE, trials),
-            "conditions": case(name, SPACES["conditional"], trials),
-            "structures": case(name, SPACES["structured"], trials),
-            "another seed": case(name, trials=trials // 2, seed=7, lanes=1),
-        }
-        if not name.startswith("ladder"):
-            cases["a front"] = case(name, trials=trials // 2, **_FRONT)
-            cases["limits"] = case(name, trials=trials // 2, **_LIMITS)
-        if name == "grid" or name.startswith("ladder"):
-            del cases["fractions"]
-        if name == "cma_es":
-            del cases["a front"], cases["limits"]
-        if name == "gp":
-            cases = {each: cases[each] for each in ("finite", "fractions", "limits")}
-        yield settings["name"], {f"{name}, {each}": tree for each, tree in cases.items()}
-
-
+@functools.cache
 def by_strategy():
-    """Return searches by the registered name of their strategy."""
-    cases = {}
-    for registered, more in _strategies():
-        cases.setdefault(registered, {}).update(more)
-    progressive = case("asha") | {"strategy": STRATEGIES["asha"] | {"rungs": "progressive"}}
-    counted = case("asha") | {"strategy": STRATEGIES["asha"] | {"counts": "trials"}}
-    cases["asha"] |= {"asha, progressive": progressive, "asha, counted by trials": counted}
-    return cases
+    """Return the searches that hold the number of a strategy, by its registered name."""
+    found = {}
+    for name, settings in STRATEGIES.items():
+        trials, is_ladder = 30 if name == "gp" else 200, name.startswith("ladder")
+        cases = {"finite": case(name, trials=trials)}
+        if name != "grid" and not is_ladder:
+            cases["fractions"] = case(name, _WIDE, trials)
+        if name != "gp":
+            cases["conditions"] = case(name, SPACES["conditional"], trials)
+        if not is_ladder and name != "cma_es":
+            cases["limits"] = case(name, trials=trials // 2, **_LIMITS)
+            cases |= {} if name == "gp" else {"a front": case(name, trials=trials // 2, **_FRONT)}
+        found.setdefault(settings["name"], {}).update({f"{name}, {each}": tree for each, tree in cases.items()})
+    for each, setting in (("progressive", {"rungs": "progressive"}), ("counted by trials", {"counts": "trials"})):
+        found["asha"][f"asha, {each}"] = case("asha") | {"strategy": STRATEGIES["asha"] | setting}
+    return found
 
 
+@functools.cache
 def of_the_search():
     """Return searches by a strategy of the tests: what differs there is the search's."""
     amounts = SCRIPTED | {"amounts": True}
@@ -129,8 +117,8 @@ def run(tree):
         # In free order what is known depends on measured seconds, unless there is one worker.
         workers = 1 if tree["study"]["order"] == "free" else 3
         trials = search(rules, record, SimulatedDispatcher(workers, str(REPOSITORY)), tree["study"]["trials"])
-        verdict = StudyRun.of(study, record)
-        return list(trials), verdict.winner
+        result = StudyRun.of(study, record)
+        return list(trials), result.winner
 
 
 def _prepared(tree):

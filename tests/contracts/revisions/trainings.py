@@ -1,5 +1,6 @@
 """Short trainings of every family, task and optimizer, on data made here."""
 
+import itertools
 import random
 import tempfile
 from pathlib import Path
@@ -20,10 +21,8 @@ _FILES = {
     "encoder_decoder": ("generated", "translation"),
 }
 _MODEL = {"transformer": "", "recurrent": "recurrent_", "convolutional": "convolutional_"}
-_WORDS = (
-    *("the", "film", "was", "a", "very", "good", "bad", "tale", "of", "two", "odd", "cats", "and", "one", "dog"),
-    *("who", "ran"),
-)
+_WORDS = ["the", "film", "was", "a", "very", "good", "bad", "tale", "of", "two", "odd", "cats", "and", "one", "dog"]
+_WORDS += ["who", "ran"]
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad", "rmsprop", "muon")
 
 
@@ -40,43 +39,26 @@ def case(data="digits", family="transformer", size=80, task=None, **keys):
 def all_cases():
     """Return trainings by name."""
     text = "language_modelling"
-    cases = {
-        f"{data}, {family}": case(data, family)
-        for family in _SIZES
-        for kinds in _FILES.values()
-        for data in kinds
-    }  # fmt: skip
+    kinds = [data for each in _FILES.values() for data in each]
+    cases = {f"{data}, {family}": case(data, family) for family in _SIZES for data in kinds}
     cases |= {f"optimizer {name}": case(training__optimizer=name) for name in OPTIMIZERS}
-    cases |= {
-        f"optimizer {name}, {family}": case("generated", family, training__optimizer=name)
-        for name in ("sgd", "muon")
-        for family in ("recurrent", "convolutional")
-    }
-    cases |= {
-        f"schedule {name}": case(training__schedule=name, training__epochs=3)
-        for name in ("constant", "linear", "inverse_sqrt", "wsd", "plateau")
-    }
+    for name, family in itertools.product(("sgd", "muon"), ("recurrent", "convolutional")):
+        cases[f"optimizer {name}, {family}"] = case("generated", family, training__optimizer=name)
+    for name in ("constant", "linear", "inverse_sqrt", "wsd", "plateau"):
+        cases[f"schedule {name}"] = case(training__schedule=name, training__epochs=3)
     cases |= {f"positions {name}": case(text, model__positions=name) for name in ("none", "learned", "rotary", "alibi")}
     cases |= {f"nonlinearity {name}": case(model__nonlinearity=name) for name in ("relu", "tanh", "silu", "swiglu")}
     cases |= {f"pooling {name}": case(model__pooling=name) for name in ("first", "max")}
-    cases |= {
-        f"tokens {name}": case(text, data__tokens=name, **({"data__max_size": 280} if name == "subwords" else {}))
-        for name in ("words", "subwords")
-    }
-    cases |= {
-        f"tokens {name}, pairs": case("translation", data__tokens=name) for name in ("words", "characters", "blanks")
-    }
-    cases |= {
-        f"generated {name}": case(data__task=name, data="generated") for name in ("copy", "sort", "modular_addition")
-    }
-    cases |= {
-        f"attention {name}": case("generated", "recurrent", model__attention=name) for name in ("none", "mlp", "dot")
-    }
-    cases |= {
-        f"mup, {family}, {data}": case(data, family, model__parametrization="mup")
-        for family in _SIZES
-        for data in ("digits", text)
-    }
+    cases["tokens words"] = case(text, data__tokens="words")
+    cases["tokens subwords"] = case(text, data__tokens="subwords", data__max_size=280)
+    for name in ("words", "characters", "blanks"):
+        cases[f"tokens {name}, pairs"] = case("translation", data__tokens=name)
+    for name in ("copy", "sort", "modular_addition"):
+        cases[f"generated {name}"] = case(data__task=name, data="generated")
+    for name in ("none", "mlp", "dot"):
+        cases[f"attention {name}"] = case("generated", "recurrent", model__attention=name)
+    for family, data in itertools.product(_SIZES, ("digits", text)):
+        cases[f"mup, {family}, {data}"] = case(data, family, model__parametrization="mup")
     cases |= {
         "clip, smoothing, z": case(training__clip_norm=0.1, training__label_smoothing=0.1, training__z_loss=1e-3),
         "decay": case(training__l1=0.01, training__weight_decay=0.1, training__decay_biases_and_norms=True),
@@ -99,50 +81,24 @@ def all_cases():
         "other dropouts": case(text, model__attention_dropout=0.3, model__embedding_dropout=0.0),
         "cold, fixed": case(training__warmup_fraction=0.0, training__final_lr_fraction=0.1),
     }  # fmt: skip
-    cases |= {
-        f"continued, {family}": case(data, family, task={"resume": True}, training__epochs=3, training__ema=0.9)
-        for family, data in zip(_SIZES, (text, "generated", "tagging"), strict=True)
-    }
-    cases |= {
-        f"continued, {name}": case(task={"resume": True}, training__optimizer=name, training__momentum=0.8)
-        for name in ("sgd", "muon")
-    }  # fmt: skip
+    for family, data in zip(_SIZES, (text, "generated", "tagging"), strict=True):
+        cases[f"continued, {family}"] = case(data, family, task={"resume": True}, training__epochs=3, training__ema=0.9)
+    for name in ("sgd", "muon"):
+        keys = {"training__optimizer": name, "training__momentum": 0.8}
+        cases[f"continued, {name}"] = case(task={"resume": True}, **keys)
     return cases
 
 
 def _texts(data, folder):
     """Write the data, and return the key that names it."""
-    rng = random.Random(3)
-    words = [
-        "the",
-        "film",
-        "was",
-        "a",
-        "very",
-        "good",
-        "bad",
-        "tale",
-        "of",
-        "two",
-        "odd",
-        "cats",
-        "and",
-        "one",
-        "dog",
-        "who",
-        "ran",
-    ]
-    lines = []
+    rng, lines = random.Random(3), []
     for number in range(120):
-        line = [rng.choice(words) for _ in range(rng.randint(2, 9))]
-        lines.append(
-            {
-                "text_classification": f"{' '.join(line)}\t{number % 2}",
-                "tagging": "".join(f"{word}\t{'X' if len(word) > 3 else 'Y'}\n" for word in line),
-                "language_modelling": " ".join(line),
-                "translation": f"{' '.join(line)}\t{' '.join(reversed(line))}",
-            }[data]
-        )
+        line = [rng.choice(_WORDS) for _ in range(rng.randint(2, 9))]
+        text = " ".join(line)
+        texts = {"text_classification": f"{text}\t{number % 2}", "language_modelling": text}
+        texts |= {"tagging": "".join(f"{word}\t{'X' if len(word) > 3 else 'Y'}\n" for word in line)}
+        texts |= {"translation": f"{text}\t{' '.join(reversed(line))}"}
+        lines.append(texts[data])
     path = Path(folder, "data.tsv")
     path.write_text("\n".join(lines) + "\n")
     return {"data__path": str(path)}
@@ -183,9 +139,9 @@ def _numbers(task):
     steps, points = objective.run_fold(task), []
     while True:
         try:
-            points.append(next(steps))
+            points.append(_own(next(steps)))
         except StopIteration as stop:
-            return {"curve": [_own(point) for point in points], "result": _own(stop.value)}
+            return {"curve": points, "result": _own(stop.value)}
 
 
 def _own(point):

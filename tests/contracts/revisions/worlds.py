@@ -60,13 +60,8 @@ def describe_cost(config):
 
 def describe_data(config):
     """Return what there is to split."""
-    return {
-        "name": "toy",
-        "source": "made up",
-        "size": 90,
-        "labels": [place % 3 for place in range(90)],
-        "digests": [f"{place:04x}" for place in range(90)],
-    }
+    labels, digests = [place % 3 for place in range(90)], [f"{place:04x}" for place in range(90)]
+    return {"name": "toy", "source": "made up", "size": 90, "labels": labels, "digests": digests}
 
 
 class Scripted:

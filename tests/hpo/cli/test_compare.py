@@ -15,16 +15,17 @@ import yaml
 
 import hpo as toolkit
 from hpo.cli.main import main
+from hpo.compare.hypervolume import NAME
 from hpo.compare.output import show
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
 from tests.hpo.report.recomputed import area
 from tests.studies import REPOSITORY, rows
 
 LABELS = ("uniform_random", "small_evolutionary")
-STRATEGIES = ("--strategies", "uniform_random=random,small_evolutionary=evolutionary")
+SMALL = "small_evolutionary.population"
 COMPARE = (
-    *("compare", *STRATEGIES, "--set", "small_evolutionary.population=4", "--repeats", "3", *TABLE_DATA),
-    *("study.trials=12", "study.seed=5"),
+    *("compare", "--strategies", "uniform_random=random,small_evolutionary=evolutionary", "--set", f"{SMALL}=4"),
+    *("--repeats", "3", *TABLE_DATA, "study.trials=12", "study.seed=5"),
 )
 FOLDER = Path("runs/compare-table")
 
@@ -65,7 +66,7 @@ def table_of(name, folder=FOLDER):
 
 
 @pytest.mark.slow
-def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost(capsys, made):
+def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost_and_tables_fit(capsys, monkeypatch, made):
     code, out, err = hpo(capsys, *COMPARE, "--at", "5", "--at-seconds", "0.5,shortest")
     assert (code, err) == (0, "")
     found, shortest = result(), min(sum(json.loads(row["seconds"])) for row in table_of("searches.csv"))
@@ -78,13 +79,21 @@ def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost(capsys, m
     assert "not distinguishable at this budget" in out
     assert "needs at least 6 repeats" in out
     assert ("loss" in out, "B better by" in out) == (False, True)
-    assert [float(row["p_holm"] or 9) for row in table_of("comparison.csv")] == [
-        p["p_holm"] or 9 for p in found["pairs"]
-    ]
+    written = [float(row["p_holm"] or 9) for row in table_of("comparison.csv")]
+    assert written == [pair["p_holm"] or 9 for pair in found["pairs"]]
     assert {"comparison.html", "comparison.yaml", "environment.json"} < set(files())
     page = (FOLDER / "comparison.md").read_text()
     assert all(f"| {trials} trials | {LABELS[0]} | {LABELS[1]} |" in page for trials in (12, 5))
     assert "length of the shortest search" in refused(capsys, *COMPARE, "--at-seconds", "1e9")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    for columns in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        show(found, ())
+        tables = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).partition("note:")[0]
+        assert max(len(line) for line in tables.splitlines()) <= columns
+        # No label is cut.
+        assert min(tables.count(label) for label in LABELS) >= 2
+        assert "…" not in tables
     assert hpo(capsys, *COMPARE, "--optimum", "1")[0] == 0
     assert result()["optimum"] == 1
 
@@ -117,9 +126,8 @@ def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_follo
 @pytest.mark.slow
 def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
     found = table_of("searches.csv")
-    assert [(row["strategy"], int(row["repeat"]), int(row["seed"])) for row in found] == [
-        (label, repeat, 5 + repeat) for repeat in range(3) for label in LABELS
-    ]
+    wanted = [(label, repeat, 5 + repeat) for repeat in range(3) for label in LABELS]
+    assert [(row["strategy"], int(row["repeat"]), int(row["seed"])) for row in found] == wanted
     alone = ("study.seed=6", "study.trials=12", "strategy=evolutionary", "strategy.population=4", "track=none")
     assert hpo(capsys, "search", *TABLE_DATA, *alone, "study.name=alone")[0] == 0
     trials = rows(Path("runs/alone/trials.csv"))
@@ -127,7 +135,7 @@ def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
 
 
 @pytest.mark.slow
-def test_only_what_is_not_there_is_run_again_and_a_line_that_a_killed_driver_left_half_written(capsys, made):
+def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_and_a_half_written_line(capsys, made):
     whole = files()
     code, out, _ = hpo(capsys, *COMPARE)
     assert (code, "repeat 0" in out) == (0, False)
@@ -141,19 +149,13 @@ def test_only_what_is_not_there_is_run_again_and_a_line_that_a_killed_driver_lef
     assert hpo(capsys, *COMPARE, "--repeats", "4")[0] == 0
     assert files()["searches.csv"].startswith(whole["searches.csv"])
     assert "at least 4, as in runs/compare-table, given 3" in refused(capsys, *COMPARE)
-
-
-OTHER = (
-    (["study.trials=13"], "config.study.trials was 12 and is now 13"),
-    (["study.seed=6"], "config.study.seed was 5 and is now 6"),
-    (["--set", "small_evolutionary.population=7"], "strategies.small_evolutionary.population"),
-)
-
-
-@pytest.mark.slow
-def test_another_configuration_and_other_data_are_refused(capsys, made):
+    # Another configuration and other data are refused.
     before = files()
-    for arguments, words in OTHER:
+    for arguments, words in (
+        (["study.trials=13"], "config.study.trials was 12 and is now 13"),
+        (["study.seed=6"], "config.study.seed was 5 and is now 6"),
+        (["--set", f"{SMALL}=7"], f"strategies.{SMALL}"),
+    ):
         assert words in refused(capsys, *COMPARE, *arguments)
     with Path("table.csv").open("a") as file:
         file.write("linear,1,0.1,0.9,0.9,0.9,0.1\n")
@@ -177,7 +179,6 @@ def test_when_every_trial_fails_the_exit_code_is_1(capsys):
 
 
 PAIR = "{accuracy: maximize, seconds: minimize}"
-SMALL = "small_evolutionary.population"
 REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
     "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=random"),
@@ -200,6 +201,8 @@ REFUSED = {
 }
 
 
+@pytest.mark.quick("a tracker", "finalists")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
     arguments, *words = REFUSED[case]
@@ -222,19 +225,6 @@ def test_real_trainings_on_workers_that_all_searches_share(capsys):
     here, there = ([row["scores"] for row in table_of("searches.csv", Path("runs", k))] for k in ("here", "there"))
     assert here == there
     assert not list(Path("runs").glob("*/checkpoints"))
-
-
-@pytest.mark.slow
-def test_the_tables_fit_the_terminal_and_no_label_is_cut(capsys, monkeypatch, made):
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    for columns in (80, 200):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        show(result(), ())
-        tables = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).partition("note:")[0]
-        assert max(len(line) for line in tables.splitlines()) <= columns
-        assert [tables.count(label) for label in LABELS] == [2, 2]
-        assert "distinguishable" in tables
-        assert "…" not in tables
 
 
 def test_a_comparison_has_its_sentence_and_tables_for_a_paper():
@@ -270,44 +260,37 @@ def measured():
 
 
 @pytest.mark.slow
-def test_a_comparison_by_two_metrics_within_a_limit_is_that_of_the_whole_table(capsys, measured):
-    arguments = ("compare", "--strategies", "random,evolutionary", "--repeats", "2", "--name", "c")
-    code, out, err = hpo(capsys, *arguments, *TWO, "study.limits={memory: 12}")
+def test_a_comparison_by_two_metrics_within_a_limit_is_that_of_the_whole_table_and_is_in_the_report(capsys, measured):
+    limited = (*TWO, "study.limits={memory: 12}")
+    code, out, err = hpo(capsys, "compare", "--strategies", "random,evolutionary", "--repeats", "1", *limited)
     assert (code, err) == (0, "")
-    found = json.loads(Path("runs/c/comparison.json").read_text())
+    found = json.loads(Path("runs/compare-s/comparison.json").read_text())
     low, high = ([pick(column) for column in zip(*measured, strict=True)] for pick in (min, max))
     assert found["fronts"]["scale"] == {"accuracy": [-low[0], -high[0]], "size": [low[1], high[1]]}
+    assert (found["metric"], found["direction"], found["optimum"]) == (NAME, "minimize", None)
 
     def volume(losses):
         return area([((a - low[0]) / (high[0] - low[0]), (b - low[1]) / (high[1] - low[1])) for a, b in losses])
 
-    searches = table_of("searches.csv", Path("runs/c"))
-    for label in ("random", "evolutionary"):
-        regrets, over = [], []
-        for search in (search for search in searches if search["strategy"] == label):
-            sizes, excess = json.loads(search["other_scores"])["size"], json.loads(search["excess"])
-            trials = zip(json.loads(search["scores"]), sizes, excess, strict=True)
-            kept = [(-accuracy, size) for accuracy, size, beyond in trials if beyond == 0]
-            regrets.append(1 - volume(kept) / volume(measured))
-            over.append(1 - len(kept) / len(sizes))
-        (standing,) = (standing for standing in found["standings"] if standing["label"] == label)
-        assert standing["mean_score"] == pytest.approx(sum(regrets) / 2)
-        assert standing["share_over_limits"] == pytest.approx(sum(over) / 2)
+    standings = {standing["label"]: standing for standing in found["standings"]}
+    for search in table_of("searches.csv", Path("runs/compare-s")):
+        sizes, excess = json.loads(search["other_scores"])["size"], json.loads(search["excess"])
+        trials = zip(json.loads(search["scores"]), sizes, excess, strict=True)
+        kept = [(-accuracy, size) for accuracy, size, beyond in trials if beyond == 0]
+        standing = standings[search["strategy"]]
+        assert standing["mean_score"] == pytest.approx(1 - volume(kept) / volume(measured))
+        assert standing["share_over_limits"] == pytest.approx(1 - len(kept) / len(sizes))
     assert "hypervolume regret, 0 to 1, of accuracy (maximize) and size (minimize) within memory <= 12" in out
-
-
-@pytest.mark.slow
-def test_the_report_of_a_study_has_the_comparison_of_its_strategy_by_the_same_metrics(capsys, measured):
-    assert hpo(capsys, "compare", "--strategies", "random,evolutionary", *TWO, "--repeats", "1")[0] == 0
-    search = ("search", *TWO, "strategy=evolutionary", "track=none")
+    assert "over limits" in Path("runs/compare-s/comparison.md").read_text()
+    assert Path("runs/compare-s/comparison.html").read_text().count("class='figure'") == 3
+    search = ("search", *limited, "strategy=evolutionary", "track=none")
     assert hpo(capsys, *search)[0] == 0
     report = json.loads(Path("runs/s/report.json").read_text())
-    found = json.loads(Path("runs/compare-s/comparison.json").read_text())
     assert report["comparison"]["pairs"] == found["pairs"]
-    (random,) = (standing for standing in found["standings"] if standing["label"] == "random")
-    assert report["baselines"]["random"]["mean_hypervolume_regret"] == random["mean_score"]
+    assert report["baselines"]["random"]["mean_hypervolume_regret"] == standings["random"]["mean_score"]
+    # A comparison within other limits, or in another format, is not in the report.
     shutil.copytree("runs/compare-s", "runs/compare-other")
-    assert hpo(capsys, *search, "study.limits={memory: 12}", "study.name=other")[0] == 0
+    assert hpo(capsys, *search, "study.limits={memory: 11}", "study.name=other")[0] == 0
     assert "missing" in json.loads(Path("runs/other/report.json").read_text())["comparison"]
     Path("runs/compare-s/comparison.json").write_text(json.dumps(found | {"format": 2}))
     assert hpo(capsys, "report", "s")[0] == 0

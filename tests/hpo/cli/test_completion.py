@@ -52,30 +52,22 @@ def answered(capsys, *words):
         (["--install-completion", "f"], ["fish"]),
         (["show", ""], ["digits", "digits_two"]),
         (["show", "digits_"], ["digits_two"]),
-        (["show", "digits", ""], []),
         (["show", "--trial", ""], []),
         (["show", "--trial", "3", "digits_"], ["digits_two"]),
         (["show", "digits", "--t"], ["--trial"]),
-        (["show", "digits", "--js"], ["--json"]),
         (["search", "strategy=gr"], ["strategy=grid"]),
-        (["search", "a=1", "data/metrics=def"], ["data/metrics=default"]),
+        (["search", "data/metrics=def"], ["data/metrics=default"]),
         (["search", "study=f"], []),
         (["search", "--config-dir", "mine", "study=f"], ["study=forest"]),
         (["search", "--progress", "j"], ["json"]),
         (["compare", "digits_"], ["digits_two"]),
-        (["compare", "strategy=gr"], ["strategy=grid"]),
         (["search", "--progress=n"], ["--progress=none"]),
         (["search", "study.tri"], ["study.trials=", "study.trial_minutes=", "study.trial_files_bytes="]),
         (["search", "strategy.et"], []),
         (["search", "strategy=asha", "strategy.et"], ["strategy.eta="]),
         (["search", "space.training."], ["space.training.lr=", "space.training.batch_size="]),
-        (["search", "data=translation", "metrics.b"], ["metrics.bleu_tokenize="]),
-        (["search", "model.tied"], []),
         (["search", "data=translation", "model.tied"], ["model.tied_embeddings="]),
-        (
-            ["search", "objective=command", "command."],
-            [f"command.{key}=" for key in ("line", "config", "pattern", "result", "continues")],
-        ),
+        (["search", "objective=command", "command.l"], ["command.line="]),
         (["search", "objective=mine:f", "model.d_"], []),
         (["search", "--config-dir", "mine", "study=forest", "study.tre"], ["study.trees="]),
         (["train", "training.ep"], ["training.epochs=", "training.epsilon="]),
@@ -92,9 +84,9 @@ def test_words_are_completed(capsys, words, expected):
     assert answered(capsys, *words) == expected
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_option_of_a_command_is_offered(capsys, name):
-    assert {"--help", "--json", "--debug"} <= set(answered(capsys, name, "--"))
+def test_the_options_of_every_command_are_offered(capsys):
+    for name in FUNCTIONS:
+        assert {"--help", "--json", "--debug"} <= set(answered(capsys, name, "--")), name
 
 
 def test_all_commands_are_offered_with_what_they_do(capsys):
@@ -102,10 +94,9 @@ def test_all_commands_are_offered_with_what_they_do(capsys):
     assert f"show\t{COMMANDS['show']}\n" in hpo(capsys, "--complete", "fish", "")[1]
     assert hpo(capsys, "--complete", "zsh", "sho")[1] == f"show:{COMMANDS['show']}\n"
     assert hpo(capsys, "--complete") == (0, "".join(f"{name}\t{what}\n" for name, what in COMMANDS.items()), "")
-
-
-def test_within_quotes_nothing_is_offered(capsys):
+    # Within quotes there is nothing to offer.
     assert hpo(capsys, "--complete", "bash", 'hpo show "dig') == (0, "", "")
+    assert "--install-completion" in main.usage()
 
 
 @pytest.mark.parametrize(
@@ -154,36 +145,18 @@ complete_line 'hpo add digits training.'; complete_line 'hpo search strategy=gri
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_in_bash(tmp_path):
     lines = in_shell("bash", tmp_path, "--norc", "-c", SCRIPTS["bash"] + BASH)
-    assert [line.split() for line in lines] == [
-        ["watch"],
-        ["digits", "digits_two"],
-        ["--tail"],
-        [],
-        ["training.lr="],
-        ["grid"],
-    ]
+    assert lines == ["watch ", "digits digits_two ", "--tail ", " ", "training.lr= ", "grid "]
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("wat", ["watch"]),
-        ("show digits_", ["digits_two"]),
-        ("new re", ["reviews.csv"]),
-        ("add digits m", ["model.layers="]),
-    ],
-)
-def test_in_fish(tmp_path, line, expected):
-    lines = in_shell("fish", tmp_path, "--no-config", "-c", f"{SCRIPTS['fish']}\ncomplete -C 'hpo {line}'")
-    assert [line.partition("\t")[0] for line in lines] == expected
+def test_in_fish(tmp_path):
+    lines = ("wat", "show digits_", "new re", "add digits m")
+    script = "\n".join([SCRIPTS["fish"], *(f"complete -C 'hpo {line}'" for line in lines)])
+    offered = [line.partition("\t")[0] for line in in_shell("fish", tmp_path, "--no-config", "-c", script)]
+    assert offered == ["watch", "digits_two", "reviews.csv", "model.layers="]
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
 def test_zsh_reads_its_script(tmp_path):
     Path("script").write_text(SCRIPTS["zsh"])
     assert in_shell("zsh", tmp_path, "-f", "-n", "script") == []
-
-
-def test_it_is_in_the_help():
-    assert "--install-completion" in main.usage()

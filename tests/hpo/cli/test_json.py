@@ -1,10 +1,8 @@
 """`--json`: one object on standard output and nothing else, with the fields that docs/reference/json.md lists."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,23 +17,17 @@ from tests.studies import REPOSITORY, environment, toy_config
 FAULTS = {
     "no such command": ["serach"],
     "no such option": ["logs", "made", "--nope"],
-    "a bad value of an option": ["logs", "made", "--tail", "0"],
-    "an option missing": ["export", "made"],
     "no such key": ["search", "model.num_layer=3"],
-    "no such configuration": ["search", "--cfg", "job", "--config", "missing.yaml"],
     "no such study": ["logs", "nothing"],
     "nothing printed": ["logs", "made"],
-    "a name that no file can have": ["logs", "x" * 5000],
     "no such data": ["search", "data=text_classification", "data.path=missing.csv"],
-    "an input that is not there": ["predict", "made", "--input", "missing.txt"],
     "a storage of no kind": ["export", "made", "--optuna", "foo://x"],
     "no such address": ["sync", "made", "track.uri=file:./x"],
-    "nothing to compare": ["compare", "made"],
     "a table that is not there": ["import", "x", "--csv", "missing.csv"],
     "a server that has nothing to show": ["ui"],
 }
-OBJECTIVE = """
-import os, sys
+PRINTS = """
+import os
 
 def run_fold(task):
     print("from Python")
@@ -43,13 +35,12 @@ def run_fold(task):
     yield {"epoch": 1, "score": 0.5}
     return 1.0
 """
-SLEEPS = """
-import time
-from pathlib import Path
+SIGNALS = """
+import os, signal
 
 def run(task):
-    Path("begun").touch()
-    time.sleep(60)
+    os.kill(os.getpid(), signal.SIGTERM)
+    yield {"epoch": 1}
 """
 
 
@@ -57,6 +48,7 @@ def config_file(**changes):
     """Write a configuration of a toy study with two metrics; return the option that names it."""
     tree = toy_config(**{"trials": 3} | changes)
     tree["study"] |= {"metrics": {"score": "maximize", "parameters": "minimize"}, "metric": None, "direction": None}
+    tree["report"] |= {"figures": False}
     Path("toy.yaml").write_text(yaml.safe_dump(tree))
     return "--config", "toy.yaml"
 
@@ -133,7 +125,7 @@ def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
         "new": ["forest"],
         "cluster": ["slurm"],
         "sync": ["made", "track.uri=sqlite:///mlflow.db"],
-        "add": ["made", "training.lr=0.01"],
+        "add": ["made", "training.lr=0.001"],
     }
     results = {name: printed(capsys, name, *words)[0] for name, words in given.items()}
     for name, result in results.items():
@@ -153,7 +145,7 @@ def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
 
 @pytest.mark.slow
 def test_nothing_but_the_result_of_a_training_reaches_standard_output_also_not_from_a_child():
-    Path("noisy_json.py").write_text(OBJECTIVE)
+    Path("noisy_json.py").write_text(PRINTS)
     tree = toy_config(objective="noisy_json:run_fold")
     tree["study"] = {key: tree["study"][key] for key in ("name", "metric", "direction")}
     tree = {key: tree[key] for key in ("objective", "study", "split")} | {"dispatch": {"threads": 1}}
@@ -171,14 +163,8 @@ def test_nothing_but_the_result_of_a_training_reaches_standard_output_also_not_f
 
 @pytest.mark.slow
 def test_a_signal_is_an_error_too():
-    Path("sleeps.py").write_text(SLEEPS)
-    command = [sys.executable, "-m", "hpo", "search", *config_file(objective="sleeps:run"), "--json"]
-    options = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **options) as search:
-        while not Path("begun").exists():
-            assert search.poll() is None
-            time.sleep(0.05)
-        search.send_signal(signal.SIGTERM)
-        out, _ = search.communicate(timeout=60)
+    Path("signals.py").write_text(SIGNALS)
+    command = [sys.executable, "-m", "hpo", "search", *config_file(objective="signals:run"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
     says = "stopped: 0 of 3 trials are saved in runs/toy; continue with: hpo resume toy"
-    assert (search.returncode, json.loads(out)) == (143, {"error": says, "exit_code": 143})
+    assert (done.returncode, json.loads(done.stdout)) == (143, {"error": says, "exit_code": 143})

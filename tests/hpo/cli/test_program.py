@@ -1,6 +1,5 @@
-"""`hpo` as a program of its own, and what it leaves alone where it runs inside another."""
+"""`hpo` as a program of its own, inside another program, and `hpo train`, which trains an objective once."""
 
-import re
 import signal
 import subprocess
 import sys
@@ -9,31 +8,24 @@ from collections import deque
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hpo import __version__
 from hpo.session.stopping import Stopped, Stopping
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
-from tests.faults.driver import LOCAL, TOY
-from tests.studies import REPOSITORY, environment
+from tests.faults.driver import LOCAL
+from tests.hpo.cli.commands import hpo, refused
+from tests.studies import environment, shipped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Where a process is ended without Python's own leave: the command's own, and children that this toolkit or a user's
-# code has made.
-ENDS_AT_ONCE = {
-    "hpo/session/program.py": "asserts that the process is the command's own",
-    "hpo/session/stopping.py": "asks the same",
-    "hpo/workers/dispatch/process/task_process.py": "a copy of a worker's child",
-    "hpo/workers/objective/process_state.py": "a copy of a process that a user's code made",
-    "hpo/track/process.py": "MLflow's process",
-}
 LEAVES_A_THREAD = """
 import atexit, threading, time
 from concurrent.futures import ThreadPoolExecutor
 pool = ThreadPoolExecutor()
 
 def run(task):
-    threading.Thread(target=time.sleep, args=(SECONDS,), name="left").start()
+    threading.Thread(target=time.sleep, args=(60,), name="left").start()
     pool.submit(len, "")
     atexit.register(print, "finished")
     raise ValueError
@@ -47,12 +39,12 @@ from hpo.cli.main import main
 def user():
     while not Path(sys.argv[1]).exists():
         time.sleep(0.05)
-    os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+    os.kill(os.getpid(), signal.SIGINT)
 
 before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)], os.umask(0o022)
 threading.Thread(target=user, daemon=True).start()
 try:
-    print("returned", main(sys.argv[3:]))
+    print("returned", main(sys.argv[2:]))
 except KeyboardInterrupt as error:
     print("raised", type(error).__name__, error.args)
 after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)], os.umask(0o022)
@@ -71,27 +63,22 @@ def test_it_runs_as_a_module_by_the_name_of_the_package():
     assert (code, err.count("\n")) == (2, 1)
 
 
-def in_a_notebook(flag, number, *arguments):
-    command = [sys.executable, "-c", NOTEBOOK, flag, number.name, *arguments]
+def in_a_notebook(flag, *arguments):
+    command = [sys.executable, "-c", NOTEBOOK, flag, *arguments]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.mark.slow("where0-2")
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("where", "number"),
-    [(LOCAL, signal.SIGINT), ((*TOY, "dispatch.workers=1"), signal.SIGTERM)],
-)
-def test_an_interrupted_search_leaves_the_program_alive_that_called_it(where, number):
-    done = in_a_notebook("sleeps", number, "search", "objective=tests.faults.objectives:sleeps", *where)
+@pytest.mark.slow
+def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
+    done = in_a_notebook("sleeps", "search", "objective=tests.faults.objectives:sleeps", *LOCAL)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
-    assert f"raised Stopped ({int(number)},)\nas before\n" in done.stdout
+    assert "raised Stopped (2,)\nas before\n" in done.stdout
     assert "continue with: hpo resume toy" in done.stderr
 
 
 def test_an_interruption_before_the_search_has_begun_leaves_it_alive_as_well():
     Path("waits.py").write_text("import time\nfrom pathlib import Path\nPath('flag').touch()\ntime.sleep(60)\n")
-    done = in_a_notebook("flag", signal.SIGINT, "search", "objective=waits:run", *LOCAL)
+    done = in_a_notebook("flag", "search", "objective=waits:run", *LOCAL)
     assert (done.returncode, done.stdout) == (0, "raised Interruption (2,)\nas before\n"), done.stderr
 
 
@@ -117,7 +104,7 @@ def ignores_signals(task):
     return 1.0
 
 
-def checked_for_seconds(stopping):
+def check_for_seconds(stopping):
     for _ in range(200):
         stopping.check()
         time.sleep(0.02)
@@ -125,37 +112,77 @@ def checked_for_seconds(stopping):
 
 def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_its_step():
     """What it does with signals lasts while it runs; while it runs, they are counted."""
-    payload = Payload(f"{__name__}:ignores_signals", {}, "score")
     with Stopping() as stopping:
         handlers = [signal.getsignal(number) for number in SIGNALS]
-        steps = run_task(payload)
+        steps = run_task(Payload(f"{__name__}:ignores_signals", {}, "score"))
         next(steps)
         assert [signal.getsignal(number) for number in SIGNALS] == handlers
         deque(steps, maxlen=0)
         assert [signal.getsignal(number) for number in SIGNALS] == handlers
         assert stopping.number is None
         with pytest.raises(Stopped, match=str(int(signal.SIGTERM))):
-            checked_for_seconds(stopping)
+            check_for_seconds(stopping)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("seconds", "says"), [(60, "a thread of the objective ('left') did not end, so it was stopped\n"), (0, "")]
-)
-def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_seconds_alone(seconds, says):
+def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_seconds_alone():
     """It ends with its own exit code, after what libraries do at Python's end."""
-    Path("leaves.py").write_text(LEAVES_A_THREAD.replace("SECONDS", str(seconds)))
+    Path("leaves.py").write_text(LEAVES_A_THREAD)
     code = (
         "import sys\nfrom hpo.cli.main import main\nfrom hpo.session import program\n"
         "program.SECONDS_FOR_THREADS = 0.3\nsys.exit(main())"
     )
     command = [sys.executable, "-c", code, "search", "objective=leaves:run", *LOCAL, "study.trials=1"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)
-    assert (done.returncode, done.stderr, done.stdout.splitlines()[-1]) == (1, says, "finished")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "finished")
+    assert done.stderr == "a thread of the objective ('left') did not end, so it was stopped\n"
 
 
-def test_a_process_is_ended_at_once_in_known_places_alone():
-    sources = {path.relative_to(REPOSITORY).as_posix(): path.read_text() for path in (REPOSITORY / "hpo").rglob("*.py")}
-    assert {place for place, text in sources.items() if re.search(r"os\._exit\(|os\.abort\(", text)} == set(
-        ENDS_AT_ONCE
-    )
+TRAINER = """
+def run_fold(task):
+    yield {"warning": "this may take a while"}
+    yield {"epoch": 1, "loss": 0.25, "phase": 3}
+    return {"score": 1.5}
+"""
+
+
+def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    Path("talking_trainer.py").write_text(TRAINER)
+    tree = {
+        "objective": "talking_trainer:run_fold",
+        "study": {"name": "own", "metric": "score", "direction": "maximize"},
+        "split": shipped("default", "split") | {"folds": 1},
+        "dispatch": {"threads": 1},
+    }
+    Path("own.yaml").write_text(yaml.safe_dump(tree))
+    code, out, err = hpo(capsys, "train", "--config", "own.yaml")
+    assert code == 0, err
+    assert "epoch 1  loss 0.25  phase 3" in out
+    assert "score = 1.5" in out
+    assert err == "warning: this may take a while\n"
+    # It is no study.
+    assert hpo(capsys, "list")[1] == "no study in runs; start one with `hpo search`\n"
+    assert "there is none yet" in refused(capsys, "show", "own", is_silent=True)
+
+
+REFUSED = [
+    ("model.shape=blue", "model.shape: must be 'encoder', 'decoder'"),
+    ("study.metric=val_loss", "study.metric: must be one of accuracy"),
+    ("data=translation", "data.path: must be given; for separate files, give data.train"),
+    ("model.d_model=63", "model.d_model"),
+    ("training.lr=-1", "training.lr"),
+    ("study.direction=up", "study.direction"),
+    ("dispatch.threads=0", "dispatch.threads"),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), REFUSED)
+def test_a_configuration_that_is_refused_is_not_printed(capsys, given, words):
+    for command in ("search", "train"):
+        assert words in refused(capsys, command, given, "--cfg", "job", is_silent=True)
+
+
+def test_a_space_that_is_refused_is_not_printed(capsys):
+    for given in ("space.model.num_layers=[0]", "+space.model.size=[1,2]", "strategy.round_size=0"):
+        assert given.partition("=")[0].lstrip("+") in refused(capsys, "search", given, "--cfg", "job", is_silent=True)

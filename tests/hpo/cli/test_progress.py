@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -70,20 +69,20 @@ def test_a_line_for_every_finished_trial(capsys):
     assert "failed: fold 0: no luck" in lines[3]
 
 
-def test_of_a_ladder_the_star_is_the_best_of_its_scale(capsys):
-    values = enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4, 2)))
-    trials = [done(number, value, point={SCALE: scale}, is_scaled=True) for number, (value, scale) in values]
-    (legend, *lines), text = lines_of(capsys, trials, STUDY.model_copy(update={"scales": [{}, {}]}))
-    assert "of its scale" in legend
-    assert ["*" in line for line in lines] == [True, True, True, False]
-    assert "0.5000 (trial 1)" in text
-
-
-def test_of_trials_that_are_trained_by_different_amounts_the_best_is_one_that_was_trained_furthest(capsys):
-    values = enumerate(((0.9, 1), (0.5, 3), (0.95, 1), (0.6, 3)))
-    (legend, *lines), _ = lines_of(capsys, [done(number, value, amount=amount) for number, (value, amount) in values])
-    assert "the best so far of the most trained trials" in legend
-    assert ["*" in line for line in lines] == [True, True, False, True]
+@pytest.mark.parametrize(
+    ("changes", "section", "says", "stars"),
+    [
+        (lambda n: {"point": {SCALE: n}, "is_scaled": True}, {"scales": [{}, {}]}, "of its scale", [1, 1, 1, 0]),
+        (lambda n: {"amount": n}, {}, "the best so far of the most trained trials", [1, 1, 0, 1]),
+    ],
+    ids=["scales", "amounts"],
+)
+def test_the_star_is_the_best_of_its_scale_or_of_the_most_trained(capsys, changes, section, says, stars):
+    values = enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4 if section else 0.6, 2)))
+    trials = [done(number, value, **changes(place)) for number, (value, place) in values]
+    (legend, *lines), _ = lines_of(capsys, trials, STUDY.model_copy(update=section))
+    assert says in legend
+    assert ["*" in line for line in lines] == [*map(bool, stars)]
 
 
 def test_columns_are_as_wide_as_the_values_of_the_space(capsys):
@@ -123,13 +122,6 @@ def test_with_several_metrics_lines_have_all_and_mark_the_front_and_what_exceeds
     assert "front of 1" in text
 
 
-def test_the_front_that_is_shown_is_that_of_the_history(capsys):
-    rng = np.random.default_rng(0)
-    trials = [measured(number, *rng.integers(0, 9, 2).astype(float), rng.choice([1.0, 5.0])) for number in range(60)]
-    _, text = lines_of(capsys, trials[20:], SEVERAL, history=History(trials[:20]))
-    assert f"front of {len(History(trials).front)} " in text
-
-
 def test_without_a_trial_within_the_limits_the_nearest_is_named():
     trials = [measured(0, 0.9, 1.0, 9.0), measured(1, 0.5, 1.0, 5.0), done(2, None)]
     says = "no trial keeps the limits (memory <= 4); the nearest is trial 1: accuracy 0.5000, size 1.0000, memory 5"
@@ -139,43 +131,18 @@ def test_without_a_trial_within_the_limits_the_nearest_is_named():
     assert why_none(History(trials[2:]), goal_of(SEVERAL)) == "every trial failed, the first with: fold 0: no luck"
 
 
-# What is printed while trials run.
-
-
-class Watched:
-    """A progress display by a clock that tests set."""
-
-    def __init__(self, layout):
-        self.layout, self.now = layout, 0.0
-        self.progress = shown(layout=layout, clock=lambda: self.now)
-        self.trials = [Trial(number, 0, {"lr": 0.1}) for number in range(2)]
-
-    def begin(self, second, trial, index):
-        self.now = second
-        self.progress.task_begun(Task(trial, index, {}))
-
-    def report(self, second, trial, index, epoch):
-        self.now = second
-        point = {"epoch": epoch, "epochs": 9, "accuracy": epoch / 10}
-        self.progress.reported(self.trials[trial], TaskReport(Task(trial, index, {}), point=point))
-
-    def end(self, second, trial):
-        self.now = second
-        outcomes = {index: Outcome({"accuracy": 0.5}, seconds=1.0) for index in range(self.layout.size)}
-        self.progress.trial_finished(finished(self.trials[trial], outcomes, Goal({"accuracy": "maximize"})))
-
-
 def test_a_first_long_trial_says_which_fold_begins_and_a_point_every_ten_seconds(capsys):
-    watched = Watched(TaskLayout(5))
-    for fold, (begins, ends) in enumerate(((0, 25), (25, 40))):
-        watched.begin(begins, 0, fold)
-        for second in range(begins + 1, ends):
-            watched.report(second, 0, fold, second - begins)
-    watched.begin(40, 0, 2)
-    watched.end(60, 0)
-    watched.begin(61, 1, 0)
-    watched.report(95, 1, 0, 9)
-    watched.begin(96, 1, 1)
+    clock = SimpleNamespace(now=0.0)
+    progress = shown(layout=TaskLayout(5), clock=lambda: clock.now)
+    for fold, (begins, ends) in enumerate(((0, 25), (25, 40), (40, 41))):
+        for clock.now in range(begins, ends):
+            epoch = clock.now - begins
+            point = {"epoch": epoch, "epochs": 9, "accuracy": epoch / 10}
+            report = TaskReport(Task(0, fold, {}), point=point)
+            progress.reported(Trial(0, 0, {}), report) if epoch else progress.task_begun(Task(0, fold, {}))
+    progress.trial_finished(done(0, 0.5))
+    clock.now = 61
+    progress.task_begun(Task(1, 0, {}))
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines == [
         "trial 0, fold 1 of 5 begins",
@@ -188,57 +155,22 @@ def test_a_first_long_trial_says_which_fold_begins_and_a_point_every_ten_seconds
     assert last.startswith("1/4  trial 0")
 
 
-def test_without_points_the_first_fold_and_those_that_begin_after_ten_seconds_are_printed(capsys):
-    watched = Watched(TaskLayout(3, 2))
-    for index, second in enumerate((0, 4, 8, 12, 13, 14)):
-        watched.begin(second, 0, index)
-    assert capsys.readouterr().out.splitlines() == [
-        "trial 0, fold 1 of 3, repeat 1 of 2 begins",
-        *(f"trial 0, fold {fold} of 3, repeat 2 of 2 begins" for fold in (1, 2, 3)),
-    ]
-
-
-def test_of_several_workers_each_line_says_the_trial(capsys):
-    watched = Watched(TaskLayout())
-    watched.begin(0, 0, 0)
-    watched.begin(0, 1, 0)
-    for second, trial, epoch in ((9, 0, 1), (11, 1, 2), (12, 0, 2), (21, 0, 3)):
-        watched.report(second, trial, 0, epoch)
-    assert capsys.readouterr().out.splitlines() == [
-        "trial 1  epoch 2/9  accuracy 0.2000",
-        "trial 0  epoch 3/9  accuracy 0.3000",
-    ]
-
-
-def test_short_trials_print_no_more_than_that_the_first_fold_begins(capsys):
-    watched = Watched(TaskLayout(2))
-    for index in range(2):
-        watched.begin(4 * index, 0, index)
-        watched.report(4 * index + 1, 0, index, 1)
-    watched.end(9, 0)
-    watched.begin(10, 1, 0)
-    begins, line = capsys.readouterr().out.splitlines()
-    assert begins == "trial 0, fold 1 of 2 begins"
-    assert line.startswith("1/4  trial 0")
-
-
 def test_a_minute_of_silence_is_followed_by_a_line_of_what_runs(capsys):
-    watched = Watched(TaskLayout(3))
+    now = [0.0]
+    progress = shown(layout=TaskLayout(3), clock=lambda: now[0])
     for index in range(3):
-        watched.begin(0.0, 0, index)
-    watched.report(0.0, 0, 1, 3)
+        progress.task_begun(Task(0, index, {}))
+    progress.reported(Trial(0, 0, {}), TaskReport(Task(0, 1, {}), point={"epoch": 3, "epochs": 9}))
     capsys.readouterr()
-    for watched.now in (30.0, 59.0, 61.0, 90.0, 119.0):
-        watched.progress.show_silence()
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line == (
-        "running: trial 0, fold 1 of 3  began 61 s ago; trial 0, fold 2 of 3  epoch 3/9  accuracy 0.3000  61 s ago; "
+    for now[0] in (30.0, 59.0, 61.0, 90.0, 119.0, 121.0):
+        progress.show_silence()
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == (
+        "running: trial 0, fold 1 of 3  began 61 s ago; trial 0, fold 2 of 3  epoch 3/9  61 s ago; "
         "trial 0, fold 3 of 3  began 61 s ago"
     )
-    watched.now = 121.0
-    watched.progress.show_silence()
-    assert "began 2 min ago" in capsys.readouterr().out
-    assert "0 of 4 trials" in panel(watched.progress)
+    assert "began 2 min ago" in second
+    assert "0 of 4 trials" in panel(progress)
 
 
 def test_a_search_prints_its_folds_in_the_order_in_which_workers_get_them(capsys, monkeypatch):

@@ -1,98 +1,103 @@
 """`hpo search --replay`: the whole search again, compared trial by trial."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hpo.cli.main import main
 from hpo.engine.strategies.evolutionary import Evolutionary
-from tests.hpo.cli.commands import hpo, refused, searched
+from tests.hpo.cli.commands import hpo, printed, refused, searched
 from tests.studies import toy_config
 
 TREE = toy_config("evolutionary", trials=9)
+ARGUMENTS = ("search", "--replay", "toy", "track=none")
 
 
-def replayed(capsys, study="toy"):
-    return hpo(capsys, "search", "--replay", study, "dispatch=local", "track=none")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    with contextlib.chdir(folder):
+        Path("toy.yaml").write_text(yaml.safe_dump(TREE))
+        assert main(["search", "--config", "toy.yaml"]) == 0
+    return folder
+
+
+@pytest.fixture
+def toy(made):
+    """Put a copy of a finished study into the working directory, and return its folder."""
+    shutil.copytree(made / "runs", "runs")
+    return Path("runs/toy")
+
+
+def change(path, trial, column, value):
+    """Change one cell of a table of trials; `value` is a text, or a factor."""
+    lines = path.read_text().splitlines()
+    cells, place = lines[1 + trial].split(","), lines[0].split(",").index(column)
+    cells[place] = value if isinstance(value, str) else repr(float(cells[place]) * value)
+    lines[1 + trial] = ",".join(cells)
+    path.write_text("\n".join(lines) + "\n")
 
 
 @pytest.mark.slow
-def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
-    path = searched(capsys, TREE) / "trials.csv"
-    lines = path.read_text().splitlines()
-    lines[4] = lines[4].replace(",complete,", ",failed,")
-    path.write_text("\n".join(lines) + "\n")
-    code, _, err = replayed(capsys)
+def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_nothing(capsys, toy):
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert (code, f"replayed: all 9 trials are the same as in {toy / 'trials.csv'}" in out) == (0, True)
+    assert "exists: only missing trials" not in out
+    # Where it runs may be chosen, and another revision is said.
+    report = json.loads((toy / "report.json").read_text())
+    report["study"]["code"]["revisions"]["strategy evolutionary"] = 7
+    (toy / "report.json").write_text(json.dumps(report))
+    code, out, err = hpo(capsys, *ARGUMENTS, "dispatch=simulated", "dispatch.workers=3", "study.name=again")
+    assert f"code: revision of strategy evolutionary was 7 and is now {Evolutionary.REVISION}" in err
+    assert (code, "replayed: all 9 trials" in out) == (0, True)
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert (code, "runs/toy-replay exists: only missing trials" in out) == (0, True)
+    replayed, _ = printed(capsys, *ARGUMENTS, "dispatch=local")
+    assert replayed["replay"] == {"of": str(toy.absolute()), "trials": 9, "tolerance": 0, "differing": {}}
+    for more in (["strategy=grid"], ["--config", "toy.yaml"]):
+        refused(capsys, *ARGUMENTS, *more)
+
+
+@pytest.mark.slow
+def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys, toy):
+    change(toy / "trials.csv", 3, "state", "failed")
+    code, _, err = hpo(capsys, *ARGUMENTS, "dispatch=local")
     assert (code, "trials.csv: differs from the file that the report was written with" in err) == (2, True)
-    path.with_name("report.json").unlink()
-    code, out, _ = replayed(capsys)
+    (toy / "report.json").unlink()
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
     assert code == 1
     assert "trial 3 differs in state" in out
     assert "not replayed: 1 of 9" in out
 
 
 @pytest.mark.slow
-def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_nothing(capsys):
-    path = searched(capsys, TREE) / "trials.csv"
-    code, out, _ = replayed(capsys)
-    assert (code, f"replayed: all 9 trials are the same as in {path}" in out) == (0, True)
-    assert Path("runs/toy-replay/trials.csv").exists()
-    assert "exists: only missing trials" not in out
-    code, out, _ = replayed(capsys)
-    assert (code, "runs/toy-replay exists: only missing trials" in out) == (0, True)
-
-
-@pytest.mark.slow
-def test_another_revision_is_said_and_what_comes_out_is_compared_all_the_same(capsys):
-    path = searched(capsys, TREE) / "report.json"
-    report = json.loads(path.read_text())
-    report["study"]["code"]["revisions"]["strategy evolutionary"] = 7
-    path.write_text(json.dumps(report))
-    code, _, err = replayed(capsys)
-    now = Evolutionary.REVISION
-    assert (code, f"code: revision of strategy evolutionary was 7 and is now {now}" in err) == (0, True)
-
-
-@pytest.mark.slow
-def test_what_a_published_search_learned_from_goes_with_it(capsys):
-    searched(capsys, TREE)
-    shutil.move("runs/toy", "runs/first")
+def test_the_trials_that_a_published_search_imported_go_with_it(capsys, toy):
+    toy.rename("runs/first")
     searched(capsys, TREE | {"study": TREE["study"] | {"imports": "first", "seed": 7}})
     assert hpo(capsys, "report", "toy", "--publish")[0] == 0
     shutil.rmtree("runs")
-    code, out, _ = replayed(capsys, "studies/toy")
+    code, out, _ = hpo(capsys, "search", "--replay", "studies/toy", "dispatch=local", "track=none")
     assert (code, "replayed: all 9 trials" in out) == (0, True), out
     assert "9 of 9 finished trials of studies/toy/imports.csv are used" in out
 
 
-@pytest.mark.slow("1.01-0")
-@pytest.mark.nightly
-@pytest.mark.parametrize(("factor", "expected"), [(1.01, 0), (1.03, 1)])
-def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(capsys, factor, expected):
-    path = searched(capsys, TREE) / "trials.csv"
-    path.with_name("report.json").unlink()
-    place = path.with_name("environment.json")
+@pytest.mark.slow
+def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(capsys, toy):
+    path, place = toy / "trials.csv", toy / "environment.json"
+    (toy / "report.json").unlink()
     place.write_text(json.dumps({**json.loads(place.read_text()), "processor": "another"}))
-    lines = path.read_text().splitlines()
-    column = lines[0].split(",").index("score")
-    cells = lines[4].split(",")
-    cells[column] = repr(float(cells[column]) * factor)
-    path.write_text("\n".join([*lines[:4], ",".join(cells), *lines[5:]]) + "\n")
-    code, out, _ = replayed(capsys)
-    assert code == expected
+    change(path, 3, "score", 1.01)
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert code == 0
     assert "what changed: processor: was another" in out
     assert "required: scores within 2.0%" in out
-    cells = [*lines[4].split(",")[:4], "77", *lines[4].split(",")[5:]]
-    path.write_text("\n".join([*lines[:4], ",".join(cells), *lines[5:]]) + "\n")
-    code, out, _ = replayed(capsys)
-    assert (code, f"trial 3 differs in {lines[0].split(',')[4]}" in out) == (1, True)
-
-
-@pytest.mark.nightly
-def test_where_it_runs_may_be_chosen_and_nothing_that_decides_trials(capsys):
-    searched(capsys, TREE)
-    code, out, _ = hpo(capsys, "search", "--replay", "toy", "dispatch=simulated", "dispatch.workers=3", "track=none")
-    assert (code, "replayed: all 9 trials" in out) == (0, True)
-    for more in (["strategy=grid"], ["--config", "toy.yaml"]):
-        refused(capsys, "search", "--replay", "toy", *more)
+    change(path, 3, "score", 1.02)
+    assert hpo(capsys, *ARGUMENTS, "dispatch=local")[0] == 1
+    change(path, 3, "score", 1 / 1.02)
+    change(path, 3, "toy.width", "77")
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert (code, "trial 3 differs in toy.width" in out) == (1, True)

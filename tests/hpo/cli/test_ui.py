@@ -1,4 +1,4 @@
-"""`hpo ui`: the right page, and no one in who was not asked."""
+"""`hpo ui`: it opens the page of what was named, and lets in nobody else."""
 
 import contextlib
 import os
@@ -16,20 +16,22 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
+import hpo as toolkit
 from hpo.study.files.folder import StudyFolder
 from hpo.track.servers import allowed_hosts, guarded, running
 from hpo.track.views import opened
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, refused
-from tests.tracked import new_store, run, runs_of, tracked_study
+from tests.studies import toy_config
+from tests.tracked import new_store, run, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
 @pytest.fixture(autouse=True)
 def served(monkeypatch):
-    """Return the command and the environment of the server that was to be run, whose page answers at once."""
+    """Return the command and the environment of the server that would be started, whose page answers at once."""
     seen = SimpleNamespace(command=None, environment=None)
 
     @contextlib.contextmanager
@@ -46,20 +48,16 @@ def store(tmp_path):
     return new_store(tmp_path)
 
 
-@pytest.mark.quick("arguments[!01]*")
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--host", "0.0.0.0"), ("not loopback", "without a password", "--expose")),
-        (("--host", "192.168.1.2"), ("not loopback", "delete", "--expose")),
+        (("--host", "0.0.0.0"), ("other machines", "delete", "without a password", "--expose")),
         (("--expose",), ("--expose", "no effect", "leave it out")),
         (("--optuna",), ("--optuna", "--study")),
         (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
         (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
         (("--study", "nothing"), ("study", "no 'nothing'")),
         (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
-        (("--port", "99999"), ("1 to 65535", "99999")),
     ],
 )
 def test_bad_input_is_refused_in_one_line(capsys, store, arguments, words):
@@ -74,13 +72,12 @@ def test_a_taken_port_is_refused(capsys, store):
 
 def test_of_a_store_that_is_served_there_already_the_addresses_are_printed(capsys, store, served):
     listens = "server = socket.create_server(('127.0.0.1', 0)); print(server.getsockname()[1], flush=True)"
-    code = f"import socket, time; {listens}; time.sleep(60)"
-    here = {"stdout": subprocess.PIPE, "text": True, "env": os.environ | {"MLFLOW_BACKEND_STORE_URI": store}}
-    with subprocess.Popen([sys.executable, "-c", code], **here) as other:
+    command = [sys.executable, "-c", f"import socket, time; {listens}; time.sleep(60)"]
+    environ = os.environ | {"MLFLOW_BACKEND_STORE_URI": store}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as other:
         port = other.stdout.readline().strip()
         code, out, err = hpo(capsys, "ui", "--uri", store, "--port", port, "--no-browser")
-        assert (code, served.command) == (0, None)
-        assert f"http://127.0.0.1:{port}/" in out
+        assert (code, served.command, f"http://127.0.0.1:{port}/" in out) == (0, None, True)
         assert f"process {other.pid} serves this store already" in err
         other.kill()
 
@@ -89,157 +86,118 @@ def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsy
     monkeypatch.setenv("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "true")
     monkeypatch.setenv("MLFLOW_SERVER_ALLOWED_HOSTS", "*")
     code, out, err = hpo(capsys, "ui", "--port", "5123", "--no-browser")
-    assert code == 0
-    assert served.command[served.command.index("--host") + 1] == "127.0.0.1"
+    assert (code, served.command[served.command.index("--host") + 1]) == (0, "127.0.0.1")
     hosts = set(served.environment["MLFLOW_SERVER_ALLOWED_HOSTS"].split(","))
     assert hosts == {f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]") for port in ("", ":5123")}
     assert "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE" not in served.environment
-    assert served.environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
     assert out == "http://127.0.0.1:5123/#/experiments?workflowType=machine_learning\n"
     assert err.startswith("note: other users of this machine can reach port 5123")
 
 
-def test_whoever_exposes_it_is_told_what(capsys, store, served):
+def test_an_exposed_server_warns_and_answers_to_its_addresses_alone(capsys, store, served):
     code, _, err = hpo(capsys, "ui", "--host", "0.0.0.0", "--expose", "--port", "5123", "--no-browser")
-    assert code == 0
-    assert err.startswith("warning: exposed on 0.0.0.0")
-    assert "without a password" in err
+    assert (code, err.startswith("warning: exposed on 0.0.0.0"), "without a password" in err) == (0, True, True)
     hosts = served.environment["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
-    assert "*" not in hosts
-    assert socket.gethostname() in hosts
-
-
-@pytest.mark.parametrize("host", ["10.1.2.3", "my.machine"])
-def test_an_address_is_answered_to_under_that_address_alone(host):
-    assert allowed_hosts(host) == [host]
+    assert ("*" in hosts, socket.gethostname() in hosts) == (False, True)
+    assert [allowed_hosts(host) for host in ("10.1.2.3", "my.machine")] == [["10.1.2.3"], ["my.machine"]]
 
 
 def test_a_store_s_password_is_no_argument(capsys, served):
     code, out, err = hpo(capsys, "ui", "--uri", "postgresql://user:secret-word@127.0.0.1/runs", "--no-browser")
     assert code == 0
-    assert "secret-word" not in str(served.command)
-    assert "secret-word" not in out + err
+    assert "secret-word" not in str(served.command) + out + err
     assert served.environment["MLFLOW_BACKEND_STORE_URI"].endswith("@127.0.0.1/runs")
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("toy")
+def two(tmp_path_factory):
+    """Return a folder with two studies in one store."""
+    folder = tmp_path_factory.mktemp("two")
     new_store(folder)
     with contextlib.chdir(folder):
-        study = tracked_study(folder, trials=1)
-        run(study)
-    return study
-
-
-@pytest.mark.nightly
-def test_a_study_s_trials_are_opened_and_its_charts_and_run_are_named(capsys, toy, served):
-    code, out, _ = hpo(capsys, "ui", "--study", str(toy.folder.path), "--no-browser")
-    assert code == 0
-    parent, _ = runs_of(toy)
-    runs, kind = f"#/experiments/{parent.info.experiment_id}/runs", "?workflowType=machine_learning"
-    table = f"http://127.0.0.1:5000/{runs}{kind}&viewStateShareKey={parent.data.tags['hpo.study_id']}"
-    charts, run = f"{table}&compareRunsMode=CHART", f"http://127.0.0.1:5000/{runs}/{parent.info.run_id}{kind}"
-    assert out.splitlines() == [table, f"charts: {charts}", f"its run: {run}"]
-    assert served.environment["MLFLOW_BACKEND_STORE_URI"] == toy.config.track.uri
+        for name, trials in (("one", 2), ("other", 1)):
+            study = tracked_study(folder, study=toy_config(trials=trials)["study"] | {"name": name})
+            run(replace(study, folder=StudyFolder(folder / "runs" / name)))
+    return folder
 
 
 @pytest.mark.slow
-def test_without_a_study_the_view_of_all_is_opened_in_the_experiment_of_the_latest(capsys, toy):
-    code, out, _ = hpo(capsys, "ui", "--no-browser", "--uri", toy.config.track.uri)
-    assert code == 0
-    runs = f"http://127.0.0.1:5000/#/experiments/{runs_of(toy)[0].info.experiment_id}/runs"
-    view = f"{runs}?workflowType=machine_learning&viewStateShareKey=hpo-studies"
-    assert out.splitlines() == [view, f"charts: {view}&compareRunsMode=CHART"]
-
-
-@pytest.mark.slow
-def test_several_studies_are_opened_side_by_side(capsys, tmp_path):
-    new_store(tmp_path)
-    with contextlib.chdir(tmp_path):
-        one, other = (
-            replace(tracked_study(tmp_path, trials=trials), folder=StudyFolder(tmp_path / name))
-            for name, trials in (("one", 3), ("other", 2))
-        )
-        run(one)
-        run(other)
-        code, out, _ = hpo(capsys, "ui", "one", "other", "--no-browser")
-    assert code == 0
-    lines = [line.partition("http")[0] for line in out.splitlines()]
-    assert lines == ["", "charts: ", "studies: ", "their charts: "]
-    client = MlflowClient(one.config.track.uri)
+def test_studies_are_opened_in_their_experiment_alone_or_side_by_side(capsys, two, served, monkeypatch, tmp_path):
+    monkeypatch.chdir(two)
+    client = MlflowClient(f"sqlite:///{two}/mlflow.db")
     experiment = client.get_experiment_by_name("tests")
-    trials, studies = (
-        opened(experiment.tags[f"mlflow.sharedViewState.{out.splitlines()[place].rpartition('=')[2]}"])
-        for place in (0, 2)
+    runs, kind = (
+        f"http://127.0.0.1:5000/#/experiments/{experiment.experiment_id}/runs",
+        "?workflowType=machine_learning",
     )
-    found = client.search_runs([experiment.experiment_id], trials["searchFilter"])
-    assert [run.data.tags["hpo.kind"] for run in found] == ["trial"] * 5
-    both = client.search_runs([experiment.experiment_id], studies["searchFilter"])
-    assert [run.data.tags["hpo.kind"] for run in both] == ["study"] * 2
-    assert len({run.data.tags["mlflow.runColor"] for run in both}) == 2
 
+    def pages(*arguments):
+        code, out, _ = hpo(capsys, "ui", *arguments, "--no-browser")
+        assert code == 0
+        return {what.rstrip(": "): f"http{rest}" for what, _, rest in (x.rpartition("http") for x in out.splitlines())}
 
-@pytest.mark.parametrize(("given", "is_off"), [(None, True), ("true", True), ("false", False)])
-def test_telemetry_of_the_server_is_off_unless_mlflow_s_own_variable_turns_it_on(
-    capsys, store, served, monkeypatch, given, is_off
-):
-    monkeypatch.delenv("MLFLOW_DISABLE_TELEMETRY", raising=False)
-    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
-    if given is not None:
-        monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", given)
-    assert hpo(capsys, "ui", "--no-browser")[0] == 0
-    assert (served.environment["MLFLOW_DISABLE_TELEMETRY"] == "true") == is_off
-    assert (served.environment["DO_NOT_TRACK"] == "true") == is_off
+    def kinds(address):
+        tags = client.get_experiment_by_name("tests").tags
+        view = opened(tags[f"mlflow.sharedViewState.{address.rpartition('=')[2]}"])
+        return [run.data.tags for run in client.search_runs([experiment.experiment_id], view["searchFilter"])]
 
+    everything = f"{runs}{kind}&viewStateShareKey=hpo-studies"
+    assert pages() == {"": everything, "charts": f"{everything}&compareRunsMode=CHART"}
 
-@pytest.mark.slow
-def test_a_study_that_is_not_in_the_store_is_told_how_to_get_there(capsys, toy, tmp_path):
-    (tmp_path / "other").mkdir()
-    other = new_store(tmp_path / "other")
-    message = refused(capsys, "ui", "--study", str(toy.folder.path), "--uri", other, is_silent=True)
+    (parent,) = client.search_runs([experiment.experiment_id], "tags.`mlflow.runName` = 'one'")
+    table = f"{runs}{kind}&viewStateShareKey={parent.data.tags['hpo.study_id']}"
+    of_run = f"{runs}/{parent.info.run_id}{kind}"
+    assert pages("one") == {"": table, "charts": f"{table}&compareRunsMode=CHART", "its run": of_run}
+    assert served.environment["MLFLOW_BACKEND_STORE_URI"] == f"sqlite:///{two}/mlflow.db"
+
+    both = pages("one", "other")
+    assert list(both) == ["", "charts", "studies", "their charts"]
+    assert [tags["hpo.kind"] for tags in kinds(both[""])] == ["trial"] * 3
+    assert [tags["hpo.kind"] for tags in kinds(both["studies"])] == ["study"] * 2
+    assert len({tags["mlflow.runColor"] for tags in kinds(both["studies"])}) == 2
+
+    elsewhere = new_store(tmp_path)
+    message = refused(capsys, "ui", "--study", "one", "--uri", elsewhere, is_silent=True)
     assert "hpo sync" in message
-    assert f"track.uri={other}" in message
-
-
-def test_a_server_shows_its_own_pages(capsys, served):
-    """Nothing is started where the runs are behind a server already."""
-    code, out, _ = hpo(capsys, "ui", "--uri", "http://127.0.0.1:9", "--no-browser")
-    assert code == 0
-    assert out == "http://127.0.0.1:9/#/experiments?workflowType=machine_learning\n"
-    assert served.command is None
-
-
-@pytest.mark.slow
-def test_without_optuna_dashboard_there_is_a_line_that_says_what_to_install(capsys, toy, monkeypatch):
+    assert f"track.uri={elsewhere}" in message
     monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
-    message = refused(capsys, "ui", "--study", str(toy.folder.path), "--optuna", is_silent=True)
+    message = refused(capsys, "ui", "--study", "one", "--optuna", is_silent=True)
     assert "pip install 'hpo-transformer[dashboard]'" in message
 
 
-@pytest.mark.parametrize(
-    ("method", "host", "is_let_in"),
-    [
-        ("GET", "127.0.0.1:8080", True),
-        ("GET", "localhost", True),
-        ("GET", "[::1]:8080", True),
-        ("GET", "evil.example:8080", False),
-        ("GET", "", False),
-        ("DELETE", "127.0.0.1:8080", False),
-        ("POST", "localhost:8080", False),
-    ],
-)
-def test_the_dashboard_is_for_reading_under_its_own_name(method, host, is_let_in):
-    statuses = []
+@pytest.mark.parametrize(("given", "is_off"), [({}, True), ({"MLFLOW_DISABLE_TELEMETRY": "false"}, False)])
+def test_telemetry_is_off_unless_mlflow_s_own_variable_turns_it_on(capsys, store, served, monkeypatch, given, is_off):
+    for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert hpo(capsys, "ui", "--no-browser")[0] == 0
+    says = [served.environment[name] == "true" for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK")]
+    assert says == [is_off, is_off]
+
+
+def test_where_the_runs_are_on_a_server_its_own_pages_are_printed_and_none_is_started(capsys, served):
+    said = hpo(capsys, "ui", "--uri", "http://127.0.0.1:9", "--no-browser")
+    assert said == (0, "http://127.0.0.1:9/#/experiments?workflowType=machine_learning\n", "")
+    assert served.command is None
+
+
+def test_the_dashboard_is_for_reading_under_its_own_name():
     application = guarded(lambda _environ, start: start("200 OK", []) or [b"in"], ["127.0.0.1", "localhost", "[::1]"])
-    environ = {"REQUEST_METHOD": method, "HTTP_HOST": host}
-    body = application(environ, lambda status, _headers: statuses.append(status))
-    assert statuses == ["200 OK" if is_let_in else "403 Forbidden"]
-    assert (list(body) == [b"in"]) == is_let_in
+
+    def status(method, host):
+        statuses = []
+        body = application({"REQUEST_METHOD": method, "HTTP_HOST": host}, lambda status, _: statuses.append(status))
+        assert (list(body) == [b"in"]) == (statuses == ["200 OK"])
+        return statuses[0]
+
+    assert {status("GET", host) for host in ("127.0.0.1:8080", "localhost", "[::1]:8080")} == {"200 OK"}
+    others = [("GET", "evil.example:8080"), ("GET", ""), ("DELETE", "127.0.0.1:8080"), ("POST", "localhost:8080")]
+    assert {status(*each) for each in others} == {"403 Forbidden"}
 
 
 def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
-    """They would go on listening, with nobody who ends them."""
+    """They would go on listening, and nothing would end them."""
     worker = tmp_path / "worker"
     begins = f"import subprocess; open({str(worker)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
     with running([sys.executable, "-c", begins], dict(os.environ), "127.0.0.1", free_port()) as server:
@@ -248,9 +206,15 @@ def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
         psutil.Process(int(worker.read_text())).wait(10)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_short_password_is_refused(store):
+    with pytest.raises(toolkit.HpoError, match="^password: must have 12 characters or more, given 4"):
+        toolkit.open_ui(password="open", uri=store)
+
+
 @pytest.mark.slow
 def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
-    """MLflow's own server, asked without a password, with a wrong one, and with the one that was printed."""
+    """MLflow's own server answers requests without a password, with a wrong one, and with the one that was printed."""
     port = free_port()
     command = ("ui", "--password", "--no-browser", "--uri", store, "--port", str(port))
     driver = start(*command, stderr=subprocess.DEVNULL, env={"TMPDIR": str(tmp_path)})

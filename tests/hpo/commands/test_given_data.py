@@ -256,7 +256,7 @@ BAD = [
     ({"data": frame().assign(y=np.nan), "stratify_by": "y"}, "stratify_by: 'y' has rows without a class"),
     ({"data": 40, "stratify_by": "y"}, "stratify_by: has no effect if data is a number"),
     ({"stratify_by": "y"}, "stratify_by: has no effect without data"),
-    ({"folds": 5}, "given 5; set folds=1, or from Python give `data`"),
+    ({"folds": 5}, "no data to split; set folds=1, or give `data` from Python"),
     ({"data": frame(), "objective": lambda config: 1.0}, "data: has no effect on objective(config)"),
     ({"data": frame(), "objective": lambda task: 1.0}, "data: has no effect on objective(task)"),
     ({"data": HELD, "objective": lambda config, trial: len(HELD)}, "uses `HELD`, the same data"),

@@ -1,44 +1,35 @@
-"""What a function reports while it is searched, and what its training knows."""
+"""What a function reports while it is searched, what it knows about its training, and the models that it writes."""
 
+import json
 import re
 import threading
+from pathlib import Path
 
 import pytest
 
 import hpo
-from hpo.study.files.folder import StudyFolder
-from hpo.study.results.run import StudyRun
 from hpo.workers.training.tasks import Payload
-from tests.hpo.commands.searched import found, note, noted
+from tests.hpo.commands.searched import found, note, noted, outcome_of
 
 
-def test_what_a_function_reports_is_its_curve_and_what_it_returns_its_result():
+def test_reports_are_the_curve_and_the_returned_metrics_the_result():
     def train(config, trial):
         for epoch in (1, 2, 3):
             trial.report(epoch=epoch, loss=1 / epoch)
         trial.report({"loss": 0.1, "epoch": 4}, more=False)
         return {"accuracy": config["lr"], "loss": 0.1}
 
-    study = found(train, metric="accuracy", trials=1)
-    (trial,) = StudyRun.read(StudyFolder(study.folder)).history
-    assert [dict(point) for point in trial.outcomes[0].curve] == [
-        *({"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2, 3)),
-        {"epoch": 4, "loss": 0.1},
-    ]
-    assert study.best.score == study.best.config["lr"]
-    assert study.trials["cost"].tolist() == [4.0]
-
-
-@pytest.mark.slow
-def test_points_without_an_epoch_are_counted_and_report_may_be_the_second_argument():
-    def train(config, report):
+    def without_epochs(config, report):
         report(loss=2.0)
         report(loss=1.0)
         return config["lr"]
 
-    study = found(train, trials=1)
-    (trial,) = StudyRun.read(StudyFolder(study.folder)).history
-    assert [point["epoch"] for point in trial.outcomes[0].curve] == [1, 2]
+    study = found(train, metric="accuracy", trials=1)
+    steps = [(1, 1.0), (2, 1 / 2), (3, 1 / 3), (4, 0.1)]
+    assert [dict(point) for point in outcome_of(study).curve] == [{"epoch": e, "loss": loss} for e, loss in steps]
+    assert study.best.score == study.best.config["lr"]
+    assert study.trials["cost"].tolist() == [4.0]
+    assert [point["epoch"] for point in outcome_of(found(without_epochs, trials=1)).curve] == [1, 2]
 
 
 def test_a_function_knows_its_training():
@@ -51,35 +42,25 @@ def test_a_function_knows_its_training():
     assert len({seed for *_, seed, _, _ in noted()}) == 4
 
 
-def test_a_training_that_falls_behind_is_stopped_at_its_report():
+def test_a_training_that_falls_behind_is_stopped_at_this_and_every_later_report():
     def train(config, trial):
-        try:
-            for epoch in range(1, 6):
-                trial.report(epoch=epoch, score=-config["lr"])
-        except ValueError:
-            raise AssertionError("a stopped training is no error of its own") from None
-        finally:
-            note(trial.number)
-        return -config["lr"]
-
-    study = found(train, trials=12, settings={"study.stop_rule": "median", "study.lanes": 1})
-    assert "stopped" in set(study.trials["state"])
-    assert sorted(noted()) == list(range(12))
-
-
-def test_a_stopped_training_that_reports_again_is_stopped_again():
-    def train(config, trial):
+        note(trial.number)
         for epoch in range(1, 6):
             try:
                 trial.report(epoch=epoch, score=-config["lr"])
+            except ValueError:
+                raise AssertionError("a stopped training is no error of its own") from None
             except hpo.TrainingStopped:
                 with pytest.raises(hpo.TrainingStopped):
                     trial.report(epoch=epoch + 1, score=0.0)
+                if trial.number % 2:
+                    raise
                 return None
         return -config["lr"]
 
-    states = found(train, trials=12, settings={"study.stop_rule": "median", "study.lanes": 1}).trials["state"]
-    assert set(states) == {"complete", "stopped"}
+    study = found(train, trials=12, settings={"study.stop_rule": "median", "study.lanes": 1})
+    assert set(study.trials["state"]) == {"complete", "stopped"}
+    assert sorted(noted()) == list(range(12))
 
 
 def test_an_error_of_a_function_is_the_failure_of_its_trial():
@@ -88,8 +69,8 @@ def test_an_error_of_a_function_is_the_failure_of_its_trial():
         raise ZeroDivisionError(f"at {config['net']['act']}")
 
     study = found(train, trials=2)
-    told = re.compile(r"ZeroDivisionError at (test_reports\.py:\d+|line \d+ of train): at ")
-    assert all(told.search(error) for error in study.trials["error"])
+    with_place = re.compile(r"ZeroDivisionError at (test_reports\.py:\d+|line \d+ of train): at ")
+    assert all(with_place.search(error) for error in study.trials["error"])
     with pytest.raises(hpo.HpoError, match="every trial failed, the first with: fold 0: ZeroDivisionError at"):
         _ = study.best
 
@@ -117,7 +98,55 @@ def test_a_report_from_another_thread_or_after_the_end_is_an_error():
         trial.report(loss=1.0)
 
 
-def test_a_condition_on_texts_is_written_as_it_is_in_a_file():
+def test_a_condition_on_texts_is_written_as_in_a_file():
     space = {"opt": ["sgd", "adam"], "momentum": {"values": [0.1, 0.9], "when": {"opt": ["sgd"]}}}
     study = found(lambda config: config.get("momentum", 0.0), space=space, trials=3)
     assert study.best.config == {"opt": "sgd", "momentum": 0.9}
+
+
+SIX = {"x": [1, 2, 3, 4, 5, 6]}
+
+
+def writes(config, trial):
+    note(config["x"])
+    trial.checkpoint_dir.mkdir(parents=True)
+    (trial.checkpoint_dir / "weights").write_text(str(config["x"]))
+    if config["x"] == 6:
+        raise ValueError("no luck")
+    return {"score": config["x"], "size": config["x"]}
+
+
+def test_the_models_of_the_best_trials_are_kept():
+    study = found(writes, space=SIX, trials=6, settings={"study.checkpoints": 3})
+    assert sorted(int(path.read_text()) for path in study.folder.glob("checkpoints/*/weights")) == [3, 4, 5]
+    place = f"checkpoints/trial_{study.best.number:04d}"
+    assert (study.best.model_dir, (study.folder / place / "weights").read_text()) == (study.folder / place, "5")
+    model = json.loads((study.folder / "report.json").read_text())["winner"]["model"]
+    assert (model["checkpoint_dir"], len(noted())) == (place, 6)
+
+
+def test_a_winner_whose_model_was_deleted_is_trained_once_more():
+    goals = {"metric": {"score": "maximize", "size": "minimize"}, "direction": None, "choose": {"size": 1.0}}
+    study = found(writes, space=SIX, trials=6, **goals)
+    assert (study.best.point, (study.best.model_dir / "weights").read_text()) == ({"x": 1}, "1")
+    trainings = len(noted())
+    assert trainings <= 7
+    study.resume(progress=False)
+    assert len(noted()) == trainings
+
+
+def test_a_function_that_writes_no_model_has_none():
+    study = found(lambda config: config["x"], space=SIX, trials=3, name="plain")
+    assert (study.best.model_dir, (study.folder / "checkpoints").exists()) == (None, False)
+
+
+def test_a_single_training_has_a_folder_for_its_model_too():
+    Path("mine.py").write_text(
+        "def train(config, trial):\n"
+        "    trial.checkpoint_dir.mkdir(parents=True)\n"
+        "    (trial.checkpoint_dir / 'weights').write_text('1')\n"
+        "    return 1.0\n"
+    )
+    groups = [f"{group}=none" for group in ("data", "model", "training")]
+    hpo.train("objective=mine:train", *groups, "study.metric=score", progress=False)
+    assert [path.read_text() for path in Path("runs").glob("*/checkpoint/weights")] == ["1"]

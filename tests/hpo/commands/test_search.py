@@ -1,26 +1,32 @@
-"""`hpo.search` from Python: any function is searched, goes on, is reproduced, and refused in one line."""
+"""`hpo.search` from Python: any function is searched, goes on, is tested, and refused in one line."""
 
 import functools
-import os
-import signal
 import threading
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import hpo
-from hpo.commands.study import Study
-from hpo.session.stopping import Stopped
+from hpo.study.notes import Notes
+from hpo.study.opening import read_study
+from hpo.study.preparing.preparation import known_study
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import point_of, read_rows
+from tests.hpo.cli.commands import hpo as command
 from tests.hpo.commands.searched import found, note, noted, score
 
 
 def test_a_function_of_a_configuration_is_searched():
     study = found(score, trials=6)
-    assert isinstance(study, Study)
     assert study.trials["state"].tolist() == ["complete"] * 6
     assert study.best.score == max(study.trials["score"]) == score(study.best.config)
     assert set(study.best.point) == {"lr", "net.layers", "net.act", "dropout"}
     assert all(isinstance(layers, int) for layers in study.trials["net.layers"])
+    assert f"{study.best.score:.4g}" in study._repr_html_()
+    assert repr(study) == "hpo.load('runs/score')"
+    with pytest.raises(hpo.HpoError, match="figure: must be one of"):
+        study.plot("best")
 
 
 def test_the_same_call_returns_the_finished_study_and_a_larger_budget_goes_on():
@@ -31,44 +37,16 @@ def test_the_same_call_returns_the_finished_study_and_a_larger_budget_goes_on():
     first = found(train, trials=3)
     assert found(train, trials=3).name == first.name == "train"
     assert len(noted()) == 3
-    assert len(found(train, trials=5).trials) == 5
-    assert len(noted()) == 5
+    assert len(found(train, trials=5).trials) == len(noted()) == 5
     assert len(hpo.load("train").resume(7, progress=False).trials) == 7
-    assert len(found(train, trials=3).trials) == 7
-    assert len(noted()) == 7
+    assert len(found(train, trials=3).trials) == len(noted()) == 7
     assert len(hpo.load("train").resume(8, name="more", progress=False).trials) == 8
     assert len(hpo.load("train").trials) == 7
 
 
-@pytest.mark.slow
-def test_another_function_or_space_is_another_study():
-    def makes(offset):
-        def train(config):
-            return config["lr"] + offset
-
-        return train
-
-    names = [found(makes(0)).name, found(makes(1)).name, found(makes(1), space={"lr": (0.0, 1.0)}).name]
-    names.append(found(makes(0)).name)
-    assert names == ["train", "train-2", "train-3", "train"]
-    with pytest.raises(hpo.HpoError, match="the code of the function changed"):
-        found(makes(1), name="train")
-
-
-def test_values_of_the_configuration_are_tried_first():
-    config = {"lr": 0.02, "net": {"layers": 2, "act": "tanh"}, "dropout": 0.25, "offset": 3}
-    study = found(lambda given: given["lr"] + given["offset"], config=config, trials=2)
-    first = study.trials.iloc[0]
-    assert (first["lr"], first["net.layers"], first["net.act"], first["dropout"]) == (0.02, 2, "tanh", 0.25)
-    assert first["score"] == 3.02
-
-
-@pytest.mark.quick("dict")
-@pytest.mark.nightly
-@pytest.mark.parametrize("described", [dict, hpo.Examples])
-def test_companions_are_given_by_a_decorator(described):
+def test_optional_functions_are_given_by_a_decorator():
     def examples(_config):
-        return described(size=20, labels=[0, 1] * 10)
+        return {"size": 20, "labels": [0, 1] * 10}
 
     def scored(_config, trial):
         return {"score": float(len(trial.test)), "model": float((trial.checkpoint_dir / "model").read_text())}
@@ -82,7 +60,7 @@ def test_companions_are_given_by_a_decorator(described):
 
     study = found(train, settings={"split.folds": 2, "split.test_fraction": 0.2})
     assert study.test(with_default=False) == {"score": 4.0, "model": study.best.config["lr"]}
-    with pytest.raises(hpo.HpoError, match="opened"):
+    with pytest.raises(hpo.HpoError, match="was scored before"):
         study.test()
     with pytest.raises(hpo.HpoError, match="there is no optional function 'run_tests'; did you mean 'run_test'"):
         hpo.objective(run_tests=scored)
@@ -93,37 +71,28 @@ def test_companions_are_given_by_a_decorator(described):
     [
         ({"space": None}, "space: is missing"),
         ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
-        (
-            {"workers": 2, "settings": {"dispatch.workers": 4}},
-            "workers: must be given once, given 2",
-        ),
+        ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
         ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
-        ({"space": {"lr": []}}, "space.lr"),
         ({"trials": 0}, "trials: must be"),
-        (
-            {"objective": lambda lr: lr},
-            "must be f(config), f(config, trial), f(trial) or f(task), given objective(lr); read",
-        ),
+        ({"objective": lambda lr: lr}, "f(config), f(config, trial), f(trial) or f(task), given objective(lr); read"),
         ({"objective": lambda lr, net: lr}, "read searched values from config: config['lr']"),
         ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
         ({"metric": {"a": "max", "b": "minimize"}, "direction": None}, "metric.a: must be 'maximize' or 'minimize'"),
-        ({"metric": ["a", "b"]}, "metric: must be one name"),
         ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
         ({"limits": {"memory": "8 GB"}}, "limits.memory: must be a number"),
         ({"choose": {"a": 1}}, "choose: must name metrics of the study"),
         ({"space": [1, 2]}, "space: must be a dict, given a list"),
-        ({"strategy": 3}, "strategy: must be a name"),
-        ({"settings": {"dispatch": "loca"}}, "dispatch must be one of"),
         ({"objective": {"a": 1}, "space": None}, "must be a complete configuration"),
         ({"objective": lambda: 1}, "f(config, trial), f(trial) or f(task), given objective("),
-        ({"objective": lambda a, b, c: 1}, "f(config, trial), f(trial) or f(task), given objective("),
         ({"objective": 3}, "must be a function"),
+        ({"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"}, "space, metric: have no effect with a"),
         (
-            {"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"},
-            "space, metric: have no effect with a",
+            {"strategy": "cma_es", "direction": None, "metric": {"a": "maximize", "b": "minimize"}},
+            "metric={'a': 'maximize', 'b': 'minimize'}; choose",
         ),
+        ({"strategy": "cma_es", "space": {"x": (0, 1)}, "limits": {"memory": 3}}, "limits={'memory': 3.0}; choose"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, says):
@@ -141,67 +110,105 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
         with lock:
             return config["lr"]
 
-    with pytest.raises(hpo.HpoError, match=r"cannot be sent to workers: it uses `lock`, a lock; create this in"):
-        found(train)
-
-    class Holder:
-        def __init__(self):
-            self.locks = {"one": [lock]}
-
-        def score(self, config):
-            return config["lr"]
-
     def helped(config):
         return train(config)
 
-    held = [Holder().score, helped, functools.partial(lambda inner, config: 1, lock)]
-    named = ["`score.__self__.locks['one'][0]`, a lock", "`lock`, a lock", "`objective.args[0]`, a lock"]
     with Path("numbers").open("w+") as file:
-        held.append(lambda config: file.read())
-        named.append("`file`, a TextIOWrapper")
-        for objective, name in zip(held, named, strict=True):
+        for objective, name in (
+            (train, "cannot be sent to workers: it uses `lock`, a lock; create this in"),
+            (helped, "`lock`, a lock"),
+            (functools.partial(lambda inner, config: 1, lock), "`objective.args[0]`, a lock"),
+            (lambda config: file.read(), "`file`, a TextIOWrapper"),
+        ):
             with pytest.raises(hpo.HpoError) as refusal:
                 found(objective)
             assert name in str(refusal.value)
 
 
-def test_an_interrupt_saves_and_leaves_the_process_alive():
-    def train(config, trial):
-        if trial.number == 2 and not Path("again").exists():
-            Path("again").touch()
-            os.kill(os.getpid(), signal.SIGINT)
-            trial.report(loss=1.0)
-        return config["lr"]
+# Several metrics within limits: front, best, and another choice.
 
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt, match="2 of 4 trials are saved in runs/train; the same call goes on"):
-        found(train)
-    assert len(found(train).trials) == 4
-    assert signal.getsignal(signal.SIGINT) is before
+METRICS = {"accuracy": "maximize", "size": "minimize"}
 
 
-def test_an_interrupt_while_a_study_is_continued_says_what_is_saved(monkeypatch):
-    """Workers take seconds to start; what was finished before is saved all along."""
-    study = found(score, trials=2)
-
-    def interrupted(*_):
-        raise Stopped(signal.SIGINT)
-
-    monkeypatch.setattr("hpo.session.session.make_dispatcher", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="stopped: 2 of 5 trials are saved"):
-        study.resume(5, progress=False)
+def measured(config):
+    a, b = config["a"], config["b"]
+    return {"accuracy": a * (4 - b), "size": a + 0.01 * b, "memory": b}
 
 
-def test_a_whole_configuration_is_composed_as_on_the_command_line():
-    tree = hpo.compose("data=none", "model=none", "training=none", "space=none", "objective=tests.toy:score", "+a=1")
-    assert tree["study"]["trials"] == 16
-    assert tree["a"] == 1
+def several(objective=measured, **arguments):
+    given = {"space": {"a": [1, 2, 3, 4, 5], "b": [1, 2, 3]}, "strategy": "grid", "trials": 15, "direction": None}
+    return found(objective, **(given | {"metric": METRICS, "limits": {"memory": {"min": 2}}} | arguments))
 
 
-@pytest.mark.slow
-def test_a_study_shows_itself():
-    study = found(score)
-    assert f"{study.best.score:.4g}" in study._repr_html_()
-    assert repr(study) == "hpo.load('runs/score')"
-    with pytest.raises(hpo.HpoError, match="figure: must be one of"):
-        study.plot("best")
+def changed_choices(name):
+    record = read_study(known_study(name))
+    try:
+        return Notes(record).changed_choices
+    finally:
+        record.close()
+
+
+def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is_noted_once_it_is_saved(capsys):
+    study = several(choose="first_within_limits")
+    trials, front, best = study.trials, study.front, study.best
+    kept = trials[trials.memory >= 2]
+    is_best = [((kept.score >= one.score) & (kept["size"] <= one["size"])).sum() == 1 for _, one in kept.iterrows()]
+    expected = kept[is_best].sort_values("score", ascending=False)
+    assert list(front.number) == list(expected.number)
+    pd.testing.assert_series_equal(front.accuracy, expected.score.reset_index(drop=True), check_names=False)
+    assert list(front.number[front.is_chosen]) == [best.number] == [front.number[0]]
+    assert best.scores == measured(best.point) == {name: front[name][0] for name in ("accuracy", "size", "memory")}
+    assert list(front.columns) == ["number", "is_chosen", "accuracy", "size", "memory", "a", "b"]
+
+    smallest = study.choose({"size": 1.0})
+    assert smallest.scores["size"] == front["size"].min()
+    assert (study.best.number, changed_choices("measured")) == (best.number, [])
+    assert study.choose({"size": 1.0}, save=True) == study.best == smallest
+    assert command(capsys, "resume", "measured", "study.choose=knee")[0] == 0
+    changes = [(each.before, each.after, each.trials, each.is_test_open) for each in changed_choices("measured")]
+    assert changes == [("first_within_limits", {"size": 1.0}, 15, False), ({"size": 1.0}, "knee", 15, False)]
+    with pytest.raises(hpo.HpoError, match=r"must name metrics of the study \(accuracy, size\), given memory"):
+        study.choose({"memory": 1.0})
+
+
+def test_no_column_is_lost_to_another_of_its_name():
+    """Of several repeats, so that each metric has a standard error, too."""
+    space = {"x": [1, 2], "is_chosen": [3, 4], "excess": [5, 6], "is_on_front": [7], "b_standard_error": [8]}
+    names = ("a", "a_standard_error", "b", "amount")
+    study = several(
+        lambda config: {name: config["x"] * (place + 1) for place, name in enumerate(names)},
+        **{"space": space, "metric": dict.fromkeys(names[:3], "maximize"), "limits": {"amount": 4}},
+        **{"settings": {"study.repeats": 2}, "name": "clashing"},
+    )
+    front, trials, best = study.front, study.trials, study.best
+    assert front.shape == (4, 2 + 2 * len(names) + len(space))
+    chosen = front[front.is_chosen]
+    assert chosen.number.tolist() == [best.number]
+    assert {*chosen.iloc[0]} == {best.number, True, 0.0, *best.scores.values(), *best.point.values()}
+    assert (sorted(set(trials.excess)), set(trials.is_on_front)) == ([0.0, 1.0], {True, False})
+    rows = read_rows(study.folder / "trials.csv", ("number",))
+    assert sorted(point_of(row, space_from_dict(space))["excess"] for row in rows) == [5] * 4 + [6] * 4
+
+
+def test_where_no_trial_keeps_the_limits_the_nearest_is_named():
+    study = several(limits={"memory": 0.5, "size": 1}, space={"a": [1, 2], "b": [1, 2]}, trials=4)
+    says = r"no trial keeps the limits \(memory <= 0.5, size <= 1\); the nearest is trial .* accuracy 3.* memory 1"
+    with pytest.raises(hpo.HpoError, match=says):
+        _ = study.best
+    assert "no trial keeps the limits" in str(study)
+    assert len(study.front) == 0
+
+
+def test_a_tuple_is_the_metrics_in_their_order_and_with_one_metric_the_front_is_the_best_alone():
+    given = {"limits": None, "space": {"a": [1, 2], "b": [1]}, "trials": 2}
+    study = several(lambda config: (config["a"], config["b"]), name="pairs", **given)
+    assert study.best.scores == {"accuracy": study.best.point["a"], "size": study.best.point["b"]}
+    study = several(lambda config: config["a"], metric=None, direction="maximize", name="one", **given)
+    assert list(study.front.score) == [study.best.score] == list(study.best.scores.values())
+
+
+def test_the_direction_of_a_known_metric_may_be_left_out():
+    study = found(lambda config: {"val_loss": config["lr"]}, metric="val_loss", direction=None, trials=2)
+    assert study.best.score == min(study.trials["score"])
+    with pytest.raises(hpo.HpoError, match="direction: is missing"):
+        found(score, metric="gain", direction=None)

@@ -1,4 +1,4 @@
-"""`hpo.open`: trials are asked for and told, and the study is one like every other."""
+"""`hpo.open`: trials are asked for, their results are reported, and the study is one like every other."""
 
 import math
 import multiprocessing
@@ -11,11 +11,11 @@ import pytest
 import hpo
 from tests.hpo.commands.searched import HERE, SPACE, found, score
 
-UNSEEN = {"track": "none"}
+OWN = {"lr": 0.5, "net.layers": 2, "net.act": "tanh", "dropout": 0.125}
 
 
 def opened(**arguments):
-    settings = UNSEEN | arguments.pop("settings", {})
+    settings = {"track": "none", **arguments.pop("settings", {})}
     given = {"space": SPACE, "name": "lab", "trials": 6, "direction": "maximize"} | arguments
     return hpo.open(**given, settings=settings)
 
@@ -24,7 +24,7 @@ def opened(**arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["evolutionary", "hyperband"])
 def test_one_trial_after_another_is_the_search_by_one_worker(strategy):
-    """The reference is `hpo.search` in free order, which knows all that ended before."""
+    """The reference is `hpo.search` in free order, which knows all earlier results."""
 
     @hpo.objective(continues=True)
     def train(config, trial):
@@ -38,24 +38,26 @@ def test_one_trial_after_another_is_the_search_by_one_worker(strategy):
     columns = ["number", "score", "lr", "net.layers", "net.act", "dropout", "state"]
     assert session.study.trials[columns].equals(searched.trials[columns])
     assert session.study.best.point == searched.best.point
+    with pytest.raises(hpo.HpoError, match="study: 'train' has an objective that the toolkit trains"):
+        hpo.open(name="train")
 
 
 def test_values_are_those_that_a_function_gets():
     kinds = {"big": dict, "small": list}
     with opened(space={"lr": (0.0, 1.0), "net": {"kind": hpo.choices(**kinds)}}, config={"size": (3, 4)}) as session:
         trial = session.ask()
-        assert trial.config == {"lr": trial["lr"], "net": {"kind": trial["net.kind"]}, "size": (3, 4)}
-        assert trial.point == {"lr": trial["lr"], "net.kind": trial["net"]["kind"]}
-        assert trial["net.kind"] in kinds.values()
-        assert trial.amount is None
+        lr, kind = trial["lr"], trial["net.kind"]
+        assert trial.config == {"lr": lr, "net": {"kind": kind}, "size": (3, 4)}
+        assert trial.point == {"lr": lr, "net.kind": kind}
+        assert (kind in kinds.values(), trial["net"]["kind"], trial.amount) == (True, kind, None)
         with pytest.raises(KeyError):
             trial["nothing"]
 
 
-def test_what_was_told_is_in_the_record_at_once_and_what_was_not_is_still_open():
+def test_a_reported_result_is_in_the_record_at_once_and_other_trials_stay_open():
     session = opened()
-    told, left, failed = session.ask(), session.ask(), session.ask()
-    session.tell(told, {"score": 0.5, "seconds": 12})
+    done, left, failed = session.ask(), session.ask(), session.ask()
+    session.tell(done, {"score": 0.5, "seconds": 12})
     left.report(0.25, step=3)
     # Another reader, while the session goes on.
     trials = hpo.load("lab").trials
@@ -68,35 +70,29 @@ def test_what_was_told_is_in_the_record_at_once_and_what_was_not_is_still_open()
         assert [trial.point for trial in session.open_trials] == [left.point, failed.point]
         session.tell(failed.number, error="out of\nmemory")
         session.tell(left.number)
-        assert session.open_trials == []
-        unknown = "was not asked for"
-        has_result = (left.number, r"has a result already \(complete\)")
-        for number, why in (has_result, *((number, unknown) for number in (7, "1", True, 1.5, [1]))):
-            with pytest.raises(hpo.HpoError, match=f"trial {re.escape(repr(number))}: {why}; open trials: none"):
+        whys = {left.number: r"has a result already \(complete\)", 7: "was not asked for", "1": "was not asked for"}
+        for number, why in whys.items():
+            with pytest.raises(hpo.HpoError, match=f"trial {number!r}: {why}; open trials: none"):
                 session.tell(number, 1.0)
     trials = session.study.trials
     assert trials["state"].tolist() == ["complete", "complete", "failed"]
-    assert trials["score"][1] == 0.25
-    assert trials["error"][2] == "fold 0: out of memory"
+    assert (trials["score"][1], trials["error"][2]) == (0.25, "fold 0: out of memory")
 
 
-def test_a_point_of_ones_own_is_asked_for_next():
-    own = {"lr": 0.5, "net.layers": 2, "net.act": "tanh", "dropout": 0.125}
+def test_a_point_added_by_the_user_is_asked_for_next():
     with opened(strategy="evolutionary") as session:
-        first = session.ask()
-        session.add(own)
+        session.ask()
+        session.add(OWN)
         with pytest.raises(hpo.HpoError, match="is already added"):
-            session.add(own)
-        # Nobody answers requests of other processes here, and nobody waits for it.
-        for act in (lambda: session.study.add({**own, "lr": 0.25}), lambda: session.study.resume(9)):
+            session.add(OWN)
+        # Nothing answers requests of other processes here, and nobody waits for an answer.
+        for request in (lambda: session.study.add({**OWN, "lr": 0.25}), lambda: session.study.resume(9)):
             with pytest.raises(hpo.HpoError, match=r"is open in .* process \d+ .*accepts no requests"):
-                act()
-        assert session.ask().point == own
-        session.tell(first, 1.0)
-    assert session.study.status.state == "open"
-    session.study.add({**own, "lr": 0.25})
+                request()
+        assert session.ask().point == OWN
+    session.study.add({**OWN, "lr": 0.25})
     with opened(strategy="evolutionary") as session:
-        assert session.ask().point == {**own, "lr": 0.25}
+        assert session.ask().point == {**OWN, "lr": 0.25}
 
 
 def test_a_budget_ends_it_and_a_larger_one_goes_on():
@@ -104,8 +100,7 @@ def test_a_budget_ends_it_and_a_larger_one_goes_on():
         assert [trial.number for trial in session] == [0, 1]
         with pytest.raises(hpo.NoTrialError, match=r"the budget of 2 is used up.*; open trials: 0, 1") as raised:
             session.ask()
-        assert not raised.value.is_waiting
-        assert not session.is_over
+        assert (raised.value.is_waiting, session.is_over) == (False, False)
         for trial in session.open_trials:
             session.tell(trial, math.nan if trial.number else 0.5)
         assert session.is_over
@@ -119,8 +114,7 @@ def test_a_budget_ends_it_and_a_larger_one_goes_on():
         assert [trial.number for trial in session.open_trials] == [2]
 
 
-@pytest.mark.slow
-def test_a_strategy_of_rounds_says_what_it_waits_for():
+def test_a_strategy_of_rounds_says_which_results_it_waits_for():
     halving = {"name": "successive_halving", "max_amount": 4, "eta": 2}
     with opened(strategy=halving, trials=20) as session:
         with pytest.raises(hpo.NoTrialError, match="the strategy waits for the results of trials 0, 1, 2, 3") as raised:
@@ -130,31 +124,24 @@ def test_a_strategy_of_rounds_says_what_it_waits_for():
         assert {trial.amount for trial in first} == {1}
         for trial in first:
             session.tell(trial, trial["lr"])
-        further = session.ask()
-        best = max(first, key=lambda trial: trial["lr"])
-        assert (further.point, further.amount, further.trained, further.continues) == (best.point, 2, 1, best.number)
+        more, best = session.ask(), max(first, key=lambda trial: trial["lr"])
+        assert (more.point, more.amount, more.trained, more.continues) == (best.point, 2, 1, best.number)
 
 
-@pytest.mark.slow
 def test_the_median_rule_says_when_to_stop():
     with opened(trials=7, settings={"study.stop_rule": "median"}) as session:
-        good = [session.ask() for _ in range(5)]
-        for trial in good:
+        for trial in [session.ask() for _ in range(5)]:
             trial.report(1.0)
             assert not trial.should_stop
             session.tell(trial)
-        behind = session.ask()
+        behind, ahead = session.ask(), session.ask()
         behind.report(0.5)
-    with opened(trials=7, settings={"study.stop_rule": "median"}) as session:
-        (behind,) = session.open_trials
-        assert behind.should_stop
-        assert session.tell(behind) == {"state": "stopped", "score": 0.5, "error": None}
-        ahead = session.ask()
         ahead.report(2.0)
-        assert not ahead.should_stop
+        assert (behind.should_stop, ahead.should_stop) == (True, False)
+        assert session.tell(behind) == {"state": "stopped", "score": 0.5, "error": None}
 
 
-def test_places_rise_and_are_counted_on_from_what_a_trial_continues():
+def test_steps_rise_and_are_counted_on_from_what_a_trial_continues():
     asha = {"name": "asha", "min_amount": 2, "max_amount": 6, "eta": 3}
     with opened(trials=4, strategy=asha) as session:
         for _ in range(3):
@@ -169,63 +156,58 @@ def test_places_rise_and_are_counted_on_from_what_a_trial_continues():
         (trial,) = session.open_trials
         trial.report(0.6)
         session.tell(trial)
-        # Of all places the first one of the trial that it continues is the best.
+        # The best of all is the first step of the trial that it continues.
         trials = session.study.trials
-        assert trials["reached"].tolist() == [2, 2, 2, 4]
-        assert trials["score"].tolist() == [0.9] * 4
+        assert (trials["reached"].tolist(), trials["score"].tolist()) == ([2, 2, 2, 4], [0.9] * 4)
         trial = session.ask()
         trial.report(0.1, 5)
-        with pytest.raises(hpo.HpoError, match="must be above 5, that of the previous report, given 5"):
-            trial.report(0.2, 5)
-        with pytest.raises(hpo.HpoError, match="must have epoch in all reports"):
-            trial.report(0.2)
+        for given, says in (((0.2, 5), "must be above 5, .* given 5"), ((0.2,), "must have epoch in all reports")):
+            with pytest.raises(hpo.HpoError, match=says):
+                trial.report(*given)
 
 
-def test_several_metrics_and_limits_are_told_by_name_or_in_order():
+def test_several_metrics_and_limits_are_reported_by_name_and_settings_of_trainings_are_refused():
     metrics = {"accuracy": "maximize", "latency": "minimize"}
     with opened(direction=None, metric=metrics, limits={"memory": 8}, trials=4) as session:
-        for told in [(1, 2), {"accuracy": 1, "latency": 1}]:
-            trial = session.ask()
-            assert trial.metrics == ("accuracy", "latency", "memory")
+        first, second = session.ask(), session.ask()
+        assert first.metrics == ("accuracy", "latency", "memory")
+        for result in [(1, 2), {"accuracy": 1, "latency": 1}]:
             with pytest.raises(hpo.HpoError, match="must have a number for accuracy, latency, memory"):
-                session.tell(trial, told)
-        first, second = session.open_trials
+                session.tell(first, result)
         session.tell(first, {"accuracy": 1.0, "latency": 1.0, "memory": 9})
         session.tell(second, {"accuracy": 0.5, "latency": 1.0, "memory": 8})
         assert session.best.number == second.number
-
-
-def test_what_is_about_trainings_here_is_refused(tmp_path):
-    given = {"repeats": 2, "finalists": 2, "minutes": 2.0, "trial_minutes": 2.0, "stop_after_failures": 2}
-    for key, value in given.items():
+    for key in ("repeats", "finalists", "minutes", "trial_minutes", "stop_after_failures"):
         with pytest.raises(hpo.HpoError, match=rf"{key}: has no effect on a study .* trains, given 2"):
-            opened(settings={f"study.{key}": value})
-    assert not (tmp_path / "runs").exists()
+            opened(name="other", settings={f"study.{key}": 2})
 
 
+CALLS = {}
 ELSEWHERE = {
     "a forked process": lambda: ProcessPoolExecutor(1, multiprocessing.get_context("fork")),
     "a thread": lambda: ThreadPoolExecutor(1),
 }
 
 
+def refusal(name):
+    """Return the words by which a call of the test is refused."""
+    try:
+        CALLS[name]()
+    except hpo.HpoError as error:
+        return str(error)
+    return "it was accepted"
+
+
 @pytest.mark.parametrize("place", ELSEWHERE)
 def test_elsewhere_than_where_it_was_opened_each_call_is_refused(place):
     with opened() as session:
         trial = session.ask()
-        calls["all"] = {
-            "ask": session.ask,
-            "add": lambda: session.add({"lr": 0.5}),
-            "tell": lambda: session.tell(trial, 1.0),
-            "report": lambda: trial.report(1.0),
-            "should_stop": lambda: trial.should_stop,
-            "open_trials": lambda: session.open_trials,
-            "is_over": lambda: session.is_over,
-            "close": session.close,
-        }
+        CALLS.update(ask=session.ask, add=lambda: session.add({"lr": 0.5}), tell=lambda: session.tell(trial, 1.0))
+        CALLS.update(report=lambda: trial.report(1.0), should_stop=lambda: trial.should_stop, close=session.close)
+        CALLS.update(open_trials=lambda: session.open_trials, is_over=lambda: session.is_over)
         with ELSEWHERE[place]() as pool:
-            for name, said in zip(calls["all"], pool.map(refusal, calls["all"]), strict=True):
-                assert "`hpo ask lab` and `hpo tell lab TRIAL score=VALUE`" in said, name
+            for name, says in zip(CALLS, pool.map(refusal, CALLS), strict=True):
+                assert "`hpo ask lab` and `hpo tell lab TRIAL score=VALUE`" in says, name
         for sent in (session, trial):
             with pytest.raises(hpo.HpoError, match="only the thread that opened"):
                 pickle.dumps(sent)
@@ -233,7 +215,7 @@ def test_elsewhere_than_where_it_was_opened_each_call_is_refused(place):
     assert session.study.trials["state"].tolist() == ["complete"]
 
 
-def test_a_trial_is_told_in_its_own_study_alone():
+def test_a_trial_is_reported_in_its_own_study_alone():
     with opened(name="a") as mine, opened(name="b") as other:
         trial, its = mine.ask(), other.ask()
         with pytest.raises(hpo.HpoError, match="trial 0: belongs to study 'b', and this session is of study 'a'"):
@@ -243,7 +225,7 @@ def test_a_trial_is_told_in_its_own_study_alone():
         assert again.tell(trial, 0.5)["state"] == "complete"
 
 
-def test_a_failure_is_told_by_its_exception_as_a_training_here_tells_it():
+def test_a_failure_is_reported_by_its_exception_and_what_is_no_number_is_refused():
     def train(lr):
         raise ValueError(f"{lr}\nis too large")
 
@@ -252,46 +234,19 @@ def test_a_failure_is_told_by_its_exception_as_a_training_here_tells_it():
         try:
             train(2)
         except ValueError as error:
-            said = session.tell(trial, error=error)
-        assert said["state"] == "failed"
-        assert re.fullmatch(r"ValueError at test_session.py:\d+: 2 is too large", said["error"])
-        assert session.tell(session.ask(), error=MemoryError())["error"].startswith("MemoryError")
+            result = session.tell(trial, error=error)
+        assert result["state"] == "failed"
+        assert re.fullmatch(r"ValueError at test_session.py:\d+: 2 is too large", result["error"])
+        trial = session.ask()
         for other in (ValueError, 5, True, ["a"]):
             with pytest.raises(hpo.HpoError, match="error: must be a text or an exception"):
-                session.tell(session.ask(), error=other)
+                session.tell(trial, error=other)
+        for given in (("x",), ([1, 2],), (0.5, "x"), (0.5, [1])):
+            with pytest.raises(hpo.HpoError, match=r"trial 1: report\(\) takes "):
+                trial.report(*given)
 
 
-@pytest.mark.parametrize("given", [("x",), ([1, 2],), (0.5, "x"), (0.5, [1])])
-def test_a_report_that_is_no_number_is_refused(given):
-    with opened() as session:
-        trial = session.ask()
-        with pytest.raises(hpo.HpoError, match="trial 0: report\\(\\) takes "):
-            trial.report(*given)
-        if len(given) > 1:
-            with pytest.raises(hpo.HpoError, match="trial 0: report\\(\\) takes a number as the step"):
-                trial.report(given[0], step=given[1])
-
-
-calls = {}
-
-
-def refusal(name):
-    """Return the words by which a call of the test is refused."""
-    try:
-        calls["all"][name]()
-    except hpo.HpoError as error:
-        return str(error)
-    return "it was taken"
-
-
-@pytest.mark.slow
-def test_a_study_that_is_trained_here_is_refused():
-    found(score, name="lab", trials=1)
-    with pytest.raises(hpo.HpoError, match="study: 'lab' has an objective that the toolkit trains"):
-        hpo.open(name="lab")
-
-
-def test_texts_that_are_told_are_notes_and_a_failed_point_is_added_as_a_retry():
+def test_texts_in_a_result_are_notes_and_a_failed_point_is_added_as_a_retry():
     with hpo.open({"lr": [0.1, 0.2, 0.3]}, name="notes", direction="maximize", settings=HERE) as session:
         session.tell(session.ask(), {"score": 1.0, "checkpoint": "here"})
         failed = session.ask()

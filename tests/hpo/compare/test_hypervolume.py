@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 from hpo.compare.curves import FinishedSearch
-from hpo.compare.hypervolume import NAME, Yardstick, attainment
+from hpo.compare.hypervolume import Yardstick, attainment
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches
 from hpo.report.figures.attainment import draw_attainment
-from hpo.report.pages.comparison import render_comparison_markdown, render_comparison_page
 from hpo.trials.goal import Goal, Limit
-from hpo.trials.trial import Trial
-from tests.hpo.report.recomputed import area
 
 TWO = Goal({"accuracy": "maximize", "size": "minimize"})
 LIMITED = replace(TWO, limits=[Limit("memory", 8.0)])
@@ -39,18 +36,6 @@ def made_up(label, repeats, shift=0.0, metrics=2, limited=False):
 def one(losses, others, excess=()):
     count = len(losses)
     return FinishedSearch("a", 0, 0, losses, (1.0,) * count, False, tuple((other,) for other in others), excess)
-
-
-def test_the_regret_is_what_the_area_of_a_front_lacks_of_that_of_all():
-    # Accuracies of 0.9 to 0.5 and sizes of 10 to 50: scaled, the trials are (0, 1), failed, (1, 0) and (0.5, 0.25).
-    a = one((-0.9, math.inf, -0.5), (50.0, math.inf, 10.0))
-    b = one((-0.7,), (20.0,))
-    yardstick = Yardstick.of(TWO, [a, b])
-    assert yardstick.whole == pytest.approx(0.11 + 0.45 + 0.025) == area([(0, 1), (1, 0), (0.5, 0.25)])
-    regrets = [1 - area(front) / yardstick.whole for front in ([(0, 1)], [(0, 1)], [(0, 1), (1, 0)])]
-    assert yardstick.measured(a).losses == pytest.approx(regrets)
-    assert yardstick.measured(a).best_at(0.5, "seconds") == 1
-    assert yardstick.measured(b).losses == pytest.approx([1 - area([(0.5, 0.25)]) / yardstick.whole])
 
 
 @pytest.mark.parametrize("metrics", [2, 3])
@@ -84,31 +69,13 @@ def test_a_trial_over_the_limits_is_a_trial_without_a_result():
     assert (a.scale == b.scale).all()
     assert a.measured(search).losses == b.measured(without).losses
     assert [search.over_at(n, "trials") for n in (1, 2, 3)] == [0, 0, pytest.approx(1 / 3)]
+    single = replace(Goal({"loss": "minimize"}), limits=LIMITED.limits)
+    over = FinishedSearch("a", 0, 0, (2.0, 1.0), (1.0, 1.0), excess=(0.0, 0.5))
+    assert Measure.of(single, [over]).measured(over).losses == (2.0, math.inf)
     never = one((-0.9,), (5.0,), (0.1,))
     nothing = Yardstick.of(LIMITED, [never])
     assert nothing.measured(never).losses == (1.0,)
     assert any("No search has a complete trial within the limits" in note for note in nothing.notes())
-
-
-def test_the_front_of_a_whole_table_is_the_regret_of_0():
-    def trial(number, loss, other, excess=0.0):
-        return Trial(number, 0, {"x": number}, state="complete", loss=loss, other_losses=(other,), excess=excess)
-
-    table = [trial(0, -1.0, 0.0), trial(1, 0.0, 10.0), trial(2, -2.0, 0.0, excess=1.0)]
-    search = one((0.0, -1.0), (10.0, 0.0))
-    yardstick = Yardstick.of(LIMITED, [search], table)
-    assert yardstick.is_table
-    assert yardstick.scale.tolist() == [[-1, 0], [0, 10]]
-    assert yardstick.measured(search).losses == pytest.approx([1 - 0.1 * 0.1 / 1.21, 0])
-
-
-def test_one_metric_is_its_own_measure_with_limits_within_them():
-    search = FinishedSearch("a", 0, 0, (2.0, 1.0), (1.0, 1.0))
-    goal = Goal({"loss": "minimize"})
-    assert Measure.of(goal, [search], None, 0.5) == Measure("loss", "minimize", 0.5)
-    assert Measure.of(goal, [search]).measured(search) is search
-    over = replace(search, excess=(0.0, 0.5))
-    assert Measure.of(replace(goal, limits=[Limit("size", 1.0)]), [over]).measured(over).losses == (2.0, math.inf)
 
 
 def test_a_point_is_attained_by_the_searches_that_have_a_trial_as_good_in_both():
@@ -127,29 +94,8 @@ def test_a_point_is_attained_by_the_searches_that_have_a_trial_as_good_in_both()
 
 
 def compared(goal, limited=False, metrics=2):
-    searches = {label: made_up(label, 6, shift, metrics, limited) for label, shift in (("a", 0.0), ("b", 0.5))}
-    of_all = [search for those in searches.values() for search in those]
-    return compare_strategies("c", searches, Measure.of(goal, of_all), [FULL], {"a": {}, "b": {}})
-
-
-def test_all_that_is_said_of_one_metric_is_said_of_the_regret():
-    result = compared(LIMITED, limited=True)
-    (pair,), fronts = result["pairs"], result["fronts"]
-    assert (result["metric"], result["direction"], result["optimum"]) == (NAME, "minimize", None)
-    assert (pair["better"], pair["a_beats_b"]) == ("b", 0)
-    standings = {standing["label"]: standing for standing in result["standings"]}
-    assert pair["mean_difference"] == pytest.approx(standings["a"]["mean_score"] - standings["b"]["mean_score"])
-    over = [search.excess for search in made_up("a", 6, 0.0, 2, limited=True)]
-    assert standings["a"]["share_over_limits"] == pytest.approx(np.mean(np.array(over) > 0))
-    assert fronts["scale"]["accuracy"][0] > fronts["scale"]["accuracy"][1]
-    assert fronts["scale"]["size"][0] < fronts["scale"]["size"][1]
-    text, page = render_comparison_markdown(result), render_comparison_page(result)
-    assert "hypervolume regret, 0 to 1, of accuracy (maximize) and size (minimize) within memory" in text
-    assert "over limits" in text
-    assert page.count("class='figure'") == 3
-    assert "b is better" in page
-    assert "not known" not in text
-    assert not any("optimum" in note for note in result["notes"])
+    a, b = (made_up(label, 6, shift, metrics, limited) for label, shift in (("a", 0.0), ("b", 0.5)))
+    return compare_strategies("c", {"a": a, "b": b}, Measure.of(goal, [*a, *b]), [FULL], {"a": {}, "b": {}})
 
 
 def test_attainment_is_drawn_of_two_metrics_from_one_end_of_the_axes_to_the_other():

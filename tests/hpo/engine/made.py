@@ -3,7 +3,7 @@
 from hpo.engine.schedule.rules import Rules
 from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
-from hpo.trials.trial import Outcome, Trial
+from hpo.trials.trial import Outcome
 
 LOSS = Goal({"loss": "minimize"})
 
@@ -12,7 +12,7 @@ def ended(number, point, value, goal=LOSS, curve=(), **fields):
     """Return a trial with one outcome: a value of the leading metric, values by name, or None for a failure."""
     values = value if isinstance(value, dict) else {goal.metric: value}
     outcome = Outcome(error="failed") if value is None else Outcome(values, list(curve))
-    return finished(Trial(number, point=point, **({"round": 0} | fields)), {0: outcome}, goal)
+    return finished(goal.trial(number, fields.pop("round", 0), point, **fields), {0: outcome}, goal)
 
 
 def history_of(points, values, goal=LOSS):

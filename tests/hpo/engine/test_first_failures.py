@@ -10,31 +10,32 @@ from hpo.config.shipped import shipped
 from tests.hpo.commands.searched import found
 
 
-def states(name):
-    return hpo.load(name).trials["state"].tolist()
+def states(train, **given):
+    return found(train, **given).trials["state"].tolist()
+
+
+def fails_at_first(config, trial):
+    if trial.number < 5:
+        raise ValueError("no luck")
+    return 1.0
 
 
 @pytest.mark.slow
-def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_mended():
+def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_fixed():
     def train(config):
-        if not Path("mended").exists():
+        if not Path("fixed").exists():
             raise ZeroDivisionError("by nothing")
         return config["lr"]
 
     says = r"the first 4 trials all failed with the same error: fold 0: ZeroDivisionError at .+\d+"
+    given = {"trials": 20, "settings": {"study.lanes": 2}}
     for _ in range(2):
         with pytest.raises(hpo.HpoError, match=says):
-            found(train, trials=20, settings={"study.lanes": 2})
-    assert states("train").count("failed") == 8
-    Path("mended").touch()
-    assert states_after(train)[8:] == ["complete"] * 12
+            states(train, **given)
+    Path("fixed").touch()
+    assert states(train, **given) == ["failed"] * 8 + ["complete"] * 12
 
 
-def states_after(train):
-    return found(train, trials=20, settings={"study.lanes": 2}).trials["state"].tolist()
-
-
-@pytest.mark.slow
 def test_other_errors_and_one_success_let_it_go_on():
     def differently(config):
         raise ValueError(f"with {config['lr']}")
@@ -44,39 +45,19 @@ def test_other_errors_and_one_success_let_it_go_on():
             raise ValueError("no luck")
         return 1.0
 
-    for function in (differently, mostly):
-        assert found(function, trials=8).trials["state"].tolist().count("failed") >= 7
+    for train in (differently, mostly):
+        assert states(train, trials=8).count("failed") >= 7
 
 
 @pytest.mark.slow
-def test_how_many_must_fail_is_a_setting_which_the_line_names_and_which_may_change():
-    def train(config, trial):
-        if trial.number < 5:
-            raise ValueError("no luck")
-        return 1.0
+def test_how_many_must_fail_is_a_setting_which_may_change_and_a_replay_repeats_them():
+    def states_with(most):
+        return states(fails_at_first, trials=8, name="few", settings={"study.stop_after_failures": most})
 
-    def states_with(most, **given):
-        settings = {"study.stop_after_failures": most, "study.name": "few"}
-        return found(train, trials=8, settings=settings, **given).trials["state"].tolist()
-
-    says = r"study\.stop_after_failures=2 \(null = never\): the first 2 trials all failed"
-    with pytest.raises(hpo.HpoError, match=says):
+    with pytest.raises(hpo.HpoError, match=r"stop_after_failures=2 \(null = never\): the first 2 trials all failed"):
         states_with(2)
-    whole = found(train, trials=8, settings={"study.stop_after_failures": 6}).trials
-    assert whole["state"].tolist() == ["failed"] * 5 + ["complete"] * 3
-    assert states_with(None) == whole["state"].tolist()
-    assert hpo.load("few").trials["lr"].tolist() == whole["lr"].tolist()
-
-
-@pytest.mark.slow
-def test_a_replay_repeats_first_failures():
-    def train(config, trial):
-        if trial.number < 5:
-            raise ValueError("no luck")
-        return 1.0
-
-    found(train, trials=7, name="unlucky", settings={"study.stop_after_failures": None})
-    assert hpo.replay("unlucky", "dispatch=local", "track=none", progress=False).empty
+    assert states_with(6) == states_with(None) == ["failed"] * 5 + ["complete"] * 3
+    assert hpo.replay("few", "dispatch=local", "track=none", progress=False).empty
 
 
 def test_the_default_of_a_published_study_is_that_of_a_new_one():
@@ -95,8 +76,8 @@ def reports(config, trial):
 def test_a_metric_that_the_first_training_does_not_report_stops_the_search(train):
     for number in range(2):
         with pytest.raises(hpo.HpoError, match=rf"trial {number} failed: .*no .*'accuracy'.* loss.*; all other trials"):
-            found(train, trials=8, metric="accuracy")
-    assert states(train.__name__).count("failed") == 2
+            states(train, trials=8, metric="accuracy")
+    assert hpo.load(train.__name__).trials["state"].tolist().count("failed") == 2
 
 
 def test_a_metric_that_another_training_has_reported_or_that_is_no_number_is_the_failure_of_a_trial():
@@ -107,17 +88,12 @@ def test_a_metric_that_another_training_has_reported_or_that_is_no_number_is_the
         trial.report(accuracy=float("nan") if trial.number < 2 else 1.0, loss=1.0)
 
     for train, num_failed in ((at_first, 4), (diverges, 2)):
-        assert (
-            found(train, trials=5, metric="accuracy", settings={"study.lanes": 6})
-            .trials["state"]
-            .tolist()
-            .count("failed")
-            == num_failed
-        )
+        found = states(train, trials=5, metric="accuracy", settings={"study.lanes": 6})
+        assert found.count("failed") == num_failed
 
 
 def test_a_budget_that_is_used_up_is_no_reason_to_stop():
     def train(config):
         raise ValueError("no luck")
 
-    assert found(train, trials=3).trials["state"].tolist() == ["failed"] * 3
+    assert states(train, trials=3) == ["failed"] * 3

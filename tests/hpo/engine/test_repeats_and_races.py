@@ -1,8 +1,8 @@
 """More than one training a point: repeats, races of folds, finalists on fresh seeds, imported trials."""
 
-import csv
 import json
 import statistics
+from pathlib import Path
 
 import pytest
 
@@ -16,57 +16,83 @@ from tests.end_to_end.test_same_trials import Replaying
 from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, rows, run_toy, toy_config
 
 
-def with_study(tree, **changes):
-    return tree | {"study": tree["study"] | changes}
+def config(*given, **study):
+    """Return the configuration of a study, with other keys in its section `study`."""
+    tree = toy_config(*given)
+    return tree | {"study": tree["study"] | study}
 
 
-def folds_config(race_after=None):
+def folds_config(race_after=None, objective="noisy", strategy="random", trials=12, **study):
     """Return a study with five folds."""
-    tree = toy_config("random", ORDERED, 12, "tests.toy_data:noisy")
+    tree = config(strategy, ORDERED, trials, f"tests.toy_data:{objective}", **study)
     return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after}}
 
 
-def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean(tmp_path):
-    seen = run_toy(tmp_path / "a", with_study(toy_config(trials=4), repeats=3))
-    assert [name for name in seen[0] if name.startswith("fold")] == [f"fold_0_repeat_{r}" for r in range(3)]
-    for row in seen:
+def points(trials):
+    return [tuple(value for key, value in row.items() if key.startswith("toy.")) for row in trials]
+
+
+def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean():
+    found = run_toy(Path("a"), config("random", None, 4, repeats=3))
+    names = [f"fold_0_repeat_{r}" for r in range(3)]
+    assert [name for name in found[0] if name.startswith("fold")] == names
+    for row in found:
         if row["state"] == "complete":
-            values = [float(row[f"fold_0_repeat_{r}"]) for r in range(3)]
+            values = [float(row[name]) for name in names]
             assert len(set(values)) == 3
             assert float(row["score"]) == pytest.approx(statistics.fmean(values))
-    single = run_toy(tmp_path / "b", toy_config(trials=4))
-    assert [row["fold_0"] for row in single] == [row["fold_0_repeat_0"] for row in seen]
+    single = run_toy(Path("b"), config("random", None, 4))
+    assert [row["fold_0"] for row in single] == [row["fold_0_repeat_0"] for row in found]
 
 
-@pytest.mark.slow
-def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winner(tmp_path):
-    whole = run_toy(tmp_path / "whole", folds_config())
-    raced = run_toy(tmp_path / "raced", folds_config(race_after=2))
+def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winner():
+    whole, raced = (run_toy(Path(f"after_{after}"), folds_config(after)) for after in (None, 2))
     stopped = [row for row in raced if row["state"] == "stopped"]
     assert 0 < len(stopped) < len(raced)
     assert all(row["fold_1"] and not row["fold_2"] for row in stopped)
     best = max((row for row in whole if row["score"]), key=lambda row: float(row["score"]))
     assert next(row for row in raced if row["number"] == best["number"])["score"] == best["score"]
-    report = json.loads((tmp_path / "raced" / "report.json").read_text())
+    report = json.loads(Path("after_2", "report.json").read_text())
     assert report["counts"]["tasks_saved"] == 3 * len(stopped)
+    record = read_study(prepared(Path("after_2"), folds_config(2)))
+    states = [trial.state for trial in record.history().ranked()]
+    record.close()
+    assert states == sorted(states), "a stopped trial ranks behind every complete one"
+
+
+def test_a_rival_that_fails_on_a_later_fold_stops_nobody():
+    states = {row["state"] for row in run_toy(Path("s"), folds_config(2, "best_but_fails"))}
+    assert states >= {"failed", "complete"}
 
 
 @pytest.mark.slow
-def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raised_later(tmp_path):
-    reference = run_toy(tmp_path / "reference", folds_config(race_after=2))
-    shuffled = run_toy(tmp_path / "shuffled", folds_config(race_after=2), Replaying(0))
-    assert shuffled == reference
-    tree = folds_config(race_after=2)
-    run_toy(tmp_path / "raised", with_study(tree, trials=5), Replaying(0))
-    assert run_toy(tmp_path / "raised", tree, Replaying(0)) == reference
+def test_halving_repeats_folds_and_races_work_together():
+    strategy = STRATEGIES["successive_halving"] | {"counts": "trials"}
+    tree = folds_config(3, "noisy_continued", strategy, 14, repeats=2)
+    found = run_toy(Path("a"), tree)
+    assert {row["state"] for row in found} == {"stopped", "complete"}
+    rungs = {}
+    for point, row in zip(points(found), found, strict=True):
+        rungs.setdefault(point, []).append(row["state"])
+    assert any(len(states) > 1 for states in rungs.values())
+    assert all({*states[:-1]} <= {"complete"} for states in rungs.values()), "nothing goes on after it was stopped"
+    assert run_toy(Path("b"), tree, Replaying(1)) == found
 
 
-@pytest.mark.slow
-def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
-    study = prepared(tmp_path / "s", with_study(toy_config(trials=12), finalists=4, finalist_repeats=2))
+def test_an_objective_that_cannot_continue_is_refused_for_halving():
+    with pytest.raises(HpoError, match="CONTINUES"):
+        prepared(Path("s"), config("hyperband", None, 12, "tests.plain:score"))
+
+
+def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds():
+    study = prepared(Path("s"), config("random", None, 12, finalists=4, finalist_repeats=2))
     record = open_study(study)
-    run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    known = StudyRun.of(study, record).finalists
+
+    def finalists():
+        run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
+        return StudyRun.of(study, record).finalists
+
+    known = finalists()
     assert [f.trial.number for f in known] == [t.number for t in record.history().ranked(4)]
     for finalist in known:
         # Repeats 1 and 2: the search itself had repeat 0.
@@ -76,113 +102,59 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
         assert finalist.trial.score not in fresh
     winner = StudyRun.of(study, record).winner
     assert winner.number == max(known, key=lambda f: f.again.score).trial.number
-    assert json.loads((tmp_path / "s" / "report.json").read_text())["winner"]["number"] == winner.number
-    # A second run finds everything done.
-    before = [f.again.outcomes for f in known]
-    run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    assert [f.again.outcomes for f in StudyRun.of(study, record).finalists] == before
+    assert json.loads(Path("s", "report.json").read_text())["winner"]["number"] == winner.number
+    assert [f.again.outcomes for f in finalists()] == [f.again.outcomes for f in known], "everything is done"
 
 
-@pytest.mark.slow
-def test_imported_trials_teach_the_strategy_and_cost_no_budget(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    old = run_toy(tmp_path / "runs" / "old", toy_config("evolutionary", trials=12))
-    tree = with_study(toy_config("evolutionary", trials=8), name="new", imports="old")
-    study = prepared(tmp_path / "runs" / "new", tree)
+def test_imported_trials_teach_the_strategy_and_cost_no_budget():
+    old = run_toy(Path("runs/old"), config("evolutionary", None, 12))
+    folder, given = Path("runs/new"), {"name": "new", "imports": "old"}
+    study = prepared(folder, config("evolutionary", None, 8, **given))
     assert [t.number for t in study.imports.trials] == list(range(-12, 0))
-    new = run_toy(tmp_path / "runs" / "new", tree)
+    new = run_toy(folder, config("evolutionary", None, 8, **given))
     assert len(new) == 8
-    points = {tuple(v for k, v in row.items() if k.startswith("toy.")) for row in old}
-    assert not points & {tuple(v for k, v in row.items() if k.startswith("toy.")) for row in new}
+    assert not {*points(old)} & {*points(new)}
     # The first round has children of the imported best, not a first population at random.
-    plain = prepared(tmp_path / "plain", toy_config("evolutionary", trials=8))
-    assert [t["toy.layers"] for t in new] != [str(p["toy.layers"]) for p in plain.strategy.propose(History(), [])]
+    plain = prepared(Path("plain"), config("evolutionary", None, 8)).strategy.propose(History(), [])
+    assert [row["toy.layers"] for row in new] != [str(point["toy.layers"]) for point in plain]
     # What was imported is in the record: the other study may go.
-    (tmp_path / "runs" / "old" / "trials.csv").unlink()
-    more = run_toy(tmp_path / "runs" / "new", with_study(tree, trials=12))
+    Path("runs/old/trials.csv").unlink()
+    more = run_toy(folder, config("evolutionary", None, 12, **given))
     assert more[:8] == new
-    assert rows(tmp_path / "runs" / "new" / "trials.csv") == more
+    assert rows(folder / "trials.csv") == more
 
 
-@pytest.mark.slow
-def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run_toy(tmp_path / "runs" / "old", toy_config(trials=3))
-    other = with_study(toy_config(), imports="old", metric="accuracy")
-    with pytest.raises(HpoError, match="has the metrics score: "):
-        prepared(tmp_path / "new", other)
-    elsewhere = with_study(toy_config(space={"toy": {"layers": [70], "width": [8], "lr": [0.1]}}), imports="old")
-    with pytest.raises(HpoError, match="none of the 3 trials"):
-        prepared(tmp_path / "new", elsewhere)
-    table = tmp_path / "few.csv"
-    with table.open("w", newline="") as file:
-        csv.writer(file).writerows([["state", "score"], ["complete", "1.0"]])
-    with pytest.raises(HpoError, match="has no column 'toy"):
-        prepared(tmp_path / "new", with_study(toy_config(), imports=str(table)))
+@pytest.mark.parametrize(
+    ("space", "given", "words"),
+    [
+        (None, {"imports": "old", "metric": "accuracy"}, "has the metrics score: "),
+        ({"toy": {"layers": [70], "width": [8], "lr": [0.1]}}, {"imports": "old"}, "none of the 3 trials"),
+        (None, {"imports": "few.csv"}, "has no column 'toy"),
+    ],
+)
+def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused(space, given, words):
+    run_toy(Path("runs/old"), config("random", None, 3))
+    Path("few.csv").write_text("state,score\ncomplete,1.0\n")
+    with pytest.raises(HpoError, match=words):
+        prepared(Path("new"), config("random", space, 12, **given))
 
 
-@pytest.mark.slow
-def test_halving_repeats_folds_and_races_work_together(tmp_path):
+def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported():
     strategy = STRATEGIES["successive_halving"] | {"counts": "trials"}
-    tree = with_study(folds_config(race_after=3), repeats=2, trials=14)
-    tree |= {"strategy": strategy, "objective": "tests.toy_data:noisy_continued"}
-    reference = run_toy(tmp_path / "a", tree)
-    assert "failed" not in {row["state"] for row in reference}
-    assert "stopped" in {row["state"] for row in reference}
-    amounts = {}
-    for row in reference:
-        amounts.setdefault(tuple(v for k, v in row.items() if k.startswith("toy.")), []).append(row)
-    assert any(len(rungs) > 1 for rungs in amounts.values())
-    # Nothing goes on after it was stopped.
-    assert all(row["state"] == "complete" for rungs in amounts.values() for row in rungs[:-1])
-    assert run_toy(tmp_path / "b", tree, Replaying(1)) == reference
+    old = run_toy(Path("runs/old"), config(strategy, None, 7, "tests.toy:continued"))
+    study = prepared(Path("new"), config("random", None, 12, "tests.toy:continued", imports="old"))
+    assert [trial.score for trial in study.imports.trials] == [float(r["score"]) for r in old if r["amount"] == "4"]
 
 
-def test_an_objective_that_cannot_continue_is_refused_for_halving(tmp_path):
-    with pytest.raises(HpoError, match="CONTINUES"):
-        prepared(tmp_path, toy_config("hyperband", objective="tests.plain:score"))
-
-
-@pytest.mark.slow
-def test_a_rival_that_fails_on_a_later_fold_stops_nobody(tmp_path):
-    tree = folds_config(race_after=2) | {"objective": "tests.toy_data:best_but_fails"}
-    seen = run_toy(tmp_path / "s", tree)
-    assert any(row["state"] == "failed" for row in seen)
-    assert any(row["state"] == "complete" for row in seen)
-
-
-def test_a_stopped_trial_ranks_behind_every_complete_one(tmp_path):
-    study = prepared(tmp_path / "s", folds_config(race_after=2))
-    run_toy(tmp_path / "s", folds_config(race_after=2))
-    record = read_study(study)
-    states = [trial.state for trial in record.history().ranked()]
-    record.close()
-    assert states == sorted(states)
-    assert {"complete", "stopped"} == set(states)
-
-
-@pytest.mark.nightly
-def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back(tmp_path):
+def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back():
     space = {"toy": {"momentum": {"low": 0.0, "high": 2.0}, "layers": {"choices": [0, 1, False]}}}
-    tree = toy_config(space=space | {"first": [{"toy.momentum": 1, "toy.layers": False}]}, trials=2)
-    tree |= {"objective": "tests.toy:constant"}
-    run_toy(tmp_path / "s", tree)
-    assert len(run_toy(tmp_path / "s", with_study(tree, trials=6))) == 6
+    space |= {"first": [{"toy.momentum": 1, "toy.layers": False}]}
+    lengths = [len(run_toy(Path("s"), config("random", space, trials, "tests.toy:constant"))) for trials in (2, 6)]
+    assert lengths == [2, 6]
 
 
-@pytest.mark.nightly
-def test_dimensions_in_another_order_are_another_study(tmp_path):
-    run_toy(tmp_path / "s", toy_config(trials=2))
-    turned = {"toy": dict(reversed(ORDERED["toy"].items()))}
+def test_dimensions_in_another_order_are_another_study():
+    run_toy(Path("s"), config("random", None, 2))
     with pytest.raises(HpoError, match="another order"):
-        run_toy(tmp_path / "s", toy_config(space=turned, trials=4))
-    assert len(run_toy(tmp_path / "s", toy_config(trials=4))) == 4
-
-
-@pytest.mark.nightly
-def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    strategy = STRATEGIES["successive_halving"] | {"counts": "trials"}
-    old = run_toy(tmp_path / "runs" / "old", toy_config(strategy, trials=7, objective="tests.toy:continued"))
-    study = prepared(tmp_path / "new", with_study(toy_config(objective="tests.toy:continued"), imports="old"))
-    assert [trial.score for trial in study.imports] == [float(r["score"]) for r in old if r["amount"] == "4"]
+        run_toy(Path("s"), config("random", {"toy": dict(reversed(ORDERED["toy"].items()))}, 4))
+    assert len(run_toy(Path("s"), config("random", None, 4))) == 4

@@ -1,4 +1,4 @@
-"""Trials that another program writes into a record: left alone and told; what it queues is tried."""
+"""Trials that another program writes into a record: left alone and reported; what it queues is tried."""
 
 import sqlite3
 from contextlib import closing
@@ -26,15 +26,8 @@ FEW, ALL = 5, 12
 
 @pytest.fixture
 def study(tmp_path):
-    return Stored(
-        sqlite_url(tmp_path / "study.db"),
-        "s",
-        SPACE,
-        Goal({"score": "maximize"}),
-        TaskLayout(),
-        lambda _: None,
-        is_own=True,
-    )
+    url, goal = sqlite_url(tmp_path / "study.db"), Goal({"score": "maximize"})
+    return Stored(url, "s", SPACE, goal, TaskLayout(), lambda _: None, is_own=True)
 
 
 @pytest.fixture(params=["tables", "public calls"])
@@ -53,17 +46,18 @@ def opened(record, layers, score=None):
     return trial if score is None else record.add_outcome(trial.number, 0, Outcome({"score": score}, []))
 
 
-def edited(path, *statements):
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for statement in statements:
-            connection.execute(statement)
+def created(study, *scores):
+    """Return a new record with the trials of these scores, of 1 layer, 2 layers and so on."""
+    record = create_record(study)
+    record.note("id", f"of {study.name}")
+    for layers, score in enumerate(scores, 1):
+        opened(record, layers, score)
+    return record
 
 
 @pytest.mark.usefixtures("way")
 def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
-    record = create_record(study)
-    record.note("id", "its own")
-    opened(record, 1, 0.5)
+    record = created(study, 0.5)
     in_optuna(study).ask()
     opened(record, 2)
     in_optuna(study).enqueue_trial({"layers": 3})
@@ -93,14 +87,8 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
 def test_trials_copied_from_another_study_of_ours_are_none_of_ours(study, tmp_path):
     """With numbers that we have already, that we have not yet, and that come between."""
     other = replace(study, url=sqlite_url(tmp_path / "other.db"), name="other")
-    copied = create_record(other)
-    copied.note("id", "another's")
-    for layers in (3, 2, 1, 3):
-        opened(copied, layers, 9.0)
-    copied.close()
-    record = create_record(study)
-    record.note("id", "its own")
-    opened(record, 1, 0.5)
+    created(other, 9.0, 9.0, 9.0).close()
+    record = created(study, 0.5)
     in_optuna(study).add_trials(in_optuna(other).trials)
     opened(record, 2, 0.6)
     before = record.trials()
@@ -113,13 +101,9 @@ def test_trials_copied_from_another_study_of_ours_are_none_of_ours(study, tmp_pa
     assert [trial.score for trial in read_record(study).trials()] == [0.5, 0.6, 0.7]
 
 
-@pytest.mark.quick("COMPLETE")
-@pytest.mark.slow
-@pytest.mark.parametrize("state", ["COMPLETE", "PRUNED", "FAIL"])
-def test_a_result_that_another_program_tells_of_our_running_trial_is_replaced_by_its_own(study, state, caplog):
-    record = create_record(study)
-    record.note("id", "its own")
-    opened(record, 1, 0.5)
+@pytest.mark.parametrize("state", ["COMPLETE", "FAIL"])
+def test_a_result_that_another_program_writes_of_our_running_trial_is_replaced_by_its_own(study, state, caplog):
+    record = created(study, 0.5)
     running = [opened(record, layers) for layers in (2, 3)]
     before = record.trials()
     for trial in running:
@@ -130,46 +114,18 @@ def test_a_result_that_another_program_tells_of_our_running_trial_is_replaced_by
     assert ("wrote a result of trial 1; the search replaced it" in caplog.text) == (state == "COMPLETE")
     record.close()
     record = continue_record(study)
-    assert [(trial.state, trial.score) for trial in record.trials()] == [
-        ("complete", 0.5), ("complete", 0.6), ("running", None),
-    ]  # fmt: skip
+    assert [trial.score for trial in record.trials()] == [0.5, 0.6, None]
     record.add_outcome(2, 0, Outcome({"score": 0.7}, []))
     record.close()
-    assert [(trial.state, trial.values) for trial in in_optuna(study).trials] == [
-        (TrialState.COMPLETE, [score]) for score in (0.5, 0.6, 0.7)
-    ]
+    assert [trial.values for trial in in_optuna(study).trials] == [[0.5], [0.6], [0.7]]
 
 
-def test_trials_that_come_while_a_search_runs_are_told_at_its_end(study, caplog):
-    record = create_record(study)
-    record.note("id", "its own")
-    opened(record, 1, 0.5)
+def test_trials_that_come_while_a_search_runs_are_reported_at_its_end(study, caplog):
+    record = created(study, 0.5)
     in_optuna(study).add_trial(create_trial(value=9.0))
     assert not caplog.text
     record.close()
     assert caplog.text.count("these trials are ignored (Optuna's numbers: 1)") == 1
-
-
-def test_a_record_that_cannot_be_read_is_not_backed_up(study, tmp_path, caplog):
-    record = create_record(study)
-    record.note("id", "its own")
-    opened(record, 1, 0.5)
-    record.close()
-    record = continue_record(study)
-    opened(record, 2, 0.6)
-    sound = backup_path(tmp_path / "study.db").read_bytes()
-    edited(tmp_path / "study.db", "UPDATE trial_user_attributes SET value_json = '\"x\"' WHERE key = 'fold_0'")
-    record.close()
-    assert "cannot be backed up" in caplog.text
-    assert backup_path(tmp_path / "study.db").read_bytes() == sound
-
-
-def test_a_study_that_is_deleted_under_the_search_is_named_in_one_line(study):
-    record = create_record(study)
-    opened(record, 1, 0.5)
-    optuna.delete_study(study_name=study.name, storage=study.url)
-    with pytest.raises(StudyError, match=r"another program has changed or deleted the study in .*study\.db"):
-        record.note("ended", {})
 
 
 @pytest.mark.slow
@@ -188,43 +144,50 @@ def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there
     assert optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/other.db").best_value < 1e9
 
 
-def test_a_record_that_has_lost_a_trial_replaces_no_backup(study, tmp_path, caplog):
-    record = create_record(study)
-    for layers in (1, 2):
-        opened(record, layers, layers / 10)
-    record.close()
-    before = continue_record(study)
-    opened(before, 3, 0.3)
-    sound = backup_path(tmp_path / "study.db").read_bytes()
-    edited(
-        tmp_path / "study.db",
-        *(f"DELETE FROM {table} WHERE trial_id = 2" for table in ("trials", "trial_user_attributes", "trial_values")),
-        "DELETE FROM trial_params WHERE trial_id = 2",
-    )
-    before.close()
-    assert "study.db is incomplete: trial 1 of 3 is missing); the search continues, with" in caplog.text
-    assert backup_path(tmp_path / "study.db").read_bytes() == sound
-    with pytest.raises(DamagedRecordError, match=r"study\.db is incomplete: trial 1 of 3 is missing"):
-        read_record(study)
-    assert [trial.score for trial in continue_record(study).trials()] == [0.1, 0.2]
-
-
-def test_a_study_that_somebody_deletes_under_the_search_keeps_its_backup(study, tmp_path, caplog):
-    record = create_record(study)
-    opened(record, 1, 0.5)
-    record.close()
-    record = continue_record(study)
-    opened(record, 2, 0.6)
-    sound = backup_path(tmp_path / "study.db").read_bytes()
-    optuna.delete_study(study_name=study.name, storage=study.url)
-    record.close()
-    assert backup_path(tmp_path / "study.db").read_bytes() == sound
-    assert "cannot be backed up" in caplog.text
-
-
 def test_the_record_of_a_study_is_not_imported_and_what_to_do_is_said(capsys):
     run_toy(Path("runs/toy"), toy_config("random", trials=FEW))
     for name in ("toy", "other"):
         line = refused(capsys, "import", name, "--optuna", sqlite_url(Path("runs/toy/study.db")))
         assert "runs/toy/study.db is the record of the study runs/toy" in line
         assert ("`hpo resume runs/toy`" in line, "study.imports=runs/toy" in line) == (True, True)
+
+
+@pytest.fixture
+def continued(study, tmp_path):
+    """Return a record that goes on, its file, and its backup of before."""
+    created(study, 0.1, 0.2).close()
+    record = continue_record(study)
+    opened(record, 3, 0.3)
+    return record, tmp_path / "study.db", backup_path(tmp_path / "study.db").read_bytes()
+
+
+def test_a_record_that_cannot_be_read_is_not_backed_up(continued, caplog):
+    record, path, backup = continued
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE trial_user_attributes SET value_json = '\"x\"' WHERE key = 'fold_0'")
+    record.close()
+    assert "cannot be backed up" in caplog.text
+    assert backup_path(path).read_bytes() == backup
+
+
+def test_a_record_that_has_lost_a_trial_replaces_no_backup(continued, study, caplog):
+    record, path, backup = continued
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table in ("trials", "trial_user_attributes", "trial_values", "trial_params"):
+            connection.execute(f"DELETE FROM {table} WHERE trial_id = 2")
+    record.close()
+    assert "study.db is incomplete: trial 1 of 3 is missing" in caplog.text
+    assert backup_path(path).read_bytes() == backup
+    with pytest.raises(DamagedRecordError, match=r"study\.db is incomplete: trial 1 of 3 is missing"):
+        read_record(study)
+    assert [trial.score for trial in continue_record(study).trials()] == [0.1, 0.2]
+
+
+def test_a_study_that_is_deleted_under_the_search_is_named_in_one_line_and_keeps_its_backup(continued, study, caplog):
+    record, path, backup = continued
+    optuna.delete_study(study_name=study.name, storage=study.url)
+    with pytest.raises(StudyError, match=r"another program has changed or deleted the study in .*study\.db"):
+        record.note("ended", {})
+    record.close()
+    assert backup_path(path).read_bytes() == backup
+    assert "cannot be backed up" in caplog.text

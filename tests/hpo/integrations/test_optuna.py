@@ -1,4 +1,4 @@
-"""Our strategies as Optuna samplers, in Optuna's own studies."""
+"""What people of Optuna type: objectives and spaces of its shape, and our strategies as samplers of its studies."""
 
 import subprocess
 import sys
@@ -6,7 +6,10 @@ import threading
 
 import optuna
 import pytest
+import yaml
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+import hpo
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
@@ -14,14 +17,17 @@ from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
 from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
+from hpo.trials.space.peers import of_peer
 from hpo.trials.space.reader import space_from_dict
+from tests.hpo.commands.searched import found, note, noted, outcome_of
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 MIXED, CONDITIONAL = SPACES["mixed"], SPACES["conditional"]
 BY_STEPS = ("successive_halving", "hyperband", "asha")
-# A ladder needs scales, of which Optuna knows nothing.
-NAMES = [name for name in REGISTERED if name not in (*BY_STEPS, "ladder")]
-QUICK = [name for name in NAMES if name != "gp"]
+# A ladder needs scales, of which Optuna knows nothing; a proposal of gp takes too long.
+QUICK = [name for name in REGISTERED if name not in (*BY_STEPS, "ladder", "gp")]
+ASHA = {"name": "asha", "min_amount": 1, "max_amount": 4, "eta": 2}
+LR = {"lr": (0.1, 1.0)}
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +36,202 @@ def quiet():
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     yield
     optuna.logging.set_verbosity(before)
+
+
+def test_a_function_that_continues_from_its_state_is_searched_by_asha():
+    @hpo.objective(continues=True, continues_with=("epochs",))
+    def train(config, trial):
+        kept = trial.resume_dir / "epoch"
+        begun = int(kept.read_text()) if kept.exists() else 0
+        for epoch in range(begun + 1, (trial.amount or config["epochs"]) + 1):
+            trial.resume_dir.mkdir(parents=True, exist_ok=True)
+            kept.write_text(str(epoch))
+            trial.report(epoch=epoch, score=config["lr"] * epoch)
+        note(begun)
+        return config["lr"] * epoch
+
+    study = found(train, space=LR, strategy=ASHA, config={"epochs": 4})
+    assert study.best.score == pytest.approx(4 * study.best.config["lr"])
+    assert max(noted()) > 0  # Some went on from a state.
+    assert study.reproduce().is_reproduced
+    before = len(study.trials)
+    assert len(study.resume(6, progress=False).trials) > before
+
+
+def without_state(config, trial):
+    return config["lr"]
+
+
+@hpo.objective(continues=True)
+def without_trial(config):
+    return config["lr"]
+
+
+@pytest.mark.parametrize(
+    ("train", "strategy", "says"),
+    [
+        (without_state, ASHA, r"without_state does not support this; .* @hpo.objective\(continues=True\), stop at"),
+        (without_trial, ASHA, r"without_trial continues trainings, and needs .*; write `def without_trial\(config, "),
+        (without_trial, "random", "stop at trial.amount and continue from trial.resume_dir"),
+    ],
+)
+def test_a_function_that_cannot_continue_is_refused_with_what_to_write(train, strategy, says, tmp_path):
+    with pytest.raises(hpo.HpoError, match=says):
+        found(train, space=LR, strategy=strategy)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_space_may_be_a_function_of_a_trial_that_returns_what_it_suggests():
+    def hp_space(trial):
+        return {
+            "lr": trial.suggest_float("lr", 1e-4, 0.1, log=True),
+            "act": trial.suggest_categorical("act", ["a", "b"]),
+        }
+
+    asked = hpo.open(hp_space, name="asked", direction="maximize", settings={"track": "none"})
+    asked.close()
+    for made in (found(lambda config: config["lr"], space=hp_space), asked.study):
+        space = yaml.safe_load((made.folder / "config.yaml").read_text())["space"]
+        assert space == {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "act": {"choices": ["a", "b"]}}
+
+    def renamed(trial):
+        return {"learning_rate": trial.suggest_float("lr", 1e-4, 0.1), "batch": 32}
+
+    with pytest.raises(hpo.HpoError, match=r"renamed\(trial\) must return the names that it suggests \(lr\), given l"):
+        found(lambda config: 1.0, space=renamed)
+
+
+def test_a_value_is_reported_for_a_step_which_is_the_epoch_unless_there_is_one():
+    @hpo.objective
+    def train(config, trial):
+        trial.report(0.1, 0)
+        trial.report(0.2, step=1)
+        trial.report(value=0.3, step=2)
+        trial.report(loss=0.2, step=30)
+        trial.report(loss=0.1, step=400, epoch=40)
+        return config["lr"]
+
+    study = found(train, trials=1, metric="accuracy", direction="maximize")
+    assert study.name == "train"
+    *by_value, named, with_epoch = outcome_of(study).curve
+    assert by_value == [{"epoch": step, "accuracy": (step + 1) / 10} for step in range(3)]
+    assert (named, with_epoch) == ({"epoch": 30, "loss": 0.2}, {"epoch": 40, "loss": 0.1, "step": 400})
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
+        (FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
+        (FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
+        (IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
+        (IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
+        (IntDistribution(1, 64, log=True), {"low": 1, "high": 64, "integer": True, "log": True}),
+        (CategoricalDistribution(["a", None, 1]), {"choices": ["a", None, 1]}),
+    ],
+)
+def test_a_distribution_is_a_dimension(given, read):
+    assert of_peer(given, "space.lr") == read
+
+
+ACTS = ["relu", "gelu"]
+LOW = 1e-5
+
+
+def shaped(trial):
+    lr = trial.suggest_float("lr", LOW, 1e-1, log=True)
+    config = {"layers": trial.suggest_int(name="layers", low=1, high=3), "act": trial.suggest_categorical("act", ACTS)}
+    momentum = trial.suggest_uniform("momentum", 0, 1)
+    for step in range(3):
+        trial.report(lr + step, step)
+        if trial.should_prune():
+            raise optuna.TrialPruned
+    trial.set_user_attr("params", 17)
+    trial.set_user_attr("note", "text")
+    assert trial.params == {"lr": lr, **config, "momentum": momentum}
+    return lr * config["layers"] + trial.number
+
+
+def test_an_objective_of_optunas_shape_is_searched_reproduced_and_resumed():
+    study = found(shaped, space=None, trials=8)
+    assert study.trials["state"].tolist() == ["complete"] * 8
+    assert study.trials["lr"].between(1e-5, 1e-1).all()
+    assert (set(study.trials["layers"]), set(study.trials["act"])) == ({1, 2, 3}, {"relu", "gelu"})
+    assert study.config["space"]["momentum"] == {"low": 0.0, "high": 1.0}
+    assert outcome_of(study).metrics["params"] == 17
+    assert [point["epoch"] for point in outcome_of(study).curve] == [0, 1, 2]
+    assert study.reproduce().is_reproduced
+    assert len(study.resume(10, progress=False).trials) == 10
+
+
+def test_a_closure_and_a_lambda_of_optunas_shape_are_searched():
+    most = 4
+
+    def objective(trial):
+        return trial.suggest_int("x", 1, most)
+
+    assert set(found(objective, space=None).trials["x"]) == {1, 2, 3, 4}
+    assert len(found(lambda trial: trial.suggest_float("x", -1, 1) ** 2, space=None, trials=1).trials) == 1
+
+
+def conditional(trial):
+    act = trial.suggest_categorical("act", ["relu", "gelu"])
+    return trial.suggest_float("x", 0, 1) if act == "gelu" else 0.0
+
+
+def looped(trial):
+    return sum(trial.suggest_float(f"x{i}", 0, 1) for i in range(3))
+
+
+def computed(trial):
+    high = 3
+    return trial.suggest_int("x", 1, high)
+
+
+def passed_on(trial):
+    return computed(trial)
+
+
+def silent(trial):
+    return 1.0
+
+
+def renamed(t):
+    return t.suggest_float("x", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("objective", "says"),
+    [
+        (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside a condition, loop"),
+        (looped, r"^looped\(trial\): .* is inside a condition, loop or function; give the space yourself"),
+        (computed, r"^computed\(trial\): .*: its arguments must be plain values.*as_sampler"),
+        (passed_on, r"^passed_on\(trial\): passes 'trial' to other code"),
+        (silent, r"^silent\(trial\): suggests no hyperparameter"),
+        (renamed, "must have the parameter 'trial', given 't';"),
+    ],
+)
+def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(objective, says):
+    with pytest.raises(hpo.HpoError, match=says) as refused:
+        found(objective, space=None)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_given_space_serves_what_is_not_in_the_text():
+    space = {"act": ["relu", "gelu"], "x": {"low": 0.0, "high": 1.0, "when": {"act": ["gelu"]}}}
+    assert set(found(conditional, space=space, trials=4).trials["state"]) == {"complete"}
+    missing, beyond = "is suggested by the function, but the space has only x0", "between the suggested 0 and 1"
+    errors = found(looped, space={"x0": (0.0, 2.0)}, trials=3).trials["error"]
+    assert all(missing in text or beyond in text for text in errors)
+
+
+def test_a_pruned_trial_has_failed_and_says_why():
+    def objective(trial):
+        trial.report(trial.suggest_float("x", 0, 1), 1)
+        raise optuna.TrialPruned("too bad")
+
+    errors = found(objective, space=None, trials=2).trials["error"]
+    assert all("TrialPruned" in text and "too bad" in text for text in errors)
 
 
 def make(name, tree=MIXED, seed=0, **changes):
@@ -51,16 +253,15 @@ def suggested(trial):
     }
 
 
-def objective(trial):
-    loss = loss_of(suggested(trial))
-    if loss is None:
-        raise RuntimeError("this point cannot be trained")
-    return loss
+def run(study, count):
+    def objective(trial):
+        loss = loss_of(suggested(trial))
+        if loss is None:
+            raise RuntimeError("this point cannot be trained")
+        return loss
 
-
-def run(study, count, **options):
-    study.optimize(objective, n_trials=count, catch=(RuntimeError,), **options)
-    return [{key: trial.params[key] for key in sorted(trial.params)} for trial in study.trials]
+    study.optimize(objective, n_trials=count, catch=(RuntimeError,))
+    return in_order(trial.params for trial in study.trials)
 
 
 def in_order(points):
@@ -101,26 +302,21 @@ def test_several_at_once_never_get_a_point_twice_and_exhaust_the_space():
 
 def test_running_trials_are_left_out_of_the_next_round_and_not_proposed_again():
     study = optuna.create_study(sampler=as_sampler(make("evolutionary", population=4, surviving=0.5)))
-    trials = [study.ask() for _ in range(9)]
-    points = [suggested(trial) for trial in trials]
-    assert len({str(point) for point in points}) == 9
+    assert len({str(suggested(trial)) for trial in [study.ask() for _ in range(9)]}) == 9
 
 
 def test_a_study_that_is_loaded_again_goes_on_with_the_same_points():
-    """Half a round was handed out, and a trial of it never finished."""
-    study = optuna.create_study(storage="sqlite:///study.db", study_name="s", sampler=as_sampler(make("evolutionary")))
-    run(study, 2)
-    study.ask()
-    run(study, 5)
+    """Half a round was given out, and a trial of it never finished."""
+    for storage in ("sqlite:///study.db", None):
+        study = optuna.create_study(storage=storage, study_name="s", sampler=as_sampler(make("evolutionary")))
+        run(study, 2)
+        study.ask()
+        run(study, 5)
     other = optuna.load_study(storage="sqlite:///study.db", study_name="s", sampler=as_sampler(make("evolutionary")))
-    copy = optuna.create_study(sampler=as_sampler(make("evolutionary")))
-    run(copy, 2)
-    copy.ask()
-    run(copy, 5)
-    assert run(other, 6) == run(copy, 6)
+    assert run(other, 6) == run(study, 6)
 
 
-def test_optimize_stops_when_the_strategy_is_over():
+def test_optimize_stops_when_the_strategy_is_finished():
     study = optuna.create_study(sampler=as_sampler(make("grid", {"toy": {"a": [1, 2, 3]}})))
     study.optimize(lambda trial: float(trial.suggest_int("toy.a", 1, 3)), n_trials=50)
     assert sorted(trial.params["toy.a"] for trial in study.trials) == [1, 2, 3]
@@ -130,19 +326,19 @@ def test_optimize_stops_when_the_strategy_is_over():
 def test_conditional_parameters():
     study = optuna.create_study(sampler=as_sampler(make("random", CONDITIONAL)))
 
-    def conditional(trial):
+    def objective(trial):
         if trial.suggest_categorical("toy.nonlinearity", ["relu", "tanh"]) == "tanh":
             return 0.0
         layers = trial.suggest_int("toy.layers", 1, 4)
         return float(layers * (trial.suggest_categorical("toy.width", [8, 16, 32]) if layers > 2 else 1))
 
-    study.optimize(conditional, n_trials=50)
+    study.optimize(objective, n_trials=50)
     space = space_from_dict(CONDITIONAL)
     assert len(study.trials) == space.size
     assert all(space.contains(trial.params) for trial in study.trials)
 
 
-def test_trials_that_others_made_are_learnt_from():
+def test_trials_that_others_made_are_learned_from():
     best = {"toy.layers": 1, "toy.width": 64, "toy.lr": 0.001, "toy.nonlinearity": "gelu"}
     study = optuna.create_study(sampler=as_sampler(make("evolutionary", population=6, surviving=0.2, mutation=0.05)))
     study.enqueue_trial(best)
@@ -153,34 +349,27 @@ def test_trials_that_others_made_are_learnt_from():
     assert all(sum(child[key] != value for key, value in best.items()) <= 2 for child in children)
 
 
+WHEN = {"b": {"choices": [1, 2]}, "c": {"values": [1, 2], "when": {"b": 1}}}
 MISTAKES = {
-    "an unknown name": (
-        lambda t: t.suggest_int("toy.layer", 1, 5),
-        "'toy.layer', which is not in the space.*toy.layers",
-    ),
+    "an unknown name": (lambda t: t.suggest_int("toy.layer", 1, 5), "'toy.layer', which is not in .*toy.layers"),
     "another range": (lambda t: t.suggest_int("toy.layers", 1, 6), r"space.toy.layers: .*high=6.*\[1, 2, 3, 4, 5\]"),
     "other choices": (lambda t: t.suggest_categorical("toy.nonlinearity", ["relu", "gelu"]), "toy.nonlinearity"),
     "another kind": (lambda t: t.suggest_float("toy.lr", 0.001, 0.1), "toy.lr"),
     "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest it"),
+    "a condition that does not hold": (
+        lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2),
+        r"space\.c.*has no value for it.*'b': \(1,\)",
+    ),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_an_objective_at_odds_with_the_space_is_one_clear_error(mistake):
     wrong, message = MISTAKES[mistake]
-    study = optuna.create_study(sampler=as_sampler(make("random")))
+    sampled = make("grid", WHEN, order="lexicographic") if "condition" in mistake else make("random")
+    study = optuna.create_study(sampler=as_sampler(sampled))
     with pytest.raises(SpaceError, match=message):
-        study.optimize(wrong, n_trials=1)
-
-
-def test_a_parameter_whose_condition_does_not_hold_is_refused():
-    space = {"b": {"choices": [1, 2]}, "c": {"values": [1, 2], "when": {"b": 1}}}
-    study = optuna.create_study(sampler=as_sampler(make("grid", space, order="lexicographic")))
-    with pytest.raises(SpaceError, match=r"space\.c.*has no value for it.*'b': \(1,\)"):
-        study.optimize(lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2), n_trials=4)
-
-
-TWO = Goal({"score": "minimize", "size": "maximize"})
+        study.optimize(wrong, n_trials=4)
 
 
 BOTH = {"x": {"low": 0.0, "high": 1.0}, "layers": {"choices": [1, 2, 3]}}
@@ -192,41 +381,45 @@ def two(x, layers):
 
 @pytest.mark.parametrize("name", ["evolutionary", "tpe"])
 def test_several_objectives_get_the_trials_of_a_search_by_several_metrics(name):
-    strategy = make(name, BOTH)
-    study = optuna.create_study(directions=["minimize", "maximize"], sampler=as_sampler(strategy))
+    study = optuna.create_study(directions=["minimize", "maximize"], sampler=as_sampler(make(name, BOTH)))
     study.optimize(
         lambda t: [*two(t.suggest_float("x", 0.0, 1.0), t.suggest_categorical("layers", [1, 2, 3])).values()],
         n_trials=15,
     )
-    expected = play(make(name, BOTH), 15, lambda point: two(**point), TWO)
+    goal = Goal({"score": "minimize", "size": "maximize"})
+    expected = play(make(name, BOTH), 15, lambda point: two(**point), goal)
     assert [trial.params for trial in study.trials] == [dict(trial.point) for trial in expected][:15]
 
 
-def test_a_strategy_of_one_loss_refuses_several_objectives():
-    with pytest.raises(ConfigError, match=r"models one loss.*2 objectives"):
-        optuna.create_study(directions=["minimize", "minimize"], sampler=as_sampler(make("cma_es"))).ask()
+@pytest.mark.parametrize(
+    ("name", "directions", "says"),
+    [
+        ("cma_es", ["minimize", "minimize"], r"models one loss.*2 objectives"),
+        *((name, ["minimize"], "trains by amounts, which works only in `hpo search`") for name in BY_STEPS),
+    ],
+)
+def test_a_strategy_of_one_loss_or_of_steps_is_refused(name, directions, says):
+    with pytest.raises(ConfigError, match=says):
+        optuna.create_study(directions=directions, sampler=as_sampler(make(name))).ask()
 
 
-@pytest.mark.parametrize("name", BY_STEPS)
-def test_a_strategy_that_trains_by_steps_is_refused(name):
-    with pytest.raises(ConfigError, match="trains by amounts, which works only in `hpo search`"):
-        optuna.create_study(sampler=as_sampler(make(name))).ask()
-
-
-def test_a_strategy_in_one_call_says_what_is_wrong():
-    with pytest.raises(ConfigError, match="did you mean 'random'"):
-        default_strategy("randon", {"x": [1, 2]})
-    with pytest.raises(ConfigError, match="did you mean 'tpe'"):
-        default_strategy("TPE", {"x": [1, 2]})
-    with pytest.raises(ConfigError, match=r"strategy\.round_size: .*given 0"):
-        default_strategy("random", {"x": [1, 2]}, settings={"round_size": 0})
+@pytest.mark.parametrize(
+    ("name", "settings", "says"),
+    [
+        ("randon", None, "did you mean 'random'"),
+        ("TPE", None, "did you mean 'tpe'"),
+        ("random", {"round_size": 0}, r"strategy\.round_size: .*given 0"),
+    ],
+)
+def test_a_strategy_in_one_call_says_what_is_wrong(name, settings, says):
+    with pytest.raises(ConfigError, match=says):
+        default_strategy(name, {"x": [1, 2]}, settings=settings)
 
 
 @pytest.mark.nightly
 def test_the_example_runs():
     command = [sys.executable, str(REPOSITORY / "examples/optuna_study.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "40 trials, best" in done.stdout
+    assert "40 trials, best" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_trial_that_asks_after_a_later_one_gets_the_earlier_point():
@@ -242,8 +435,7 @@ def test_a_trial_that_asks_after_a_later_one_gets_the_earlier_point():
 
 def test_generations_come_to_their_end_with_several_trials_at_once():
     for _ in range(20):
-        study = optuna.create_study(
-            sampler=as_sampler(make("evolutionary", population=4, surviving=0.5, children=None, generations=3))
-        )
+        strategy = make("evolutionary", population=4, surviving=0.5, children=None, generations=3)
+        study = optuna.create_study(sampler=as_sampler(strategy))
         study.optimize(lambda trial: float(len(str(suggested(trial)))), n_trials=100, n_jobs=3)
         assert 4 + 2 + 2 <= len(study.trials) < 100

@@ -1,5 +1,7 @@
-"""Our strategies as Ray Tune searchers: the whole-round law by hand, and real Tuners."""
+"""What people of Ray Tune type: functions that report, its dimensions, and our strategies as searchers of its Tuner."""
 
+import argparse
+import asyncio
 import json
 import os
 import random
@@ -7,19 +9,178 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
+import hpo
 from hpo.config.keys import flatten
 from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
+from hpo.integrations.exchange.ray_folder import read_ray
 from hpo.integrations.ray_tune import as_searcher
 from hpo.testing.strategies import play
+from hpo.trials.space.peers import of_peer
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
+from tests.hpo.commands.searched import found, outcome_of
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
+
+LR = {"lr": (0.1, 1.0)}
+
+
+def losses(config, trial):
+    for epoch, loss in enumerate([3.0, 1.0, 2.0]):
+        trial.report({"loss": loss + config["lr"], "epoch": epoch, "accuracy": loss / 10})
+
+
+@pytest.mark.parametrize(
+    ("score", "direction", "loss"),
+    [(None, "minimize", 1.0), ("best", "minimize", 1.0), ("last", "minimize", 2.0), (None, "maximize", 3.0)],
+)
+def test_a_function_that_returns_nothing_is_scored_by_what_it_reported(score, direction, loss):
+    study = found(losses, space=LR, metric="loss", direction=direction, score=score, trials=2)
+    assert study.best.score == loss + study.best.config["lr"]
+    assert outcome_of(study).metrics["accuracy"] == loss / 10
+    assert study.reproduce().is_reproduced
+
+
+def test_which_report_counts_decides_the_study():
+    names = [found(losses, space=LR, metric="loss", score=score, trials=1).name for score in (None, "last", "best")]
+    assert names == ["losses", "losses-2", "losses"]
+    with pytest.raises(hpo.HpoError, match=r"score: must be 'best' or 'last', given 'lst'; did you mean 'last'"):
+        found(losses, space=LR, metric="loss", score="lst")
+
+
+def test_nothing_returned_and_nothing_reported_says_what_to_do():
+    def silent(config, trial):
+        pass
+
+    def other(config, trial):
+        trial.report(loss=0.1)
+
+    assert "return the score, or report it: trial.report(score=...)" in found(silent, trials=1).trials["error"][0]
+    with pytest.raises(hpo.HpoError, match="no number as 'score'; it reported: loss; report 'score', or set `metric`"):
+        found(other)
+
+
+def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook():
+    async def returns(config):
+        await asyncio.sleep(0)
+        return config["lr"]
+
+    async def reports(config, trial):
+        for epoch in range(3):
+            await asyncio.sleep(0)
+            trial.report(epoch=epoch, score=config["lr"] - epoch)
+
+    async def cell():
+        return found(reports, space=LR, name="cell", trials=2)
+
+    for study in (found(returns, space=LR, trials=2), found(reports, space=LR, trials=2), asyncio.run(cell())):
+        assert study.best.score == study.best.config["lr"] == max(study.trials["lr"])
+
+
+def test_a_coroutine_is_stopped_at_a_report():
+    async def train(config, trial):
+        for epoch in range(4):
+            await asyncio.sleep(0)
+            trial.report(epoch=epoch, score=config["lr"])
+        return config["lr"]
+
+    settings = {"study.stop_rule": "median", "study.lanes": 1}
+    assert set(found(train, space=LR, trials=12, settings=settings).trials["state"]) == {"complete", "stopped"}
+
+
+def test_a_refusal_of_argparse_is_the_reason_of_the_failure(monkeypatch):
+    def train(config):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--scale", required=True)
+        return float(parser.parse_args().scale)
+
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    assert "the following arguments are required: --scale" in found(train, trials=1).trials["error"][0]
+    monkeypatch.setattr(sys, "argv", ["train.py", "--scale", "0.5"])
+    assert found(train, trials=1, name="given").best.score == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (tune.uniform(0, 1), {"low": 0.0, "high": 1.0}),
+        (tune.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
+        (tune.quniform(0, 1, 0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
+        (tune.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
+        (tune.qrandint(0, 8, 2), {"low": 0, "high": 8, "step": 2}),
+        (tune.lograndint(1, 65), {"low": 1, "high": 64, "integer": True, "log": True}),
+        (tune.choice([32, 16, "all"]), {"choices": [32, 16, "all"]}),
+    ],
+)
+def test_a_dimension_of_tune_is_read(given, read):
+    assert of_peer(given, "space.lr") == read
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (tune.randn(), "cannot be Ray's Normal; give hpo.log"),
+        (tune.sample_from(lambda _: 1), "cannot be Ray's Function; give hpo.log"),
+        (tune.qloguniform(1e-3, 1.0, 1e-3), "cannot be a step on a logarithmic scale"),
+        (tune.grid_search([1, 2]), "cannot be Ray's grid_search; give the list of values, and strategy="),
+    ],
+)
+def test_a_dimension_that_no_space_has_is_refused(given, says):
+    with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
+        found(lambda config: 1.0, space={"net": {"lr": given}})
+
+
+def test_tuples_of_a_choice_stay_tuples():
+    space = {"x": tune.choice([(1, 2), (3, 4)]), "y": tune.choice(["a", {1: 2}, np.array([1, 2])])}
+    study = found(lambda config: config["x"].index(config["x"][0]) + isinstance(config["y"], np.ndarray), space=space)
+    assert (study.best.score, type(study.best.config["x"]), study.best.config["y"]) == (1, tuple, [1, 2])
+
+
+OWN_RAY = """
+import argparse
+
+import hpo
+import ray
+
+
+def parsed(config):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scale", type=float, required=True)
+    return parser.parse_args().scale
+
+
+def search(name, **given):
+    given |= {"trials": 2, "direction": "maximize", "settings": {"track": "none"}}
+    return hpo.search(parsed, {"lr": (0.1, 1.0)}, name=name, **given).trials["score"].tolist()
+
+
+if __name__ == "__main__":
+    ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    for name in ("first", "second"):
+        assert search(name) == [0.25] * 2
+        assert ray.is_initialized()
+    within = ray.remote(num_cpus=1)(lambda: search("within", progress=False))
+    assert ray.get(within.remote()) == [0.25] * 2
+    ray.shutdown()
+    assert search("after", progress=False) == [0.25] * 2
+    assert not ray.is_initialized()
+"""
+
+
+@pytest.mark.nightly
+def test_a_ray_of_the_users_own_is_used_and_left_alive():
+    Path("own_ray.py").write_text(OWN_RAY)
+    command = [sys.executable, "own_ray.py", "--scale", "0.25"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("using the Ray that this process is connected to; it keeps running afterwards") == 2
+    assert done.stdout.count("\n2 workers") == 2
 
 
 def searcher_of(strategy, metric="loss", mode="min"):
@@ -36,7 +197,7 @@ def loss_of(point):
 
 
 def run(searcher, workers, order, ids=0):
-    """Tune's side of the talk: as many trials as fit, finished in any order; returns the points in order."""
+    """Play Tune: run as many trials as fit, which end in any order; return the points in order."""
     points, running, waited = [], {}, False
     while True:
         answer = searcher.suggest(f"t{ids}") if len(running) < workers else None
@@ -57,8 +218,7 @@ def run(searcher, workers, order, ids=0):
 
 
 @pytest.mark.parametrize(
-    ("name", "workers"),
-    [("grid", 3), *(("evolutionary_plain", n) for n in (1, 3, 100)), ("evolutionary", 1)],
+    ("name", "workers"), [("grid", 3), *(("evolutionary_plain", n) for n in (1, 3, 100)), ("evolutionary", 1)]
 )
 def test_one_worker_or_a_strategy_of_rounds_gets_the_trials_of_our_own_search(name, workers):
     expected = [dict(trial.point) for trial in play(make(name), 10_000, loss_of)]
@@ -83,27 +243,28 @@ def test_max_is_min_of_the_opposite():
         large.on_trial_complete(f"{step}", {"loss": -loss})
 
 
-def test_a_searcher_that_is_restored_in_the_middle_of_a_generation_goes_on_with_the_same_points(tmp_path):
+def test_a_searcher_that_is_restored_in_the_middle_of_a_generation_continues_with_the_same_points(tmp_path):
+    def complete(searcher, numbers):
+        for i in numbers:
+            loss = loss_of(points[i])
+            searcher.on_trial_complete(f"t{i}", None if loss is None else {"loss": loss}, error=loss is None)
+
     whole, _ = run(searcher_of(make("evolutionary_plain")), 1, random.Random(0))
     begun = searcher_of(make("evolutionary_plain"))
     points = [flatten(begun.suggest(f"t{i}")) for i in range(6)]
-    for i in (3, 0, 1, 2, 4, 5):
-        loss = loss_of(points[i])
-        begun.on_trial_complete(f"t{i}", None if loss is None else {"loss": loss}, error=loss is None)
+    complete(begun, (3, 0, 1, 2, 4, 5))
     points += [flatten(begun.suggest("t6")), flatten(begun.suggest("t7"))]
     begun.save_to_dir(str(tmp_path))
     (state,) = tmp_path.iterdir()
     json.loads(state.read_text())
     restored = searcher_of(make("evolutionary_plain"))
     restored.restore_from_dir(str(tmp_path))
-    for i in (7, 6):
-        loss = loss_of(points[i])
-        restored.on_trial_complete(f"t{i}", None if loss is None else {"loss": loss}, error=loss is None)
+    complete(restored, (7, 6))
     rest, _ = run(restored, 1, random.Random(0), ids=8)
     assert points + rest == whole
 
 
-def test_what_is_at_odds_with_the_tuner_is_refused():
+def test_what_contradicts_the_tuner_is_refused():
     searcher = as_searcher(make("random"), "loss", "min")
     assert searcher.set_search_properties("loss", "min", {"epochs": 3, "nested": {"x": [1, 2]}})
     with pytest.raises(ConfigError, match="metric: the searcher has 'loss', but the TuneConfig has 'accuracy'"):
@@ -113,15 +274,11 @@ def test_what_is_at_odds_with_the_tuner_is_refused():
             searcher.set_search_properties(None, None, {"nested": {"x": sampled}})
     with pytest.raises(ConfigError, match="mode: must be min or max, given 'minimize'"):
         as_searcher(make("random"), "loss", "minimize")
-
-
-def test_several_metrics_are_refused():
-    searcher = as_searcher(make("random"))
     for several in (["loss", "size"], {"loss": "min", "size": "min"}):
         with pytest.raises(ConfigError, match=r"metric: must be the name of one metric, given .*size"):
             as_searcher(make("random"), several, "min")
         with pytest.raises(ConfigError, match="metric: must be the name of one metric"):
-            searcher.set_search_properties(several, "min", {})
+            as_searcher(make("random")).set_search_properties(several, "min", {})
 
 
 def test_metric_and_mode_may_come_from_the_tuner_and_must_come_from_somewhere():
@@ -144,6 +301,20 @@ def test_a_paused_trial_that_is_ended_counts_with_its_last_result():
     assert [trial["score"] for trial in json.loads(Path("state.json").read_text())["history"]] == [3.0, None]
 
 
+def train(config):
+    start = 0
+    checkpoint = tune.get_checkpoint()
+    if checkpoint:
+        with checkpoint.as_directory() as folder:
+            start = int(Path(folder, "step").read_text())
+    if config["fails_at"] == config["model"]["layers"]:
+        raise RuntimeError("no luck")
+    for step in range(start + 1, 5):
+        Path("step").write_text(str(step))
+        loss = (config["x"] - 0.3) ** 2 + config["model"]["layers"] + config["offset"] / step
+        tune.report({"loss": loss}, checkpoint=tune.Checkpoint.from_directory("."))
+
+
 @pytest.fixture(scope="module")
 def cluster():
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
@@ -152,69 +323,38 @@ def cluster():
     ray.shutdown()
 
 
-SPACE = {"x": {"low": 0.0, "high": 1.0}, "model": {"layers": [1, 2, 3, 4]}}
-
-
-def train(config):
-    start = 0
-    checkpoint = tune.get_checkpoint()
-    if checkpoint:
-        with checkpoint.as_directory() as folder, open(f"{folder}/step") as file:  # noqa: PTH123
-            start = int(file.read())
-    for step in range(start + 1, 5):
-        with open("step", "w") as file:  # noqa: PTH123
-            file.write(str(step))
-        loss = (config["x"] - 0.3) ** 2 + config["model"]["layers"] + config["offset"] / step
-        tune.report({"loss": loss}, checkpoint=tune.Checkpoint.from_directory("."))
-
-
-def fit(strategy, tmp_path, num_samples, scheduler=None):
-    tuner = tune.Tuner(
-        train,
-        param_space={"offset": 1.0},
-        tune_config=tune.TuneConfig(
-            search_alg=as_searcher(strategy, "loss", "min"),
-            scheduler=scheduler,
-            metric="loss",
-            mode="min",
-            num_samples=num_samples,
-            reuse_actors=True,
-        ),
-        run_config=tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0),
-    )
-    results = tuner.fit()
-    assert not results.errors
-    return results
-
-
 # Ray leaves sockets and files to the garbage collector.
-leaky = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-
-
 @pytest.mark.slow("none")
 @pytest.mark.nightly
-@leaky
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("scheduler", ["none", "asha", "pbt"])
-def test_a_real_tuner(cluster, tmp_path, scheduler):
+def test_a_real_tuner_runs_the_trials_of_our_own_search_and_its_folder_is_read(cluster, tmp_path, scheduler):
     schedulers = {
         "none": None,
         "asha": ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2),
-        "pbt": PopulationBasedTraining(
-            time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"x": tune.uniform(0, 1)}
-        ),
+        "pbt": PopulationBasedTraining(perturbation_interval=2, hyperparam_mutations={"x": tune.uniform(0, 1)}),
     }
-    strategy = make("evolutionary_plain", SPACE, population=4, surviving=0.5)
-    results = fit(strategy, tmp_path, 6, schedulers[scheduler])
+    space = {"x": {"low": 0.0, "high": 1.0}, "model": {"layers": [1, 2, 3, 4]}}
+    strategy = make("evolutionary_plain", space, population=4, surviving=0.5)
+    config = {"search_alg": as_searcher(strategy, "loss", "min"), "scheduler": schedulers[scheduler]}
+    config |= {"metric": "loss", "mode": "min", "num_samples": 6, "reuse_actors": True}
+    run_config = tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0)
+    fixed = {"offset": 1.0, "fails_at": 3 if scheduler == "none" else None}
+    tuner = tune.Tuner(train, param_space=fixed, tune_config=tune.TuneConfig(**config), run_config=run_config)
+    results = tuner.fit()
     assert len(results) == 6
-    assert all(r.config["offset"] == 1.0 for r in results)
     if scheduler == "none":
-        expected = play(strategy, 2, lambda p: (p["x"] - 0.3) ** 2 + p["model.layers"] + 1 / 4)
-        assert {r.config["x"] for r in results} == {trial.point["x"] for trial in expected[:6]}
+
+        def loss_of(point):
+            return None if point["model.layers"] == 3 else (point["x"] - 0.3) ** 2 + point["model.layers"] + 1 / 4
+
+        expected = play(strategy, 2, loss_of)[:6]
+        read = read_ray(tmp_path / "run", "loss", "minimize").attempts
+        assert {(attempt.point["x"], attempt.score) for attempt in read} == {(t.point["x"], t.score) for t in expected}
+        assert {"no luck" in str(attempt.error) for attempt in read if attempt.score is None} == {True}
 
 
 @pytest.mark.nightly
 def test_the_example_runs():
     command = [sys.executable, str(REPOSITORY / "examples/ray_tuner.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "best loss" in done.stdout
+    assert "best loss" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

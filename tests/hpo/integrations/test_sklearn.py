@@ -52,20 +52,10 @@ def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs(digits):
     assert params(None) == params(2) != params(None, seed=1)
 
 
-def test_a_finite_space_comes_to_an_end(digits):
-    search = HpoSearchCV(SVC(), {"C": [0.1, 1.0], "kernel": ["rbf", "linear"]}, trials=50, strategy="grid", cv=2)
-    assert len(search.fit(*digits).cv_results_["params"]) == 4
-
-
 def test_without_a_seed_it_searches_all_the_same(digits):
     for seed in (None, np.random.RandomState(0)):
         search = HpoSearchCV(SVC(), {"C": hpo.log(1e-2, 1e2)}, trials=2, random_state=seed, cv=2)
         assert len(search.fit(*digits).cv_results_["params"]) == 2
-
-
-def test_failed_fits_are_failed_trials(digits):
-    search = HpoSearchCV(SVC(), {"C": [-1.0, 0.1, 1.0]}, trials=3, strategy="grid", cv=2)
-    assert search.fit(*digits).best_params_["C"] > 0
 
 
 @pytest.mark.parametrize(
@@ -73,8 +63,6 @@ def test_failed_fits_are_failed_trials(digits):
     [
         ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
-        ({"strategy": {"name": "asha", "max_amount": 9}}, "fully trains every point"),
-        ({"space": {"C": (1, 2, 3)}}, "a tuple must be a range"),
         ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
         ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
     ],
@@ -84,16 +72,10 @@ def test_what_cannot_be_is_refused(digits, arguments, says):
         HpoSearchCV(SVC(), **({"space": {"C": (0.1, 1.0)}, "trials": 2, "cv": 2} | arguments)).fit(*digits)
 
 
-def test_several_scores_are_searched_by_the_one_that_refits(digits):
-    search = HpoSearchCV(SVC(), {"C": (0.1, 1.0)}, trials=2, cv=2, scoring=["accuracy", "f1_macro"], refit="f1_macro")
-    assert search.fit(*digits).best_score_ == max(search.cv_results_["mean_test_f1_macro"])
-
-
 def test_several_scores_have_the_columns_of_scikit_learns_own_search(digits):
     arguments = {"cv": 2, "scoring": {"own": "accuracy", "f1": "f1_macro"}, "refit": "f1"}
-    ours = HpoSearchCV(
-        SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy={"name": "grid", "order": "lexicographic"}, **arguments
-    )
+    ordered = {"name": "grid", "order": "lexicographic"}
+    ours = HpoSearchCV(SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy=ordered, **arguments)
     theirs = GridSearchCV(SVC(), {"C": [1e-3, 0.1]}, **arguments)
     for search in (ours, theirs):
         search.fit(*digits)

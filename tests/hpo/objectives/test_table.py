@@ -10,7 +10,6 @@ import pytest
 
 from hpo.engine.loop import search
 from hpo.errors import HpoError
-from hpo.objectives import table_rows
 from hpo.objectives.table_rows import Row, Table
 from hpo.trials.record.record import memory_record
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
@@ -88,47 +87,28 @@ def test_nearest_takes_the_neighbours_score_and_says_how_far_it_is(tmp_path):
     assert all(t.outcomes[0].metrics["distance"] == 0 for t in history if t not in absent)
 
 
-def nearest_written_out(table, point):
-    """The nearest row, one distance after another."""
-
-    def distance(other):
-        parts = []
-        for values, mine, its in zip(table.values.values(), point, other, strict=True):
-            if isinstance(mine, str) or mine not in values:
-                parts.append(float(mine != its))
-            else:
-                parts.append(abs(values.index(mine) - values.index(its)) / max(1, len(values) - 1))
-        return math.fsum(parts) / len(parts)
-
-    return min(((row, distance(key)) for key, row in table.rows.items()), key=lambda pair: pair[1])
+def distance(table, one, other):
+    """Return the distance of two points, written out."""
+    parts = []
+    for values, mine, its in zip(table.values.values(), one, other, strict=True):
+        is_ordered = not isinstance(mine, str) and mine in values
+        steps = abs(values.index(mine) - values.index(its)) / max(1, len(values) - 1) if is_ordered else mine != its
+        parts.append(float(steps))
+    return math.fsum(parts) / len(parts)
 
 
 def test_the_nearest_row_is_to_the_bit_the_one_of_distances_written_out():
     rng = random.Random(0)
     for _ in range(60):
-        columns = {
-            "few": [1, 2, 4],
-            "many": sorted(rng.random() for _ in range(rng.choice((1, 7, 40)))),
-            "text": ["relu", "gelu", "tanh"],
-            "switch": [False, True],
-            "mixed": ["auto", 0.5, 3],
-        }
+        numbers = sorted(rng.random() for _ in range(rng.choice((1, 7, 40))))
+        columns = {"few": [1, 2, 4], "many": numbers, "text": ["relu", "gelu", "tanh"], "switch": [False, True]}
+        columns["mixed"] = ["auto", 0.5, 3]
         points = [tuple(map(rng.choice, columns.values())) for _ in range(rng.choice((1, 30, 120)))]
         rows = {point: Row((float(number),), None, None, {}) for number, point in enumerate(points)}
         table = Table({name: tuple(values) for name, values in columns.items()}, rows, 1, "nearest", (), ())
         for point in [*(tuple(map(rng.choice, columns.values())) for _ in range(20)), (3, 0.5, "elu", None, "on")]:
-            row, distance = table.nearest(point)
-            known, expected = nearest_written_out(table, point)
-            assert (row is known, distance) == (True, expected)
-
-
-def test_a_point_between_six_thousand_values_asks_no_row_one_by_one(monkeypatch):
-    rows = {(number / 7, number % 5): Row((1.0,), None, None, {}) for number in range(6000)}
-    table = Table({"lr": tuple(key[0] for key in rows), "size": tuple(range(5))}, rows, 1, "nearest", (), ())
-    summed = []
-    monkeypatch.setattr(table_rows.math, "fsum", lambda parts: summed.append(parts) or sum(parts))
-    assert table.nearest((3000 / 7, 4))[1] == pytest.approx(1 / 5999 / 2)
-    assert len(summed) < 5
+            expected = min(((row, distance(table, point, key)) for key, row in rows.items()), key=lambda pair: pair[1])
+            assert table.nearest(point) == expected
 
 
 def test_several_score_columns_are_folds(tmp_path):
@@ -142,10 +122,9 @@ def test_several_score_columns_are_folds(tmp_path):
 def test_a_table_in_parquet_is_the_same_table(tmp_path):
     path = write_table(tmp_path)
     pd.read_csv(path).to_parquet(tmp_path / "table.parquet")
-    spaces = [prepared(tmp_path, config(p)).config.space for p in (path, tmp_path / "table.parquet")]
-    assert spaces[0] == spaces[1]
-    scores = [[t.score for t in run(tmp_path, config(p))[1]] for p in (path, tmp_path / "table.parquet")]
-    assert scores[0] == scores[1]
+    (one, scores, _), (other, others, _) = (run(tmp_path, config(p)) for p in (path, tmp_path / "table.parquet"))
+    assert one.config.space == other.config.space
+    assert [trial.score for trial in scores] == [trial.score for trial in others]
 
 
 def test_the_user_may_narrow_a_dimension_of_the_table(tmp_path):
@@ -155,13 +134,10 @@ def test_the_user_may_narrow_a_dimension_of_the_table(tmp_path):
 
 
 def with_curves(folder, **changes):
-    curves = folder / "curves.jsonl"
-    lines = [
-        json.dumps({"task": "de", "id": n, "bleu": [n, n + 2, n + 1, n + 3]}) for n in range(18) if n not in (12, 13)
-    ]
-    curves.write_text("\n".join(lines) + "\n")
-    path = write_table(folder)
-    return config(path, absent="exclude", curves=str(curves), curve="bleu", cost=None, **changes)
+    curves, rows = folder / "curves.jsonl", [n for n in range(18) if n not in (12, 13)]
+    lines = [json.dumps({"task": "de", "id": n, "bleu": [n, n + 2, n + 1, n + 3]}) + "\n" for n in rows]
+    curves.write_text("".join(lines))
+    return config(write_table(folder), absent="exclude", curves=str(curves), curve="bleu", cost=None, **changes)
 
 
 def halved(folder, least, most):
@@ -206,30 +182,17 @@ def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
     assert study.amount_text(history[0]) == ", trained to 3 of 12"
 
 
-@pytest.mark.quick("random")
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["random", "grid", "shifting_window", "evolutionary"])
-def test_any_number_of_workers_gives_the_same_trials_in_less_time(tmp_path, strategy):
-    tree = config(write_table(tmp_path), strategy=STRATEGIES[strategy], absent="exclude")
-    runs = {workers: run(tmp_path, tree, workers) for workers in (1, 3, 1000)}
-    points = [[(t.key, t.score) for t in history] for _, history, _ in runs.values()]
-    assert points[0] == points[1] == points[2]
-    clocks = [dispatcher.now for _, _, dispatcher in runs.values()]
-    assert clocks[0] == sum(trial.seconds for trial in runs[1][1])
-    assert clocks[0] > clocks[1] > clocks[2]
+REFUSED = [
+    ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
+    ({"where": {"tusk": "de"}}, "data.where: the table has no column 'tusk'"),
+    ({"columns": ["layers", "depth"]}, "data.columns: the table has no column 'depth'"),
+    ({"absent": "refuse"}, "2 combinations are missing"),
+    ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
+    ({"curves": "c.jsonl", "curve": "x"}, "data.curves: there is no file c.jsonl"),
+]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
-        ({"where": {"tusk": "de"}}, "data.where: the table has no column 'tusk'"),
-        ({"columns": ["layers", "depth"]}, "data.columns: the table has no column 'depth'"),
-        ({"absent": "refuse"}, "2 combinations are missing"),
-        ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
-        ({"curves": "c.jsonl", "curve": "x"}, "data.curves: there is no file c.jsonl"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "words"), REFUSED)
 def test_a_table_that_cannot_be_searched_is_refused_in_one_line(tmp_path, changes, words):
     with pytest.raises(HpoError) as error:
         prepared(tmp_path, config(**{"path": write_table(tmp_path), **changes}))

@@ -3,7 +3,6 @@
 import json
 import math
 import statistics
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ def of_trials(trials):
     assert len(failed) > 0
     reasons = failed.error.str.replace(r"^fold [\d, ]+: ", "", regex=True).value_counts()
     top = complete.sort_values(["score", "number"], ascending=[False, True]).head(5)
-    keys = [column for column in trials if column.startswith("toy.")]
+    keys = [column for column in trials if column.startswith("toy.") and trials[column].dtype.kind in "if"]
     sizes = trials.num_parameters.dropna().sort_values().tolist()
     return {
         "counts.budget": 26,
@@ -31,17 +30,8 @@ def of_trials(trials):
         "num_parameters.smallest": sizes[0],
         "num_parameters.median": sizes[(len(sizes) - 1) // 2],
         "num_parameters.largest": sizes[-1],
-        **{
-            f"top[{k}].{name}": getattr(row, name)
-            for k, row in enumerate(top.itertuples())
-            for name in ("number", "score")
-        },
-        **{
-            f"top[{k}].point.{key}": value
-            for k, row in enumerate(top[keys].to_dict("records"))
-            for key, value in row.items()
-            if not isinstance(value, str)
-        },
+        **{f"top[{k}].{name}": value for name in ("number", "score") for k, value in enumerate(top[name])},
+        **{f"top[{k}].point.{key}": value for key in keys for k, value in enumerate(top[key])},
         "baselines.default.number": 0,
         "baselines.default.score": trials.score[0],
         **{f"baselines.default.values.{name}": trials[name][0] for name in trials if name.startswith("fold_")},
@@ -55,9 +45,8 @@ def of_winner(trials, number):
     mean, deviation, n = of_values(values)
     keys = [column for column in trials if column.startswith("toy.")]
     point = {key: row[key] for key in keys if not isinstance(row[key], str)}
-    layers = int(row["toy.layers"])
-    assert layers not in (1, 5), "another seed, please: the winner would lie at an end"
-    ends = [key for key, bounds in {"toy.width": (8, 64)}.items() if row[key] in bounds]
+    assert row["toy.layers"] not in (1, 5), "choose another seed, with which the winner is not at an end"
+    ends = [row["toy.width"]] if row["toy.width"] in (8, 64) else []
     return {
         "winner.number": number,
         "winner.run.trial": number,
@@ -69,7 +58,7 @@ def of_winner(trials, number):
         "winner.n": n,
         "winner.standard_deviation": deviation,
         "winner.num_parameters": row.num_parameters,
-        **{f"at_the_end[{k}].value": row[key] for k, key in enumerate(ends)},
+        **{f"at_the_end[{k}].value": value for k, value in enumerate(ends)},
     }
 
 
@@ -85,43 +74,17 @@ def of_best_so_far(trials):
         improved = ordered[ordered.score > ordered.score.cummax().shift(fill_value=-math.inf)]
         for k, row in enumerate(improved.itertuples()):
             steps |= {f"best_so_far.{name}[{k}].trial": row.number, f"best_so_far.{name}[{k}].score": row.score}
-            if name == "seconds":
-                steps[f"best_so_far.{name}[{k}].seconds"] = row.ended
-    return steps
-
-
-def of_expected(trials):
-    """Both estimators in exact fractions, as the papers write them."""
-    scores = sorted(Fraction(score) for score in trials.score.dropna())
-    size, steps = len(scores), {}
-    for k, n in enumerate(range(1, size // 2 + 1)):
-        biased = [Fraction(i, size) ** n - Fraction(i - 1, size) ** n for i in range(1, size + 1)]
-        unbiased = [Fraction(math.comb(i - 1, n - 1), math.comb(size, n)) for i in range(1, size + 1)]
-        for name, weights in (("biased", biased), ("unbiased", unbiased)):
-            mean = sum(w * v for w, v in zip(weights, scores, strict=True))
-            variance = sum(w * (v - mean) ** 2 for w, v in zip(weights, scores, strict=True))
-            steps |= {
-                f"expected_performance.{name}.budgets[{k}]": n,
-                f"expected_performance.{name}.means[{k}]": float(mean),
-                f"expected_performance.{name}.spreads[{k}]": math.sqrt(variance),
-            }
+            steps |= {f"best_so_far.{name}[{k}].seconds": row.ended} if name == "seconds" else {}
     return steps
 
 
 def of_cost(trials):
-    wall = trials.ended.max() - trials.started.min()
-    idle = 1 - trials.seconds.sum() / wall
-    return {
-        "cost.training_seconds": trials.seconds.sum(),
-        "cost.seconds_per_trial_mean": trials.seconds.mean(),
-        "cost.seconds_per_trial_median": trials.seconds.median(),
-        "cost.wall_seconds": wall,
-        "cost.workers_seen": 1,
-        "cost.device_hours": trials.seconds.sum() / 3600,
-        # One worker: whenever it was idle, none was at work.
-        "cost.idle_share": idle,
-        "cost.overhead_share": idle,
-    }
+    wall, total = trials.ended.max() - trials.started.min(), trials.seconds.sum()
+    cost = {"training_seconds": total, "wall_seconds": wall, "workers_seen": 1, "device_hours": total / 3600}
+    cost |= {"seconds_per_trial_mean": trials.seconds.mean(), "seconds_per_trial_median": trials.seconds.median()}
+    # One worker: whenever it was idle, none was at work.
+    cost |= dict.fromkeys(("idle_share", "overhead_share"), 1 - total / wall)
+    return {f"cost.{name}": value for name, value in cost.items()}
 
 
 def of_data():
@@ -141,55 +104,37 @@ def of_record(folder, number):
     study = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'study.db'}")
     trial = study.trials[number]
     curves = {f"fold_{k}": trial.user_attrs[f"fold_{k}"]["curve"] for k in range(3)}
-    found = {
-        f"curves.tasks.{task}[{k}].{name}": value
-        for task, curve in curves.items()
-        for k, point in enumerate(curve)
-        for name, value in point.items()
-    }
-    complete = [t for t in study.trials if t.value is not None]
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / len(complete)))
-    shares = optuna.importance.get_param_importances(study, evaluator=evaluator, normalize=True)
-    found |= {f"importance.values.{key}": share for key, share in shares.items()}
+    points = [(f"{task}[{k}]", point) for task, curve in curves.items() for k, point in enumerate(curve)]
+    found = {f"curves.tasks.{place}.{name}": value for place, point in points for name, value in point.items()}
     return found | of_prediction(study) | of_finalists(study, number)
 
 
 def of_prediction(study):
     """Costs and seconds by NumPy, summed over the folds of each trial."""
-    outcomes = [
-        [t.user_attrs[name] for name in t.user_attrs if name.startswith("fold_") and not name.endswith("_host")]
-        for t in study.trials
-    ]
-    costs = [t.user_attrs["cost"] * sum(o["units"] for o in own) for t, own in zip(study.trials, outcomes, strict=True)]
-    costs, seconds = np.log(costs), np.log([sum(o["seconds"] for o in own) for own in outcomes])
+    costs, seconds = [], []
+    for trial in study.trials:
+        outcomes = [trial.user_attrs[f"fold_{k}"] for k in range(3)]
+        costs.append(trial.user_attrs["cost"] * sum(outcome["units"] for outcome in outcomes))
+        seconds.append(sum(outcome["seconds"] for outcome in outcomes))
+    costs, seconds = np.log(costs), np.log(seconds)
     sigma = np.std(seconds - costs, ddof=1)
-    correlation = np.corrcoef(costs, seconds)[0, 1]
-    return {
-        f"cost.prediction.{k}": v
-        for k, v in zip(("sigma", "factor", "correlation"), (sigma, np.exp(sigma), correlation), strict=True)
-    }
+    found = {"sigma": sigma, "factor": np.exp(sigma), "correlation": np.corrcoef(costs, seconds)[0, 1]}
+    return {f"cost.prediction.{name}": value for name, value in found.items()}
 
 
 def of_finalists(study, number):
     """The two best of the search on fresh seeds: the mean and spread of what was noted of each, and of the winner."""
-    noted = {key: kept for key, kept in study.user_attrs.items() if key.startswith("finalist_")}
     best = sorted((t for t in study.trials if t.value is not None), key=lambda t: (-t.value, t.number))[:2]
     found = {}
     for k, trial in enumerate(best):
-        own = {
-            int(key.rpartition("_")[2]): v for key, v in noted.items() if key.startswith(f"finalist_{trial.number}_")
-        }
-        fresh = [own[repeat]["metrics"]["score"] for repeat in sorted(own)]
-        found |= {
-            f"finalists[{k}].number": trial.number,
-            f"finalists[{k}].search_score": trial.value,
-            f"finalists[{k}].fresh_score": statistics.fmean(fresh),
-            f"finalists[{k}].fresh_standard_deviation": statistics.stdev(fresh),
-            **{f"finalists[{k}].fresh_values[{j}]": value for j, value in enumerate(fresh)},
-        }
+        keys = sorted(key for key in study.user_attrs if key.startswith(f"finalist_{trial.number}_"))
+        fresh = [study.user_attrs[key]["metrics"]["score"] for key in keys]
+        mean, deviation, n = of_values(fresh)
+        each = {"number": trial.number, "search_score": trial.value, "fresh_score": mean}
+        each |= {"fresh_standard_deviation": deviation} | {f"fresh_values[{j}]": value for j, value in enumerate(fresh)}
+        found |= {f"finalists[{k}].{name}": value for name, value in each.items()}
         if trial.number == number:
-            names = ("score", "standard_deviation", "n")
-            found |= {f"winner.fresh.{name}": value for name, value in zip(names, of_values(fresh), strict=True)}
+            found |= {"winner.fresh.score": mean, "winner.fresh.standard_deviation": deviation, "winner.fresh.n": n}
             found |= {f"winner.fresh.values[{j}]": value for j, value in enumerate(fresh)}
     return found
 
@@ -198,12 +143,9 @@ def of_test(folder, chosen_by):
     """The winner and the default on the test part, against the score on fresh seeds that chose the winner."""
     test = json.loads((Path(folder) / "test.json").read_text())
     winner, default = test["metrics"]["score"], test["default"]["metrics"]["score"]
-    return {
-        "overtuning.gap": chosen_by - winner,
-        "overtuning.default_on_test.default": default,
-        "overtuning.default_on_test.winner": winner,
-        "overtuning.default_on_test.gain": winner - default,
-    }
+    against = {"default": default, "winner": winner, "gain": winner - default}
+    found = {f"overtuning.default_on_test.{name}": value for name, value in against.items()}
+    return found | {"overtuning.gap": chosen_by - winner}
 
 
 def area(points, reference=1.1):

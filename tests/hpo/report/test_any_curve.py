@@ -2,52 +2,14 @@
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from hpo.report import figures
-from hpo.report.figures import Drawn
-from hpo.trials.goal import Goal, finished
-from hpo.trials.reported_values import numbers
-from hpo.trials.reported_values import seconds as duration
-from tests.hpo.report.made_up import subject, trial
+from hpo.report.pages import report_page
+from hpo.report.pages.html import templates
+from hpo.report.part import Items, Paragraph, Table
+from hpo.report.sections.report import Section
 from tests.studies import report_again, run_toy, toy_config
-
-VALUES = st.one_of(
-    st.floats(),
-    st.integers(),
-    st.none(),
-    st.text(max_size=3),
-    st.sampled_from([math.nan, math.inf, 1e308, -1e308, 5e-324, 10**400, True, [1], {"a": 1}]),
-)
-POINTS = st.dictionaries(st.sampled_from(["epoch", "step", "score", "loss", "lr", ""]), VALUES, max_size=4)
-# Two folds of each of some trials: a curve, and the seconds that it took.
-CURVES = st.lists(st.tuples(st.lists(POINTS, max_size=4), VALUES), min_size=2, max_size=2)
-
-
-def reported(number, tasks):
-    """Return a trial with these curves, as an objective may report them."""
-    made = trial(number, [0.1 * number, 0.2])
-    outcomes = {
-        index: replace(made.outcomes[index], curve=[*map(numbers, curve)], seconds=duration(seconds) or 0.0)
-        for index, (curve, seconds) in enumerate(tasks)
-    }
-    return finished(made, outcomes, Goal({"score": "maximize"}))
-
-
-@pytest.mark.slow
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(st.lists(CURVES, min_size=1, max_size=3))
-def test_the_figures_of_any_curves_are_drawn(trials):
-    drawn_from = subject([reported(number, tasks) for number, tasks in enumerate(trials)])
-    for name, draw in (("curves", figures.draw_learning_curves), ("timeline", figures.draw_timeline)):
-        content = draw(drawn_from)
-        if isinstance(content, Drawn):
-            figures_page = json.dumps(content.figure.to_plotly_json(), default=list)
-            assert figures_page, name
 
 
 def diverges(task):
@@ -70,7 +32,16 @@ def test_trainings_that_diverge_have_a_report(tmp_path):
     assert "could not be made" not in (tmp_path / "study" / "report.html").read_text()
 
 
-def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, monkeypatch):
+def read_energy(report):
+    """Say how much energy the trainings took, and fail where a report does not have it."""
+    yield Paragraph(f"**{report['metric']['name']}** by `watts`")
+    yield Items(["<estimated>"])
+    yield Table(("trial", "joule"), [(str(report["winner"]["number"]), "a|b")])
+    yield Paragraph(report["energy"])
+
+
+def test_a_part_that_fails_says_so_in_its_place_and_the_others_stay(tmp_path, monkeypatch):
+    """One part is a section that somebody adds, as docs/extending/add_a_section.md says."""
     tree = toy_config(trials=3)
     run_toy(tmp_path / "study", tree)
 
@@ -79,16 +50,24 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
 
     monkeypatch.setattr("hpo.report.figures.timeline.worker_spans", fails)
     # The last two are called where a section is read.
-    parts = ("report.describe_cost", "report.describe_search", "data.require", "winner.score_text")
-    for place in parts:
+    for place in ("report.describe_cost", "report.describe_search", "data.require", "winner.score_text"):
         monkeypatch.setattr(f"hpo.report.sections.{place}", fails)
+    monkeypatch.setattr(report_page, "SECTIONS", (Section("Energy", read_energy), *report_page.SECTIONS))
     report_again(tmp_path / "study", tree)
-    summary = json.loads((tmp_path / "study" / "report.json").read_text())
+    report = json.loads((tmp_path / "study" / "report.json").read_text())
     reason = "could not be made: ZeroDivisionError: by nothing"
-    assert summary["cost"] == summary["counts"] == {"missing": reason}
-    assert summary["winner"]["score"]
-    page = (tmp_path / "study" / "report.html").read_text()
+    assert report["cost"] == report["counts"] == {"missing": reason}
+    assert report["winner"]["score"]
+    page, text = ((tmp_path / "study" / f"report.{kind}").read_text() for kind in ("html", "md"))
     # The verdict, two fields and a figure.
     assert page.count(reason) >= 4
     assert "id='best-so-far'" in page
-    assert reason in (tmp_path / "study" / "report.md").read_text()
+    assert reason in text
+    # Blocks of a section are the same on every page.
+    winner = report["winner"]["number"]
+    assert "## Energy\n\n**score** by `watts`\n\n- <estimated>\n\n| trial | joule |\n" in text
+    assert f"| {winner} | a\\|b |\n\nThis part could not be made: KeyError: 'energy'." in text
+    html = templates().get_template("pieces.html").module.block(list(read_energy(report | {"energy": "none"})))
+    row = f"<td>{winner}</td><td>a|b</td>"
+    for piece in ("<p><b>score</b> by <code>watts</code></p>", "<li>&lt;estimated&gt;</li>", row):
+        assert piece in html

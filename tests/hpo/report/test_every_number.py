@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -15,18 +17,9 @@ from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
 from hpo.study.winner.scoring import open_test
 from hpo.workers.dispatch.local import LocalDispatcher
+from tests.hpo.report import recomputed as again
 from tests.hpo.report.made_up import TOY_SPACE
-from tests.hpo.report.recomputed import (
-    of_best_so_far,
-    of_cost,
-    of_data,
-    of_expected,
-    of_record,
-    of_test,
-    of_trials,
-    of_winner,
-)
-from tests.studies import REPOSITORY, STRATEGIES, prepared, report_again, run_toy, toy_config
+from tests.studies import REPOSITORY, STRATEGIES, environment, prepared, run_toy, toy_config
 
 SPACE = TOY_SPACE | {"first": ["default"]}
 # What is not computed: copied from the inputs, and compared with them below.
@@ -34,6 +27,9 @@ COPIED = (
     *("study.seed", "study.budget.", "study.code.", "environment.", "fixed.", "strategy."),
     *("space[", "first[", "format", "test.", "config."),
 )
+# test_importance.py compares contributions and shares with their definition, test_expected_performance.py curves, and
+# tests/hpo/study/test_expected.py what is expected with the truth.
+ELSEWHERE = ("importance.", "winner.expected.", "baselines.default.gain.", "expected_performance.")
 
 
 def leaves(value, path=""):
@@ -90,21 +86,11 @@ def test_the_schema_in_the_documents_is_the_one_that_is_kept():
 
 @pytest.mark.slow
 def test_every_number_is_recomputed(folder, report, trials):
-    of_search = of_record(folder, report["winner"]["number"])
-    recomputed = {
-        **of_trials(trials),
-        **of_winner(trials, report["winner"]["number"]),
-        **of_best_so_far(trials),
-        **of_expected(trials),
-        **of_cost(trials),
-        **of_data(),
-        **of_search,
-        **of_test(folder, of_search["winner.fresh.score"]),
-        **{f"fields[{place}].number": place + 1 for place in range(25)},
-    }
-    # test_shapley.py compares contributions with their definition, test_expected.py what is expected with the truth.
-    elsewhere = (*COPIED, "importance.shapley.", "winner.expected.", "baselines.default.gain.")
-    found = {path: value for path, value in leaves(report) if not path.startswith(elsewhere)}
+    winner, of_search = report["winner"]["number"], again.of_record(folder, report["winner"]["number"])
+    recomputed = again.of_trials(trials) | again.of_winner(trials, winner) | again.of_best_so_far(trials) | of_search
+    recomputed |= again.of_cost(trials) | again.of_data() | again.of_test(folder, of_search["winner.fresh.score"])
+    recomputed |= {f"fields[{place}].number": place + 1 for place in range(25)}
+    found = {path: value for path, value in leaves(report) if not path.startswith((*COPIED, *ELSEWHERE))}
     assert found.keys() == recomputed.keys()
     # trials.csv rounds times to milliseconds.
     timed = ("cost.", "best_so_far.seconds[")
@@ -120,7 +106,6 @@ def test_what_is_copied_is_what_was_given(folder, report):
     assert report["study"]["seed"] == config["study"]["seed"]
     assert report["study"]["budget"] == {"trials": 26, "repeats": 1, "hours": "not limited"}
     environment = json.loads((folder / "environment.json").read_text())
-    # The number of its own form is none of the report's.
     environment.pop("format", None)
     for key, value in environment.items():
         # What does not exist is said in words, and what could not be found as missing.
@@ -130,19 +115,27 @@ def test_what_is_copied_is_what_was_given(folder, report):
     assert report["fixed"] == {f"toy.{key}": config["toy"][key] for key in ("momentum", "always")}
     assert [d["key"] for d in report["space"]] == [f"toy.{key}" for key in config["space"]["toy"]]
     assert report["first"] == [{f"toy.{key}": config["toy"][key] for key in config["space"]["toy"]}]
-    test = json.loads((folder / "test.json").read_text())
-    assert report["test"] == test
+    assert report["test"] == json.loads((folder / "test.json").read_text())
     for name, digest in report["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
     assert {"trials.csv", "config.yaml", "environment.json"} <= report["files"].keys()
 
 
 @pytest.mark.slow
-def test_the_report_is_the_same_on_another_day(folder, monkeypatch):
+def test_another_process_with_other_hashes_writes_the_same_report_on_another_day(folder):
     names = ("report.json", "report.md", "report.html", "trials.csv", "best.yaml")
     before = {name: (folder / name).read_bytes() for name in names}
-    monkeypatch.setattr("time.time", lambda: 2e9)
-    report_again(folder, yaml.safe_load((folder / "config.yaml").read_text()))
+    code = f"""
+import time
+from pathlib import Path
+import yaml
+from tests.studies import report_again
+folder = Path({str(folder)!r})
+time.time = lambda: 2e9
+report_again(folder, yaml.safe_load((folder / "config.yaml").read_text()))
+"""
+    own = environment() | {"PYTHONHASHSEED": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=own)
     assert {name: (folder / name).read_bytes() for name in names} == before
 
 
@@ -150,6 +143,6 @@ def test_what_was_trained_for_less_does_not_compete_for_the_best_so_far(tmp_path
     tree = toy_config(STRATEGIES["successive_halving"] | {"counts": "trials"}, trials=7)
     run_toy(tmp_path / "halved", tree | {"objective": "tests.toy:continued"})
     report = json.loads((tmp_path / "halved" / "report.json").read_text())
-    steps = report["best_so_far"]["trials"]
-    assert steps[-1] == {"trial": report["winner"]["number"], "score": report["winner"]["score"]}
-    assert report["winner"]["amount"] == 4
+    winner = report["winner"]
+    assert report["best_so_far"]["trials"][-1] == {"trial": winner["number"], "score": winner["score"]}
+    assert winner["amount"] == 4

@@ -6,8 +6,6 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hpo.report.sections.curves import describe_expected, expected_performance, unbiased_weights
 
@@ -25,13 +23,6 @@ def test_it_is_the_mean_of_the_best_over_all_samples(estimator, samples):
         best = [max(sample) for sample in samples(n)]
         assert mean == pytest.approx(np.mean(best))
         assert spread == pytest.approx(np.std(best))
-
-
-@given(st.integers(1, 60), st.data())
-def test_the_unbiased_weights_are_the_exact_fractions(size, data):
-    n = data.draw(st.integers(1, size))
-    exact = [Fraction(comb(i - 1, n - 1), comb(size, n)) for i in range(1, size + 1)]
-    assert unbiased_weights(size, n) == pytest.approx([float(f) for f in exact], rel=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 7, 500, 5000])

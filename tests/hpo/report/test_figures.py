@@ -1,22 +1,103 @@
 """The figures of a report: they hold the trials' own numbers, and where there is nothing to draw they say why."""
 
-import itertools
+import json
+import math
 import random
 import statistics
 
+import numpy as np
 import pytest
+from scipy import stats
 
-from hpo.report.figures import Drawn
-from hpo.report.figures.best_so_far import draw_best_so_far, draw_expected_performance
+from hpo.report.figures import FIGURE_TABLE, Drawn, draw_figures
+from hpo.report.figures.attainment import draw_hypervolume
+from hpo.report.figures.best_so_far import draw_best_so_far
+from hpo.report.figures.front import draw_front
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_fold_spread, draw_learning_curves
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.score_over_values import draw_contours, draw_slices
-from hpo.report.figures.style import WINNER, best_and_even
+from hpo.report.figures.style import WINNER
+from hpo.report.pages.html import templates
+from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent
-from hpo.report.sections.curves import describe_expected
+from hpo.trials.goal import Goal, Limit
+from hpo.trials.ranking import front, leaders
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.report.made_up import point, scored, subject, trial
+from hpo.trials.trial import TaskLayout
+from tests.hpo.report.made_up import climbed, of_several, scored, subject, trial
+from tests.hpo.report.recomputed import area
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+ONE = space_from_dict({"layers": [1, 2, 3, 4]})
+ODD = space_from_dict(
+    {
+        HOSTILE: {"choices": [True, 1, "1", None, 2.5, HOSTILE]},
+        "n": {"choices": [3, 1, 2]},
+        "single": [7],
+        "count": {"low": 1, "high": 2, "integer": True, "log": True},
+    }
+)
+LIMITS = (Limit(HOSTILE, 0.7), Limit("y", 0.3, is_least=True))
+SEVERAL = Goal({"score": "maximize", HOSTILE: "minimize", "x": "minimize"}, LIMITS)
+NARROW = Goal({"score": "maximize", "x": "minimize"}, (Limit("x", -1.0),))
+LIMITED = Goal({"score": "maximize"}, (Limit("y", 0.5), Limit("score", 0.95)))
+
+
+def odd_point(k):
+    return {HOSTILE: ODD.dimensions[0].values[k % 6], "n": [3, 1, 2][k % 3], "single": 7, "count": 1 + k % 2}
+
+
+CASES = {
+    "nothing yet": subject([]),
+    "all failed": subject([trial(k, [None, 0.5]) for k in range(12)]),
+    "one trial": subject([trial(0, [0.5], curve=[[0.1]])]),
+    "constant scores": subject([trial(k, [0.5], curve=[[0.5, 0.5]]) for k in range(20)]),
+    "one value of each": subject([trial(k, [k / 20], at={"layers": 2}) for k in range(20)], space=ONE),
+    "conditional": subject(scored(25)),
+    "stopped": subject([*scored(12, folds=2), trial(12, [0.3], state="stopped"), trial(13, [None, 0.2])]),
+    "only shorter than the winner": subject([trial(k, [k / 20], amount=1 + (k == 3)) for k in range(12)]),
+    "odd choices": subject([trial(k, [math.sin(k)], at=odd_point(k)) for k in range(30)], space=ODD),
+    "several metrics": subject(of_several(30, SEVERAL, folds=2), goal=SEVERAL, layout=TaskLayout(2)),
+    "none within the limits": subject(of_several(12, NARROW), goal=NARROW),
+    "one metric and a limit": subject(of_several(12, LIMITED), goal=LIMITED),
+    "scales": climbed(0.7),
+    "one trial of four scales": climbed(0.7, (1, 0, 0, 0)),
+    "no trial of two scales": climbed(0.7, (0, 0)),
+    "huge scores": subject([trial(k, [1e100 * (-1) ** k]) for k in range(12)]),
+}
+
+
+@pytest.mark.quick("conditional", "one value of each")
+@pytest.mark.slow("several metrics", "one metric and a limit", "odd choices", "scales")
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", CASES)
+def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
+    for name, _, _, draw in FIGURE_TABLE:
+        content = draw(CASES[case])
+        if isinstance(content, Absent):
+            assert content.reason, name
+            assert "\n" not in content.reason
+            continue
+        assert content.figure.data, name
+        assert content.caption
+        place = templates().get_template("pieces.html").module.figure(name, content.figure)
+        assert "<img" not in place
+        data = place.partition("application/json")[2].partition(">")[2].removesuffix("</script>")
+        assert {"data", "layout"} == set(json.loads(data, parse_constant=pytest.fail))
+        assert (draw_png(content.figure) is None) == (name == "contours")
+
+
+def test_where_nothing_is_there_all_that_needs_scores_is_refused():
+    drawn = {name for name, _, _, draw in FIGURE_TABLE if isinstance(draw(CASES["all failed"]), Drawn)}
+    assert drawn == {"timeline"}
+    assert not any(isinstance(draw(CASES["nothing yet"]), Drawn) for _, _, _, draw in FIGURE_TABLE)
+
+
+def test_equal_looking_choices_stay_apart_and_in_their_order():
+    content = draw_slices(CASES["odd choices"])
+    panel = next(axis for axis in content.figure.select_xaxes() if "alert" in axis.title.text)
+    assert list(panel.categoryarray)[:5] == ["True", "1", "'1'", "None", "2.5"]
 
 
 def traces(content, name):
@@ -48,14 +129,6 @@ def test_best_so_far_follows_the_order_in_which_trials_ended_on_the_axis_of_time
     assert list(by_time.y) == [0.7, 0.7]
 
 
-def test_trials_that_were_trained_for_less_do_not_compete():
-    trials = [trial(0, [0.9], amount=1), trial(1, [0.8], amount=4), trial(2, [0.7], amount=4)]
-    drawn = subject(trials, winner=trials[1])
-    content = draw_best_so_far(drawn)
-    assert traces(content, "best so far")[0].y == (0.8, 0.8)
-    assert "trained for 4" in content.caption
-
-
 def test_scores_far_out_do_not_squeeze_the_others():
     trials = [*scored(20), trial(20, [-1e9])]
     low, _ = draw_best_so_far(subject(trials)).figure.layout.yaxis.range
@@ -63,6 +136,9 @@ def test_scores_far_out_do_not_squeeze_the_others():
     content = draw_best_so_far(subject(scored(20)))
     assert content.figure.layout.yaxis.range is None
     assert "beyond" not in content.caption
+    content = draw_parallel_coordinates(subject([*scored(40), trial(40, [-1e9])]))
+    assert content.figure.data[-1].marker.cmin > 0
+    assert "1 score outside of" in content.caption
 
 
 def test_a_learning_curve_is_the_mean_as_far_as_all_folds_went():
@@ -77,55 +153,31 @@ def test_a_learning_curve_is_the_mean_as_far_as_all_folds_went():
 
 
 def test_at_most_a_hundred_learning_curves_are_drawn_the_best_among_them():
-    trials = [t for k in range(450) for t in [trial(k, [k * 37 % 450 / 450], curve=[[0.1, 0.2]])]]
+    trials = [trial(k, [k * 37 % 150 / 150], curve=[[0.1, 0.2]]) for k in range(150)]
     content = draw_learning_curves(subject(trials))
     names = {t.name for t in content.figure.data}
     assert len(names) == 101
     ranked = sorted(trials, key=lambda t: t.loss)
     assert {f"trial {t.number}" for t in ranked[1:21]} < names
-    assert "100 of 449" in content.caption
+    assert "100 of 149" in content.caption
 
 
-def test_the_sample_is_even_and_keeps_the_order():
-    trials = scored(1000)
-    drawn = best_and_even(trials, 100)
-    assert [t.number for t in drawn] == sorted({t.number for t in drawn})
-    assert {t.number for t in sorted(trials, key=lambda t: t.loss)[:20]} < {t.number for t in drawn}
-    assert max(b.number - a.number for a, b in itertools.pairwise(drawn)) <= 16
-    assert best_and_even(trials, 1000) == trials
-
-
-def test_what_decides_the_score_is_the_most_important_and_its_bar_the_longest_on_top():
-    trials = [trial(k, [0.9 - abs(point(k)["layers"] - 3) / 10 + k % 7 / 1e4]) for k in range(60)]
-    content = draw_importance(subject(trials))
-    (bars,) = content.figure.data
-    assert content.figure.layout.yaxis.categoryarray[-1] == bars.y[0] == "layers"
-    assert list(bars.x) == sorted(bars.x, reverse=True)
-    assert "60 complete trials" in content.caption
-    assert "PED-ANOVA" in content.caption
-
-
-def test_slices_hold_every_score_at_its_own_value():
+def test_every_dot_is_a_trial_at_its_own_score_and_a_tick_names_its_category():
     trials = scored(24)
-    content = draw_slices(subject(trials))
-    axes = {axis.title.text: axis for axis in content.figure.select_xaxes()}
+    content = {name: draw(subject(trials)) for name, _, _, draw in FIGURE_TABLE}
+    figures = {name: each.figure for name, each in content.items() if isinstance(each, Drawn)}
+    scores, dotted = {t.number: t.score for t in trials}, set()
+    for name in ("best-so-far", "slices"):
+        for trace in figures[name].select_traces({"mode": "markers"}):
+            if trace.name != "winner":
+                dotted |= {*zip(trace.customdata, trace.y, strict=True)}
+        assert dotted == {*scores.items()}, name
+    axes = {axis.title.text: axis for axis in figures["slices"].select_xaxes()}
     assert set(axes) == {"lr (log)", "layers", "optimizer", "momentum"}
-    by_axis = {}
-    for trace in content.figure.data:
-        by_axis.setdefault(trace.xaxis, []).extend(zip(trace.x, trace.y, trace.customdata, strict=True))
-    names = {f"x{axis.plotly_name.removeprefix('xaxis')}": name for name, axis in axes.items()}
-    for place, name in names.items():
-        key = name.removesuffix(" (log)")
-        found = sorted((str(x), y, number) for x, y, number in by_axis[place])
-        there = [(t.point[key], t.score, t.number) for t in trials if key in t.point]
-        wanted = [(str(v) if key == "lr" or isinstance(v, str) else f"{v:g}", *rest) for v, *rest in there]
-        assert found == sorted(wanted)
-    assert list(axes["layers"].categoryarray) == ["1", "2", "3", "4"]
-    # A tick names the category that it stands at.
     assert list(axes["layers"].tickvals) == list(axes["layers"].ticktext) == ["1", "2", "3", "4"]
 
 
-def test_each_cell_of_a_contour_is_the_best_score_at_its_pair_of_values():
+def test_maps_are_of_the_four_most_important_and_each_cell_is_the_best_score_at_its_pair_of_values():
     space = space_from_dict({"a": [1, 10, 100], "b": {"choices": ["y", "x"]}})
     rng = random.Random(1)
     trials = [trial(k, [rng.random()], at={"a": [1, 10, 100][k % 3], "b": ["y", "x"][k % 2]}) for k in range(30)]
@@ -137,15 +189,11 @@ def test_each_cell_of_a_contour_is_the_best_score_at_its_pair_of_values():
         for height, b in enumerate(["y", "x"]):
             best = max(t.score for t in trials if t.point == {"a": a, "b": b})
             assert contour.z[list(contour.y).index(height)][list(contour.x).index(place)] == best
-
-
-def test_maps_share_one_scale_of_colours_and_four_of_the_most_important_hyperparameters():
-    trials = scored(40)
-    figure = draw_contours(subject(trials)).figure
+    drawn = subject(scored(40))
+    figure = draw_contours(drawn).figure
     assert {t.coloraxis for t in figure.select_traces({"type": "contour"})} == {"coloraxis"}
-    known = subject(trials).importances
     titles = {axis.title.text.removesuffix(" (log)") for axis in figure.select_xaxes() if axis.title.text}
-    assert titles == set(list(known.shares)[:4])
+    assert titles == set(list(drawn.importances.shares)[:4])
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
@@ -162,13 +210,6 @@ def test_parallel_coordinates_draw_a_line_a_trial_the_best_on_top(direction):
     assert (scale.marker.cmin, scale.marker.cmax) == (worst, best)
 
 
-def test_a_wild_score_leaves_colours_for_the_others_and_the_caption_says_so():
-    trials = [*scored(40), trial(40, [-1e9])]
-    content = draw_parallel_coordinates(subject(trials))
-    assert content.figure.data[-1].marker.cmin > 0
-    assert "1 score outside of" in content.caption
-
-
 def test_fold_spread_holds_every_fold_of_the_best_the_winner_first():
     trials = scored(30, folds=3)
     ranked = sorted(trials, key=lambda t: t.loss)
@@ -181,16 +222,64 @@ def test_fold_spread_holds_every_fold_of_the_best_the_winner_first():
     assert list(means.y) == pytest.approx([statistics.fmean(t.values("score")) for t in order])
 
 
-def test_expected_performance_draws_both_estimators_to_half_the_trials():
-    trials = scored(21)
-    content = draw_expected_performance(subject(trials))
-    known = describe_expected("random", [t.score for t in trials], "maximize")
-    for name in ("unbiased", "biased"):
-        high, low, mean = [t for t in content.figure.data if t.legendgroup == name]
-        assert list(mean.x) == list(known[name]["budgets"])
-        assert mean.x[-1] == 10
-        assert list(mean.y) == list(known[name]["means"])
-        assert [(a - b) / 2 for a, b in zip(high.y, low.y, strict=True)] == pytest.approx(known[name]["spreads"])
-    refused = draw_expected_performance(subject(trials, strategy="tpe"))
-    assert isinstance(refused, Absent)
-    assert "independent" in refused.reason
+TWO = Goal({"score": "maximize", "size": "minimize"})
+THREE = Goal({"score": "maximize", "size": "minimize", "latency": "minimize"}, (Limit("size", 0.7),))
+
+
+def test_three_metrics_have_a_panel_for_each_pair_and_each_trial_is_in_every_one():
+    trials = of_several(40, THREE, folds=3)
+    drawn = subject(trials, goal=THREE)
+    content = draw_front(drawn)
+    panels = {}
+    for trace in content.figure.data:
+        panels.setdefault(trace.xaxis, []).append(trace)
+    axes = zip(content.figure.select_xaxes(), content.figure.select_yaxes(), strict=True)
+    score, size, latency = "score (maximize)", "size (minimize)", "latency (minimize)"
+    assert {(x.title.text, y.title.text) for x, y in axes} == {(size, score), (latency, score), (latency, size)}
+    complete = {trial.number for trial in trials if trial.state == "complete"}
+    for traces in panels.values():
+        assert {number for trace in traces for number in trace.customdata} == complete
+        by_name = {trace.name: trace for trace in traces}
+        assert set(by_name["exceeds a limit"].customdata) == {t.number for t in trials if t.excess > 0}
+        assert set(by_name["front"].customdata) == {t.number for t in front(trials)}
+        assert by_name["winner"].customdata == (drawn.winner.number,)
+    # Two panels have the size on an axis, and its limit is a line there.
+    lines = {(s.x0, s.x1) if "domain" in s.yref else (s.y0, s.y1) for s in content.figure.layout.shapes}
+    assert (len(content.figure.layout.shapes), lines) == (2, {(0.7, 0.7)})
+    assert "size <= 0.7" in content.caption
+    error = next(trace.error_y for trace in content.figure.data if trace.name == "front")
+    first = front(trials)[-1]
+    low, high = stats.t.interval(0.95, 2, loc=first.score, scale=stats.sem(first.values("score")))
+    assert (error.arrayminus[0], error.array[0]) == pytest.approx((first.score - low, high - first.score))
+
+
+def test_the_figure_of_the_hypervolume_ends_at_what_all_trials_have():
+    trials = of_several(40, TWO)
+    content = draw_hypervolume(subject(trials, goal=TWO))
+    line = next(trace for trace in content.figure.data if trace.name == "this search")
+    assert list(line.y) == sorted(line.y)
+    assert line.x[-1] == 40
+    kept = [trial for trial in trials if trial.keeps_limits]
+    losses = np.array([trial.losses for trial in kept])
+    assert line.y[-1] == pytest.approx(area(map(tuple, (losses - losses.min(0)) / np.ptp(losses, axis=0))))
+    assert any(trace.name == "random search, on average" for trace in content.figure.data)
+    refused = draw_hypervolume(subject(trials, goal=TWO, strategy="evolutionary"))
+    assert "independent draws" in refused.caption
+    assert not any(trace.name == "random search, on average" for trace in refused.figure.data)
+    assert isinstance(draw_hypervolume(subject(of_several(5, Goal({"score": "maximize"})))), Absent)
+
+
+def test_the_other_figures_are_of_the_leading_metric_or_of_each():
+    trials = of_several(40, THREE)
+    drawn = subject(trials, goal=THREE)
+    names = [drawing.name for drawing in draw_figures(drawn)]
+    assert names[:3] == ["front", "hypervolume", "best-so-far"]
+    single = Goal({"score": "maximize"})
+    assert draw_figures(subject(of_several(12, single), goal=single))[0].name == "best-so-far"
+    panels = {note.text for note in draw_importance(drawn).figure.layout.annotations}
+    assert {"score", "size", "latency"} <= panels
+    labels = draw_parallel_coordinates(drawn).figure.layout.xaxis.ticktext
+    assert list(labels[:3]) == ["score", "size", "latency"]
+    assert drawn.in_order[0] is drawn.winner
+    rest = [trial for trial in leaders(trials, 40) if trial not in front(trials)]
+    assert drawn.in_order[len(front(trials)) :] == rest

@@ -5,8 +5,6 @@ import json
 import math
 import re
 import statistics
-from dataclasses import replace
-from math import comb
 
 import numpy as np
 import pandas as pd
@@ -78,15 +76,10 @@ def test_the_front_is_the_one_of_all_pairs_in_the_order_of_the_leading_metric(re
     chosen = [member["number"] for member in found if member["is_chosen"]]
     assert chosen == [report["winner"]["number"]]
     # The knee: the least sum of both losses, each from the front's best to its worst.
-    rows = within[within.number.isin(members)]
-    units = (rows.score.max() - rows.score) / np.ptp(rows.score) + (rows["size"] - rows["size"].min()) / np.ptp(
-        rows["size"]
-    )
-    assert chosen == [rows.number[units.idxmin()]]
-
-
-def test_each_member_has_its_values_with_their_spread_over_the_seeds(report, trials):
-    for member in report["front"]["members"]:
+    losses = within[within.number.isin(members)].assign(score=-within.score).set_index("number")[["score", "size"]]
+    assert chosen == [((losses - losses.min()) / np.ptp(losses, axis=0)).sum(axis=1).idxmin()]
+    # Each member has its values with their spread over the seeds.
+    for member in found:
         row = trials[trials.number == member["number"]].iloc[0]
         values = [row[column] for column in trials if column.startswith("fold_")]
         mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
@@ -94,11 +87,8 @@ def test_each_member_has_its_values_with_their_spread_over_the_seeds(report, tri
         score = member["scores"]["score"]
         assert (score["mean"], score["standard_error"], *score["interval"]) == pytest.approx((mean, error, low, high))
         assert member["scores"]["size"]["mean"] == row["size"]
-        assert member["scores"]["latency"] == {
-            "mean": row.latency,
-            "standard_error": 0,
-            "interval": [row.latency, row.latency],
-        }
+        same = {"mean": row.latency, "standard_error": 0, "interval": [row.latency, row.latency]}
+        assert member["scores"]["latency"] == same
         assert member["point"] == {key: row[key] for key in member["point"]}
     winner = report["winner"]
     assert winner["scores"]["score"]["mean"] == pytest.approx(winner["score"])
@@ -120,49 +110,22 @@ def test_the_hypervolume_is_the_area_below_the_staircase_after_each_trial(report
         assert number not in steps or steps[number] == pytest.approx(now)
 
 
-def test_the_expectation_is_the_mean_over_random_searches_of_so_many_trials(report, trials):
-    volume = report["front"]["hypervolume"]
-    (best, worst), (least, most) = volume["scale"].values()
-    rows = [
-        ((best - row.score) / (best - worst), (row.size_ - least) / (most - least))
-        if row.state == "complete" and row.latency <= 6
-        else None
-        for row in trials.rename(columns={"size": "size_"}).itertuples()
-    ]
-    expected = volume["expected"]
-    alone = [area([row] if row else []) for row in rows]
-    assert expected["budgets"][0] == 1
-    assert (expected["means"][0], expected["spreads"][0]) == pytest.approx((np.mean(alone), np.std(alone)))
-    rng, number = np.random.default_rng(5), expected["budgets"][-1]
-    assert number == len(rows) // 2
-    again = [area([row for k in rng.permutation(len(rows))[:number] if (row := rows[k])]) for _ in range(400)]
-    error = math.sqrt(np.var(again) / 200 + np.var(again) / 400)
-    assert abs(expected["means"][-1] - np.mean(again)) < 4 * error
-
-
-def test_of_few_trials_the_expectation_is_exact():
-    """By cells of the plane: a cell counts where a subset has one of the trials that dominate it."""
-    trials = [replace(each, number=number) for number, each in enumerate(of_several(8, TWO))]
+def test_of_few_trials_the_expectation_is_the_mean_over_all_choices_of_them():
+    trials = of_several(8, TWO)
     kept = [trial for trial in trials if trial.keeps_limits]
     assert len(kept) == 7
-    scale = growth(kept, TWO).scale
-    low, high = scale
-    points = [(np.array(trial.losses) - low) / (high - low) for trial in kept]
-    edges = [sorted({*(point[axis] for point in points), 1.1}) for axis in (0, 1)]
+    low, high = scale = growth(kept, TWO).scale
+    points = [tuple((np.array(trial.losses) - low) / (high - low)) for trial in kept]
     found = expected_growth(trials, scale)
     assert list(found.budgets) == [1, 2, 3, 4]
     for n, mean in zip(found.budgets, found.means, strict=True):
-        exact = 0.0
-        for (a, b), (c, d) in itertools.product(*map(itertools.pairwise, edges)):
-            dominating = sum(point[0] <= a and point[1] <= c for point in points)
-            exact += (b - a) * (d - c) * (1 - comb(8 - dominating, n) / comb(8, n))
-        assert mean == pytest.approx(exact)
+        chosen = itertools.combinations([*points, None], n)
+        assert mean == pytest.approx(np.mean([area(filter(None, each)) for each in chosen]))
 
 
-def test_the_report_keeps_its_schema_and_says_when_it_was_decided(folder, report):
+def test_the_pages_have_the_front_and_when_its_choice_was_decided(folder, report):
     TypeAdapter(ReportJson).validate_python(report)
     assert report["front"]["choice"] == {"rule": "knee", "text": "the knee of the front", "changes": []}
-    assert "the knee of the front" in report["chosen_by"]
     assert report["chosen_by"].endswith("as decided before the search")
     keys = {field["number"]: field["keys"] for field in report["fields"]}
     assert {"front.metrics", "front.limits"} < set(keys[8])
@@ -170,37 +133,13 @@ def test_the_report_keeps_its_schema_and_says_when_it_was_decided(folder, report
     assert set(report["importance"]["by_metric"]) == {"score", "size"}
     for name, keys in report["importance"]["significant_by_metric"].items():
         assert set(keys) <= report["importance"]["by_metric"][name].keys()
-    text = (folder / "report.md").read_text()
+    text, winner = (folder / "report.md").read_text(), report["winner"]["number"]
     assert "search for the Pareto front of score (maximize) and size (minimize), within latency <= 6" in text
-    winner = report["winner"]["number"]
-    assert re.search(rf"\| {winner} ★ \|", text)
+    assert f"| {winner} ★ |" in text
     assert "in score, the leading metric" in text or "It is the default configuration." in text
-
-
-def test_the_trials_stand_in_the_order_of_the_front(folder, report, trials):
-    page = (folder / "report.html").read_text()
-    assert page.index("Cautions</b>" if report["cautions"] else "None of the checks") < page.index(
-        "<h2>Front and limits"
-    )
-    rows = re.findall(r"<tr id='trial-(\d+)'(?: class='(\w+)')?>", page)
-    members = [member["number"] for member in report["front"]["members"]]
-    winner = report["winner"]["number"]
-    first = [winner, *(number for number in members if number != winner)]
-    assert [int(number) for number, _ in rows[: len(first)]] == first
-    assert [mark for _, mark in rows[: len(first)]] == ["winner", *["front"] * (len(first) - 1)]
-    state = dict(zip(trials.number, trials.state, strict=True))
-    excess = dict(zip(trials.number, trials.excess, strict=True))
-    kinds = [(state[int(number)] != "complete", excess[int(number)] > 0) for number, _ in rows]
-    assert kinds == sorted(kinds)
-    beyond = [excess[int(number)] for number, _ in rows if excess[int(number)] > 0]
-    assert beyond == sorted(beyond)
-
-
-def test_other_pages_have_the_front(folder, report):
     study = prepared(folder, config())
     latex, checklist = write_latex(study, report).read_text(), write_checklist(study, report).read_text()
-    assert latex.count(r"\begin{table}") == 3
-    assert rf"{report['winner']['number']}$^\star$ & " in latex
+    assert (latex.count(r"\begin{table}"), rf"{winner}$^\star$ & " in latex) == (3, True)
     assert "Limits: latency <= 6." in checklist
     picture = Study(StudyFolder(folder)).plot("front")
     assert draw_png(picture) is not None
@@ -208,70 +147,68 @@ def test_other_pages_have_the_front(folder, report):
     assert list(line.customdata) == [member["number"] for member in report["front"]["members"]][::-1]
 
 
+def test_trials_are_listed_in_the_order_of_the_front(folder, report, trials):
+    page = (folder / "report.html").read_text()
+    cautions = "Cautions</b>" if report["cautions"] else "None of the checks"
+    assert page.index(cautions) < page.index("<h2>Front and limits")
+    rows = re.findall(r"<tr id='trial-(\d+)'(?: class='(\w+)')?>", page)
+    members, winner = [member["number"] for member in report["front"]["members"]], report["winner"]["number"]
+    first = [winner, *(number for number in members if number != winner)]
+    assert rows[: len(first)] == [(str(number), "front" if number != winner else "winner") for number in first]
+    table = trials.set_index("number").loc[[int(number) for number, _ in rows]]
+    kinds = list(zip(table.state != "complete", table.excess > 0, strict=True))
+    assert kinds == sorted(kinds)
+    beyond = table.excess[table.excess > 0].tolist()
+    assert beyond == sorted(beyond)
+
+
 def test_a_front_that_was_scored_on_the_test_part_is_set_beside_the_search(report):
     members = report["front"]["members"]
     values = [{name: score["mean"] for name, score in member["scores"].items()} for member in members]
-    scored = [
-        {"trial": member["number"], "validation_score": was["score"], "validation_metrics": was, "metrics": was}
-        for member, was in zip(members, values, strict=True)
-    ]
-    del scored[-1]["metrics"]
+    scored = [{"validation_score": was["score"], "validation_metrics": was, "metrics": was} for was in values]
+    scored = [{"trial": member["number"], **each} for member, each in zip(members, scored, strict=True)]
     scored[-1]["error"] = "out of memory"
+    del scored[-1]["metrics"]
     opened = {"time": "now", "trial": members[0]["number"], "metrics": values[0], "size": 9, "validation_score": 0.5}
     opened |= {"evaluations_of_these_data": 1, "front": scored, "default": None}
     first, second, table, failed = read_test(report | {"test": opened})
     assert f"latency **{values[0]['latency']:.4f}**" in first.text
     assert f"all {len(members)} trials of the front" in second.text
-    assert table.head == (
-        "trial",
-        "test score",
-        "on validation",
-        "test size",
-        "on validation",
-        "test latency",
-        "on validation",
-    )
+    names = [(f"test {name}", "on validation") for name in ("score", "size", "latency")]
+    assert table.head == ("trial", *itertools.chain(*names))
     assert [row[0] for row in table.rows] == [str(member["number"]) for member in members]
     assert all(row[1] == row[2] for row in table.rows[:-1])
     assert table.rows[-1][1] == "–"
     assert failed.texts == [f"trial {members[-1]['number']} has no score: out of memory"]
 
 
-def test_with_one_metric_nothing_of_it_is_there(tmp_path):
-    tree = config(metrics=None, limits=None, repeats=1, trials=3)
-    run_toy(tmp_path / "toy", tree)
-    report_again(tmp_path / "toy", tree)
-    report = json.loads((tmp_path / "toy" / "report.json").read_text())
-    assert "front" not in report
-    assert not {"scores", "excess", "is_on_front"} & {*report["winner"], *report["top"][0]}
-    for name in ("report.md", "report.html"):
-        assert "Front and limits" not in (tmp_path / "toy" / name).read_text()
+def written(folder, tree, **options):
+    """Run a study; return report.json and the text of a page."""
+    run_toy(folder, tree)
+    if options:
+        report_again(folder, tree, **options)
+    report = json.loads((folder / "report.json").read_text())
+    TypeAdapter(ReportJson).validate_python(report)
+    return report, (folder / ("report.html" if options.get("has_page") else "report.md")).read_text()
 
 
 def test_where_no_trial_keeps_the_limits_it_says_so(tmp_path):
-    tree = config(limits={"latency": 0.1}, repeats=1, trials=4)
-    run_toy(tmp_path / "toy", tree)
-    report_again(tmp_path / "toy", tree)
-    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    report, page = written(tmp_path / "toy", config(limits={"latency": 0.1}, repeats=1, trials=3), has_page=True)
     says = "there is no winner: no trial keeps the limits (latency <= 0.1); the nearest is trial "
     assert report["winner"]["missing"].startswith(says)
     assert "no complete trial keeps the limits (latency <= 0.1)" in report["cautions"]
     assert report["front"]["members"] == []
     assert report["front"]["hypervolume"]["missing"] == "no complete trial keeps the limits"
-    page = (tmp_path / "toy" / "report.html").read_text()
     assert "There is no Pareto front of score" in page
     assert "could not be made" not in page
 
 
 def test_a_limit_with_one_metric_has_a_part_without_a_front(tmp_path):
-    tree = config(metrics=None, limits={"latency": 4}, repeats=1, trials=8)
-    run_toy(tmp_path / "toy", tree)
-    report = json.loads((tmp_path / "toy" / "report.json").read_text())
-    TypeAdapter(ReportJson).validate_python(report)
+    report, text = written(tmp_path / "toy", config(metrics=None, limits={"latency": 4}, repeats=1, trials=8))
     assert not {"choice", "hypervolume"} & report["front"].keys()
     assert [member["number"] for member in report["front"]["members"]] == [report["winner"]["number"]]
     assert "best mean score over the folds, within latency <= 4" in report["chosen_by"]
-    assert "Limits: latency <= 4." in (tmp_path / "toy" / "report.md").read_text()
+    assert "Limits: latency <= 4." in text
 
 
 def test_finalists_have_every_metric_on_fresh_seeds_and_a_winner_off_the_front_is_told(tmp_path, report):
@@ -297,16 +234,12 @@ def test_finalists_have_every_metric_on_fresh_seeds_and_a_winner_off_the_front_i
 
 
 def test_what_was_changed_after_the_search_had_begun_is_said(tmp_path):
-    tree = config(repeats=1, trials=5)
+    tree = config(repeats=1, trials=3)
     run_toy(tmp_path / "toy", tree)
     record = open_study(prepared(tmp_path / "toy", tree))
     change = {"key": "study.choose", "time": "2026-01-02T03:04:05+00:00", "before": "first_within_limits"}
-    change |= {"after": "knee"}
-    Notes(record).note("changed_choices", [change | {"trials": 4, "is_test_open": True}])
+    Notes(record).note("changed_choices", [change | {"after": "knee", "trials": 4, "is_test_open": True}])
     record.close()
-    report_again(tmp_path / "toy", tree, has_page=False)
-    report = json.loads((tmp_path / "toy" / "report.json").read_text())
-    TypeAdapter(ReportJson).validate_python(report)
+    report, text = written(tmp_path / "toy", tree)
     assert report["chosen_by"].endswith("as changed after the start of the search")
-    text = (tmp_path / "toy" / "report.md").read_text()
     assert "after 4 trials and after the test: from first_within_limits to knee" in text

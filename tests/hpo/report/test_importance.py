@@ -1,5 +1,7 @@
-"""Importances: Optuna's shares, which of them chance does not explain, and what the figure shows of both."""
+"""Importances: Optuna's shares, which of them chance does not explain, and the figure; Shapley values by definition."""
 
+import math
+import random
 from dataclasses import replace
 
 import optuna
@@ -10,12 +12,12 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.style import OTHER
-from hpo.report.importance import importances, rank_of
+from hpo.report.importance import importances, rank_of, shapley_values
 from hpo.report.part import Absent
 from hpo.trials.record.rows import distribution
 from hpo.trials.space.dimensions import Range
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.report.made_up import subject, trial
+from tests.hpo.report.made_up import SPACE, subject, trial
 
 EVERY_KIND = space_from_dict(
     {
@@ -59,21 +61,20 @@ def found_in(trials, space=ONE_MATTERS, direction="maximize"):
 def test_the_shares_are_optunas_for_every_kind_of_dimension_and_with_ties(count, direction):
     trials = drawn_at_random(EVERY_KIND, count, lambda _, rng: round(rng.random(), 1), direction=direction)
     found = found_in(trials, EVERY_KIND, direction).shares
-    kinds = {
-        d.key: distribution(d) if isinstance(d, Range) else CategoricalDistribution(range(len(d.values)))
-        for d in EVERY_KIND.dimensions
-    }
+    kinds = {d.key: distribution(d) for d in EVERY_KIND.dimensions if isinstance(d, Range)}
+    others = [d for d in EVERY_KIND.dimensions if d.key not in kinds]
+    kinds |= {d.key: CategoricalDistribution(range(len(d.values))) for d in others}
     study = optuna.create_study(direction=direction)
     for each in trials:
         # Optuna takes True for 1.
-        params = {
-            k: v if isinstance(EVERY_KIND[k], Range) else rank_of(EVERY_KIND[k], v) for k, v in each.point.items()
-        }
+        ranges = {key for key in each.point if isinstance(EVERY_KIND[key], Range)}
+        params = {key: v if key in ranges else rank_of(EVERY_KIND[key], v) for key, v in each.point.items()}
         there = {key: kinds[key] for key in params}
         study.add_trial(optuna.trial.create_trial(params=params, distributions=there, value=each.score))
     evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / count))
     assert found == pytest.approx(get_param_importances(study, evaluator=evaluator), rel=1e-9, abs=1e-12)
     assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert found_in(trials, EVERY_KIND, direction).shares == found
 
 
 @pytest.mark.parametrize("count", [20, 50])
@@ -83,11 +84,6 @@ def test_what_matters_much_is_told_apart_and_what_does_nothing_in_one_study_of_t
     # Three standard deviations above 5 %, of 40 and of 60.
     assert len(significant) - significant.count("strong") <= 6
     assert len([key for seed in range(20) for key in found_in(of_noise(count, seed)).significant]) <= 8
-
-
-def test_the_same_trials_give_the_same_answer():
-    trials = of_one_that_matters(25)
-    assert found_in(trials) == found_in(trials)
 
 
 def test_what_has_one_value_has_no_share_and_is_not_told_apart():
@@ -104,6 +100,10 @@ def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_h
     bars = content.figure.data[0]
     assert known.significant == ["strong"]
     assert list(bars.y) == (["strong"] if is_few else list(known.shares))
+    assert list(bars.x) == sorted(bars.x, reverse=True)
+    # The longest bar is on top.
+    assert content.figure.layout.yaxis.categoryarray[-1] == "strong"
+    assert f"{count} complete trials" in content.caption
     assert [colour == OTHER for colour in bars.marker.color] == [key in known.significant for key in bars.y]
     assert ("With so few trials" in content.caption) == is_few != ("hollow" in content.caption)
 
@@ -116,3 +116,59 @@ def test_where_chance_explains_all_one_sentence_says_so():
     content = draw_importance(replace(subject(trials, space=ONE_MATTERS), default=trials[1].point))
     assert len(content.figure.data) == 1
     assert sentence in content.caption
+
+
+def made(direction, count=300):
+    """Trials whose scores are the sum of what three hyperparameters give; nothing else matters."""
+    rng, sign = random.Random(0), 1 if direction == "maximize" else -1
+    trials = []
+    for number in range(count):
+        at = {"lr": 10 ** rng.uniform(-5, 0), "layers": rng.randint(1, 4), "optimizer": rng.choice(["adamw", "sgd"])}
+        at |= {"momentum": rng.choice([0.0, 0.9])} if at["optimizer"] == "sgd" else {}
+        score = 0.1 * at["layers"] - 0.05 * abs(math.log10(at["lr"]) + 2) + 0.2 * (at["optimizer"] == "adamw")
+        trials.append(trial(number, [sign * score], at=at, direction=direction))
+    return trials
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_what_each_hyperparameter_adds_is_found_in_the_units_of_the_metric(direction):
+    trials = made(direction)
+    sign = 1 if direction == "maximize" else -1
+    winner = trial(300, [sign * 0.6], at={"lr": 0.01, "layers": 4, "optimizer": "adamw"}, direction=direction)
+    trials = [*trials, winner]
+    default = {"lr": 0.0001, "layers": 1, "optimizer": "sgd", "momentum": 0.0}
+    found = shapley_values(SPACE, trials, default, winner)
+    gains = {key: part.gain for key, part in found.items()}
+    assert gains["layers"] == pytest.approx(0.3, abs=0.04)
+    assert gains["lr"] == pytest.approx(0.1, abs=0.04)
+    # A momentum exists beside sgd only, so its absence is part of the optimizer.
+    assert gains["optimizer"] == pytest.approx(0.2, abs=0.04)
+    assert "momentum" not in gains
+    assert all(part.low <= part.gain <= part.high for part in found.values())
+    assert list(found) == sorted(found, key=lambda key: -found[key].gain)
+    assert found == shapley_values(SPACE, trials, default, winner)
+
+
+def test_the_parts_sum_to_the_gain_where_both_ends_were_tried():
+    trials = made("maximize", 40)
+    default, winner = trials[0], max(trials, key=lambda t: t.score)
+    found = shapley_values(SPACE, trials, default.point, winner)
+    assert sum(part.gain for part in found.values()) == pytest.approx(winner.score - default.score)
+
+
+def test_a_boolean_and_a_number_are_two_values():
+    space = space_from_dict({"flag": {"choices": [True, 1]}, "x": {"low": 0.0, "high": 1.0}})
+    rng = random.Random(0)
+    trials = [trial(k, [5.0 * (k % 2)], at={"flag": [True, 1][k % 2], "x": rng.random()}) for k in range(30)]
+    found = shapley_values(space, trials, trials[0].point, trials[1])
+    assert found["flag"].gain == pytest.approx(5.0, abs=0.3)
+
+
+def test_only_what_differs_takes_part_and_what_cannot_be_said_is_not():
+    trials = made("maximize", 40)
+    winner = trials[0]
+    default = winner.point | {"layers": 5 - winner.point["layers"]}
+    assert set(shapley_values(SPACE, trials, default, winner)) == {"layers"}
+    for default, words in ((winner.point, "is the default"), (None, "outside of the space")):
+        assert words in shapley_values(SPACE, trials, default, winner).reason
+    assert "10 complete trials" in shapley_values(SPACE, trials[:9], None, winner).reason

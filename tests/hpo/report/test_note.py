@@ -31,12 +31,8 @@ def test_a_study_that_begins_says_what_it_searches(tmp_path):
     assert "Search by `random` in 3 hyperparameters" in text
     assert "0 of 12 trials" in text
     assert "hpo reproduce runs:/" in text
-
-
-def test_one_hyperparameter_is_one(tmp_path):
     space = {"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}}
-    text, _ = note(prepared(tmp_path, toy_config(space=space)), [])
-    assert "in 1 hyperparameter, seed" in text
+    assert "in 1 hyperparameter, seed" in note(prepared(tmp_path, toy_config(space=space)), [])[0]
 
 
 def test_a_study_of_failures_has_no_winner(tmp_path):
@@ -49,103 +45,82 @@ def test_a_study_of_failures_has_no_winner(tmp_path):
 
 def test_the_first_line_has_the_score_the_winner_and_how_to_reproduce_it(tmp_path):
     trials = [complete(n, {"toy.lr": 3e-4}, n / 10) for n in range(3)]
-    study = prepared(tmp_path, toy_config())
+    study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
     first, _, point, *_ = note(study, trials)[0].splitlines()
     assert first.startswith("**Winner: [trial 2](@@trial 2@@), score 0.2000**; again with `hpo reproduce ")
     assert point == "`toy.lr=3e-4`"
     assert note(study, trials, "running")[0].startswith("**Best so far: [trial 2](@@trial 2@@), score 0.2000**")
-
-
-def test_it_says_the_values_as_they_are_said_everywhere_and_their_deviation(tmp_path):
-    study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
+    # Values are written as everywhere, with their deviation.
     outcomes = {fold: Outcome({"score": score}) for fold, score in enumerate((0.1, 0.2, 0.3))}
     text, view = note(study, [finished(Trial(0, 0, {"toy.lr": 3e-4}), outcomes, study.goal)])
     assert (view.best.trainings, view.best.standard_deviation) == (3, pytest.approx(0.1))
     assert text.startswith(f"**Winner: [trial 0](@@trial 0@@), {view.best.values} ± 0.1000** over 3 trainings; again")
 
 
+def rows(text):
+    """Return the numbers of the trials in the table, and the cells of its first row."""
+    lines = [line for line in text.splitlines() if line.startswith("| [")]
+    numbers = [int(line.partition("]")[0].removeprefix("| [")) for line in lines]
+    return numbers, [cell.strip() for cell in lines[0].split("|")[2:-1]]
+
+
 def test_the_best_five_were_trained_longest_first_and_a_missing_value_is_empty(tmp_path):
     trials = [complete(n, {"toy.layers": n, "toy.lr": 3e-4}, n / 10, amount=4 if n > 6 else 1) for n in range(9)]
     trials[7] = complete(7, {"toy.layers": 7, "toy.width": 8}, 0.7, amount=4)
     text, _ = note(prepared(tmp_path, toy_config()), trials)
-    rows = [line for line in text.splitlines() if line.startswith("| [")]
-    assert [row.partition("]")[0] for row in rows] == ["| [8", "| [7", "| [6", "| [5", "| [4"]
-    assert [cell.strip() for cell in rows[0].split("|")[2:-1]] == [
-        "&emsp;0.8000 to 4",
-        "&emsp;8",
-        "&emsp;3e-4",
-        "&emsp;",
-    ]
+    assert rows(text) == ([8, 7, 6, 5, 4], ["&emsp;0.8000 to 4", "&emsp;8", "&emsp;3e-4", "&emsp;"])
 
 
-def test_the_longest_note_fits_into_a_tag(tmp_path):
-    """Twenty hyperparameters with long names and long texts as values."""
-    keys = [f"toy.{'n' * 80}{i}" for i in range(20)]
-    config = toy_config(space={"toy": {key.removeprefix("toy."): {"choices": ["v" * 300, "w" * 300]} for key in keys}})
-    config["toy"] |= {key.removeprefix("toy."): "v" * 300 for key in keys}
-    study = prepared(tmp_path, config)
-    text, _ = note(study, [complete(n, dict.fromkeys(keys, "v" * 300), 0.5) for n in range(5)])
-    page = f"#/experiments/123456/runs/{'r' * 32}"
-    assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
+GOAL = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost": 3.0}}
 
 
-TWO = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost": 3.0}}
-
-
-def several(tmp_path, numbers, section=TWO, choose="knee"):
+def several(tmp_path, numbers, section=GOAL):
     """Return the note of trials with these scores, sizes and costs, and its view."""
     tree = toy_config()
-    study = prepared(tmp_path, tree | {"study": tree["study"] | section | {"choose": choose}})
+    study = prepared(tmp_path, tree | {"study": tree["study"] | section | {"choose": "knee"}})
     outcomes = [Outcome(dict(zip(("score", "size", "cost"), each, strict=True))) for each in numbers]
     trials = [finished(Trial(n, 0, {"toy.layers": n}), {0: outcome}, study.goal) for n, outcome in enumerate(outcomes)]
     return note(study, trials)
 
 
-def test_of_several_metrics_the_chosen_one_has_all_the_front_its_size_and_first_members_and_limits_how_many(tmp_path):
+def test_of_several_metrics_the_chosen_one_has_all_the_front_its_first_members_and_limits_how_many(tmp_path):
     text, view = several(tmp_path, [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)])
     head, point, chosen, limits, what = text.split("\n\n")[:5]
     assert point == "`toy.layers=0`"
     assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
     assert "cost 1**" in head
-    assert (
-        chosen == "Chosen as the knee of the front. The front: [3 trials](@@table@@-front) that no other one dominates."
-    )
+    front = "The front: [3 trials](@@table@@-front) that no other one dominates."
+    assert chosen == f"Chosen as the knee of the front. {front}"
     assert limits == "Limits: cost ≤ 3; kept by 4 of 5 complete trials."
     assert "Metrics: score (maximized), size (minimized); the means over" in what
-    rows = [line for line in text.splitlines() if line.startswith("| [")]
-    assert [row.partition("]")[0] for row in rows] == [f"| [{each.trial}" for each in view.front]
+    assert rows(text)[0] == [each.trial for each in view.front]
     assert "| 3 of the front | &emsp;score | &emsp;size | &emsp;cost | &emsp;layers" in text
 
 
-def test_where_no_trial_keeps_the_limits_the_note_says_so(tmp_path):
+def test_where_no_trial_keeps_the_limits_the_note_says_so_and_the_best_are_those_within(tmp_path):
     text, view = several(tmp_path, [(0.5, 20, 7)])
     assert view.why_none.startswith("no trial keeps the limits (cost <= 3); the nearest is trial 0: score")
     assert text.startswith(f"**No winner:** {view.why_none.replace('<', chr(92) + '<')}.")
-
-
-def test_of_one_metric_with_limits_the_best_are_those_within(tmp_path):
-    text, _ = several(tmp_path, [(0.5, 1, 1), (0.9, 1, 9)], {"limits": TWO["limits"]})
+    text, _ = several(tmp_path, [(0.5, 1, 1), (0.9, 1, 9)], {"limits": GOAL["limits"]})
     assert text.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, cost 1")
     assert "Chosen" not in text
-    assert [line.partition("]")[0] for line in text.splitlines() if line.startswith("| [")] == ["| [0"]
+    assert rows(text)[0] == [0]
 
 
-def test_the_longest_note_of_many_metrics_fits_into_a_tag(tmp_path):
-    names = [f"{'m' * 80}{n}" for n in range(20)]
-    space = {"toy": {f"{'n' * 80}{n}": {"choices": ["v" * 300, "w" * 300]} for n in range(20)}}
-    tree = toy_config(space=space)
-    tree["toy"] |= dict.fromkeys(space["toy"], "v" * 300)
-    tree["study"] |= {
-        "metric": names[0],
-        "metrics": dict.fromkeys(names[:4], "maximize"),
-        "limits": dict.fromkeys(names, -1e-300),
-        "choose": dict.fromkeys(names[:4], 0.123456),
-    }
+@pytest.mark.parametrize("num_metrics", [1, 4])
+def test_the_longest_note_fits_into_a_tag(tmp_path, num_metrics):
+    """Twenty hyperparameters with long names and texts as values; with several metrics, twenty limits, too."""
+    names, keys = ([f"{letter * 80}{n}" for n in range(20)] for letter in "mn")
+    tree = toy_config(space={"toy": {key: {"choices": ["v" * 300, "w" * 300]} for key in keys}})
+    tree["toy"] |= dict.fromkeys(keys, "v" * 300)
+    tree["study"] |= {"metric": names[0]}
+    if num_metrics > 1:
+        several = {"metrics": dict.fromkeys(names[:4], "maximize"), "limits": dict.fromkeys(names, -1e-300)}
+        tree["study"] |= several | {"choose": dict.fromkeys(names[:4], 0.123456)}
     study = prepared(tmp_path, tree)
-    point = {f"toy.{key}": "v" * 300 for key in space["toy"]}
+    point = {f"toy.{key}": "v" * 300 for key in keys}
     metrics = {name: 1.23456e-100 * (1 + place) for place, name in enumerate(names)}
-    trials = [finished(Trial(n, 0, point), {0: Outcome(metrics)}, study.goal) for n in range(5)]
-    text, _ = note(study, trials)
+    text, _ = note(study, [finished(Trial(n, 0, point), {0: Outcome(metrics)}, study.goal) for n in range(5)])
     page = f"#/experiments/123456/runs/{'r' * 32}"
     assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
 

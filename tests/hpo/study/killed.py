@@ -1,4 +1,4 @@
-"""Kills work on files between two of its steps: what would follow, in `finally` too, is not done."""
+"""Kills a process between two of its steps on files, so that no later step happens, in `finally` either."""
 
 import contextlib
 import shutil
@@ -11,25 +11,23 @@ class Killed(BaseException):
 
 @contextlib.contextmanager
 def killed_at(monkeypatch, step):
-    """Let the process die before this step, from 0, of renaming, copying and removing; yield whether it has."""
-    done, state = [], {"is_dead": False}
+    """Let the process die before this step, from 0, of renaming, copying and removing."""
+    done = []
 
     def dying(real):
         def act(*arguments, **options):
-            state["is_dead"] |= len(done) == step
-            if state["is_dead"]:
+            if len(done) == step:
                 raise Killed
             done.append(real.__name__)
             return real(*arguments, **options)
 
         return act
 
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as patched, contextlib.suppress(Killed):
         patched.setattr(Path, "rename", dying(Path.rename))
         for name in ("copy2", "rmtree"):
             patched.setattr(shutil, name, dying(getattr(shutil, name)))
-        with contextlib.suppress(Killed):
-            yield state
+        yield
 
 
 def tree(folder):

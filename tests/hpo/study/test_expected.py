@@ -1,6 +1,7 @@
-"""What the winner is expected to score: right on average, honest in its interval, the same wherever it is read."""
+"""What noise allows to say: the winner's expected score, the overlap of a front, the rule of one standard error."""
 
 import json
+import math
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,12 @@ from hpo.config.study_config import config_from_dict
 from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.results.after_search import fresh_indices
-from hpo.study.results.expected import bounded, expected_of
-from hpo.study.results.noise import noise_of
-from hpo.study.results.optimism import true_values
+from hpo.study.results.choosing import as_good_as, cheapest, standard_error
+from hpo.study.results.expected import expected_of
 from hpo.study.results.run import StudyRun
-from hpo.trials.goal import finished, goal_of
+from hpo.study.winner.overlap import overlapping
+from hpo.trials.goal import Goal, Limit, finished, goal_of
+from hpo.trials.ranking import front
 from hpo.trials.record.record import memory_record
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
@@ -49,14 +51,18 @@ def run_of(scores, folds=3, amounts=None, fresh=(), **study):
     for number, row in fresh:
         for index, value in zip(fresh_indices(config.study, layout), row, strict=True):
             Notes(record).write_finalist_outcome(number, index, outcome(value))
-    return replace(run)
+    return run
+
+
+def expected_score(scores, **given):
+    return expected_of(run_of(scores, **given)).score("score")
 
 
 def drawn(rng, trials=16, folds=3, spread=0.05, of_folds=0.03):
     return rng.normal(0, of_folds, folds) + rng.normal(0, spread, (trials, folds))
 
 
-def test_of_equal_trials_it_is_what_they_are_worth_where_the_best_score_is_not():
+def test_for_equal_trials_it_is_their_value_while_the_best_score_is_too_good():
     """Over 60 searches whose true scores are all 0."""
     held, errors, optimism = 0, [], []
     for seed in range(60):
@@ -69,84 +75,68 @@ def test_of_equal_trials_it_is_what_they_are_worth_where_the_best_score_is_not()
     assert abs(statistics.fmean(errors)) < 0.02 < 0.035 < statistics.fmean(optimism)
 
 
-def test_a_trial_that_stands_out_keeps_its_score():
+def test_a_trial_that_stands_out_or_has_no_noise_keeps_its_score_and_a_single_one_students_interval():
     scores = drawn(np.random.default_rng(1), spread=0.001)
     scores[5] += 1.0
     expected = expected_of(run := run_of(scores)).score("score")
-    assert run.winner.number == 5
-    assert expected.value == pytest.approx(run.winner.score, abs=1e-4)
-
-
-def test_without_noise_it_is_the_score():
-    expected = expected_of(run_of([[0.5] * 3, [0.7] * 3])).score("score")
+    assert (run.winner.number, expected.value) == (5, pytest.approx(run.winner.score, abs=1e-4))
+    expected = expected_score([[0.5] * 3, [0.7] * 3])
     assert (expected.value, expected.low, expected.high) == pytest.approx((0.7, 0.7, 0.7), abs=1e-12)
-
-
-def test_of_a_single_trial_it_is_the_score_with_the_interval_of_student():
-    values = [0.5, 0.6, 0.8]
-    expected = expected_of(run_of([values])).score("score")
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    assert expected.value == pytest.approx(np.mean(values))
+    expected = expected_score([[0.5, 0.6, 0.8]])
+    interval = stats.ttest_1samp([0.5, 0.6, 0.8], 0.0).confidence_interval(0.95)
+    assert expected.value == pytest.approx(1.9 / 3)
     assert (expected.low, expected.high) == pytest.approx((interval.low, interval.high), rel=0.1)
 
 
-def test_one_training_a_trial_says_nothing_but_of_a_share():
+def test_one_training_a_trial_gives_an_expectation_only_for_a_share():
     run = run_of([[0.8], [0.9]], folds=1)
     assert expected_of(run) is None
     described = SimpleNamespace(method={"shares": ["score"]}, parts={"validation": {"size": 100}})
     expected = expected_of(replace(run, described=described)).score("score")
-    # A hundred examples of which nine in ten are right: its standard error is .03.
+    # The standard error of nine in ten of a hundred examples is 0.03.
     assert 0.8 < expected.low < expected.value < 0.9 < expected.high < 1
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_the_direction_only_turns_it(direction):
-    scores = drawn(np.random.default_rng(2))
-    one = expected_of(run_of(scores)).score("score")
-    sign = 1 if direction == "maximize" else -1
-    other = expected_of(run_of(sign * scores, direction=direction)).score("score")
-    assert [other.value, *sorted((sign * other.low, sign * other.high))] == pytest.approx(
-        [sign * one.value, one.low, one.high]
-    )
+    scores, sign = drawn(np.random.default_rng(2)), 1 if direction == "maximize" else -1
+    one, other = expected_score(scores), expected_score(sign * scores, direction=direction)
+    turned = [other.value, *sorted((sign * other.low, sign * other.high))]
+    assert turned == pytest.approx([sign * one.value, one.low, one.high])
 
 
-def test_of_few_that_were_trained_as_far_the_noise_is_that_of_all():
+def test_if_few_trials_were_trained_as_far_the_noise_is_that_of_all():
     scores = drawn(np.random.default_rng(3), trials=12)
-    amounts = [1] * 9 + [3] * 3
-    expected = expected_of(run_of(scores, amounts=amounts)).score("score")
+    expected = expected_score(scores, amounts=[1] * 9 + [3] * 3)
     assert (expected.of_all, expected.best_of) == (True, 3)
-    assert not expected_of(run_of(scores)).score("score").of_all
+    assert not expected_score(scores).of_all
 
 
 def test_the_best_of_three_equal_finalists_is_too_good_by_85_hundredths_of_a_standard_error():
     """The mean of the largest of three normal values (the search has many trials, so that the noise is known)."""
     excess = []
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         scores = drawn(rng, trials=40, of_folds=0.0)
-        best = np.argsort(-scores.mean(axis=1))[:3]
-        fresh = [(int(number), rng.normal(0, 0.05, 3)) for number in best]
-        run = run_of(scores, fresh=fresh, finalists=3, finalist_repeats=1)
-        expected = expected_of(run).score("score")
+        fresh = [(int(number), rng.normal(0, 0.05, 3)) for number in np.argsort(-scores.mean(axis=1))[:3]]
+        expected = expected_of(run := run_of(scores, fresh=fresh, finalists=3, finalist_repeats=1)).score("score")
         assert expected.best_of == 3
         excess.append(run.fresh_winner.score - expected.value)
     assert statistics.fmean(excess) / (0.05 / 3**0.5) == pytest.approx(0.85, abs=0.2)
 
 
-def test_several_metrics_are_drawn_together_and_chosen_by_the_rule_of_the_study():
+def test_several_metrics_are_drawn_together_and_chosen_by_the_studys_rule():
     rng = np.random.default_rng(4)
     quality, sizes = drawn(rng, trials=20, of_folds=0.0), np.repeat(np.arange(20.0)[:, None], 3, axis=1)
     study = {"metrics": {"score": "maximize", "size": "minimize"}, "choose": {"score": 1.0}}
     both = expected_of(run_of(np.stack([quality, sizes], axis=2), **study))
-    alone = expected_of(run_of(quality))
-    # By weights of the score alone it is the best score, and the number of parameters has no noise.
-    assert both.score("score").value == pytest.approx(alone.score("score").value, abs=0.02)
-    size = both.score("size")
-    assert size.value == size.low == size.high
+    # By weights of the score alone it is the best score; the size has no noise.
+    assert both.score("score").value == pytest.approx(expected_score(quality).value, abs=0.02)
+    assert both.score("size").value == both.score("size").low == both.score("size").high
 
 
-def test_beyond_a_limit_no_trial_is_a_rival():
-    """Half of the trials are better and not allowed: the best of the others was not chosen from these."""
+def test_trials_beyond_a_limit_are_no_rivals():
+    """Half of the trials are better and not allowed: the winner was not chosen from these."""
     scores = drawn(np.random.default_rng(5), trials=20, spread=0.001)
     scores[10:] += 1.0
     seconds = np.where(np.arange(20) < 10, 1.0, 9.0)[:, None].repeat(3, axis=1)
@@ -155,7 +145,7 @@ def test_beyond_a_limit_no_trial_is_a_rival():
     assert expected_of(run).score("score").value == pytest.approx(run.winner.score, abs=0.01)
 
 
-def test_the_gain_over_another_trial_has_no_fold_effects_and_less_than_the_scores_say():
+def test_the_gain_over_another_trial_has_no_fold_effects_and_is_less_than_the_scores_say():
     scores = drawn(np.random.default_rng(6), of_folds=5.0)
     run = run_of(scores)
     other = next(trial for trial in run.history if trial.number != run.winner.number)
@@ -166,47 +156,66 @@ def test_the_gain_over_another_trial_has_no_fold_effects_and_less_than_the_score
     assert expected_of(shorter).gain_over(shorter.history[15]) is None
 
 
-def test_variances_of_alike_trials_become_alike():
-    rng = np.random.default_rng(7)
-    scores = rng.normal(0, 0.1, (200, 3))
-    noise, own = noise_of(scores, are_folds=True), scores.var(axis=1, ddof=1)
-    assert np.log(noise.variances).std() < np.log(own).std() / 3
-    assert noise.variances.mean() == pytest.approx(0.01, rel=0.4)
-    assert (noise.freedom > 2).all()
-    rising = np.linspace(0, 10, 200)[:, None] + rng.normal(0, 1, (200, 3)) * np.geomspace(0.01, 1, 200)[:, None]
-    growing = noise_of(rising, are_folds=True)
-    assert growing.variances[:20].mean() < growing.variances[-20:].mean() / 100
-
-
-def test_true_values_lie_nearer_together_than_the_means_with_noise():
-    means = np.random.default_rng(8).normal(0, 1, 100)
-    assert true_values(means, np.full(100, 1.0)).std() < 0.5 * means.std()
-    assert true_values(means, np.full(100, 1e-3)) == pytest.approx(means, abs=0.01)
-
-
-@pytest.mark.parametrize("value", [0.02, 0.5, 0.97])
-@pytest.mark.parametrize("half", [0.0, 0.01, 0.1])
-def test_an_interval_within_bounds_holds_the_value_and_keeps_them(value, half):
-    low, high = bounded(value, half, (0.0, 1.0))
-    assert 0 <= low <= value <= high <= 1
-    assert low <= max(value - half, 0)
-    assert high >= min(value + half, 1)
-    assert bounded(value, half, (None, None)) == (value - half, value + half)
-    assert bounded(value, half, (0.0, None)) == (max(value - half, 0), value + half)
-
-
 def by_seed(config, trial):
     return config["x"] / 100 + trial.seed % 97 / 1000
 
 
-def test_it_is_worked_out_once_and_said_everywhere(capsys):
+def test_every_command_and_page_prints_the_same_expectation(capsys):
     study = found(by_seed, space={"x": [*range(6)]}, name="said", trials=6, settings={"study.repeats": 3})
     expected = study.best.expected
     reported = json.loads((study.folder / "report.json").read_text())["winner"]["expected"]
-    assert (expected.value, expected.low, expected.high) == (reported["value"], reported["low"], reported["high"])
+    assert {name: reported[name] for name in ("value", "low", "high")}.items() <= vars(expected).items()
     assert reported["low"] < reported["value"] < study.best.score
     words = f"score {expected.value:.4f} expected (95 % {expected.low:.4f} to {expected.high:.4f}); "
     for says in (str(study), hpo(capsys, "show", "said")[1], (study.folder / "report.md").read_text()):
         assert words in says
     (listed,) = json.loads(hpo(capsys, "list", "--json")[1])["studies"]
     assert listed["best"]["expected"] == vars(expected)
+
+
+ONE = Goal({"accuracy": "maximize"})
+TWO = Goal({"accuracy": "maximize", "size": "minimize"}, (Limit("size", 9),))
+
+
+def trial(number, accuracies, size=1, goal=TWO, **of_trial):
+    outcomes = {index: Outcome({"accuracy": each, "size": size}) for index, each in enumerate(accuracies)}
+    return finished(Trial(number, number, {"x": number}, **of_trial), outcomes or {0: Outcome(error="x")}, goal)
+
+
+def scored(number, *accuracies, cost=1.0, amount=None):
+    return trial(number, accuracies, goal=ONE, cost=cost, amount=amount)
+
+
+def overlap(*trials):
+    return overlapping(front(trials), trials, TWO)
+
+
+def test_members_overlap_where_their_intervals_do_in_every_metric():
+    # Sizes are counted, without spread: only equal ones overlap.
+    best, as_large, small = trial(0, (0.7, 0.9), 5), trial(1, (0.7, 0.9), 5), trial(2, (0.69, 0.89), 4)
+    assert overlap(best, as_large, small).members == {0: [1], 1: [0], 2: []}
+    sharp, apart = trial(3, (0.8, 0.8001), 5), trial(4, (0.6, 0.6001), 4)
+    assert overlap(sharp, apart).members == {3: [], 4: []}
+    single = overlap(trial(0, (0.9,), 5), trial(1, (0.8,), 4), trial(2, (0.7,), 6))
+    assert (single.members, single.near) == ({}, ()), "one training has no interval"
+
+
+def test_a_dominated_trial_may_belong_to_the_front_if_no_member_is_better_with_certainty():
+    member, noisy, worse = trial(0, (0.89, 0.91), 5), trial(1, (0.8, 0.95), 6), trial(2, (0.4, 0.41), 6)
+    assert overlap(member, noisy, worse).near == [1]
+    assert overlap(member, trial(1, (0.4, 0.41), 5)).near == []
+    further, beyond = trial(0, (0.89, 0.91), 5, amount=4), trial(1, (0.8, 0.95), 10, amount=4)
+    shorter, failed = trial(2, (0.8, 0.95), 6, amount=2), trial(3, (), amount=4)
+    assert overlap(further, beyond, shorter, failed).near == []
+
+
+def test_within_one_standard_error_are_trials_that_were_trained_as_far_and_the_cheapest_of_them_wins():
+    best = scored(0, 0.8, 0.9, 1.0, cost=5.0)
+    assert math.isclose(standard_error(best, "accuracy"), 0.1 / math.sqrt(3))
+    assert standard_error(scored(0, 0.9), "accuracy") is None
+    near, far, shorter = scored(1, 0.85, 0.85, 0.86), scored(2, 0.8, 0.8, 0.8), scored(3, 0.9, 0.9, 0.9, amount=1)
+    assert as_good_as(best, [best, near, far, shorter, scored(4)], "accuracy") == [near]
+    assert as_good_as(scored(0, 0.9), [scored(1, 0.9)], "accuracy") == []
+    dear, cheap, same = scored(1, 0.9, 0.9, cost=3.0), scored(2, 0.8, 0.8), scored(3, 0.85, 0.85)
+    assert cheapest([dear, cheap]) is cheap
+    assert cheapest([cheap, same]) is same, "of equal cost the better score"

@@ -1,4 +1,4 @@
-"""`hpo extend`: the best trials with other settings, from their states or anew, beside what they were."""
+"""`hpo extend`: trains the best trials with other settings, from their states or anew, and compares the scores."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ CONTINUES_WITH = ("toy.epochs",)
 
 
 def by_epochs(task):
-    """Each epoch adds more where fewer are planned, so that a continued training is another than a new one."""
+    """Each epoch adds more if fewer are planned, so that a continued training differs from a new one."""
     toy, state = task["config"]["toy"], Path(task["resume_dir"]) / "state.json"
     scores = json.loads(state.read_text()) if state.exists() else [0.0]
     found, wanted = len(scores) - 1, task["amount"] or toy["epochs"]
@@ -39,7 +39,7 @@ def tree(strategy="random", **study):
 
 
 def extended(folder, config, best=2, numbers=(), **changes):
-    """Return the tree of the study that extends the one in this folder."""
+    """Return the tree of the study that extends the study in this folder."""
     study = prepared(folder, config)
     record = read_study(study)
     given = {**config, **{name: {**config[name], **values} for name, values in changes.items()}}
@@ -48,45 +48,6 @@ def extended(folder, config, best=2, numbers=(), **changes):
         return extension_of(study, trials, config_from_dict(given)).to_dict()
     finally:
         record.close()
-
-
-@pytest.mark.slow
-def test_the_best_are_trained_anew_with_the_same_points_and_seeds_and_set_beside_what_they_were(tmp_path):
-    config = tree(stop_without_gain=1000)
-    run_toy(tmp_path / "old", config)
-    longer = extended(tmp_path / "old", config, toy={"epochs": 4, "always": 2})
-    rows = run_toy(tmp_path / "new", longer)
-    # Without a state of the old ones: the same sum, whatever the epochs.
-    assert [(row["toy.layers"], float(row["score"])) for row in rows] == [("5", 5.0), ("4", 4.0)]
-    report = json.loads((tmp_path / "new" / "report.json").read_text())
-    extends = report["study"]["extends"]
-    assert extends["changes"] == {"toy.epochs": [2, 4], "toy.always": [1, 2]}
-    assert [(t["score_before"], t["score"], t["gain"], t["continued"]) for t in extends["trials"]] == [
-        (5.0, 5.0, 0.0, False),
-        (4.0, 4.0, 0.0, False),
-    ]
-    assert "| 0 | " in (tmp_path / "new" / "report.md").read_text()
-    assert run_toy(tmp_path / "again", longer) == rows
-
-
-@pytest.fixture
-def halved(tmp_path):
-    """A study whose best trials have kept their states."""
-    config = tree(STRATEGIES["asha"] | {"max_amount": 2, "eta": 2}, trials=8)
-    run_toy(tmp_path / "old", config)
-    return config
-
-
-@pytest.mark.slow
-def test_a_training_goes_on_from_its_state_and_the_result_is_the_same_where_that_is_gone(tmp_path, halved):
-    longer = extended(tmp_path / "old", halved, toy={"epochs": 4})
-    assert [t["continues"] for t in longer["study"]["extends"]["trials"]] == [True, True]
-    rows = run_toy(tmp_path / "new", longer)
-    best = float(rows[0]["toy.layers"])
-    assert float(rows[0]["score"]) == best * (2 / 2 + 2 / 4)
-    assert trained(tmp_path / "new", longer) == [2.0, 2.0]
-    shutil.rmtree(tmp_path / "old" / "states")
-    assert run_toy(tmp_path / "again", longer) == rows
 
 
 def trained(folder, config):
@@ -98,69 +59,78 @@ def trained(folder, config):
         record.close()
 
 
-def test_no_point_is_trained_twice_and_states_of_other_settings_are_not_continued(tmp_path, halved):
-    longer = extended(tmp_path / "old", halved, best=8, toy={"epochs": 4, "always": 3})
-    points = [point["toy.layers"] for point in longer["space"]["first"]]
-    assert len(points) == len(set(points)) == longer["study"]["trials"]
-    assert not any(trial["continues"] for trial in longer["study"]["extends"]["trials"])
+def test_the_best_are_trained_anew_with_their_points_and_seeds_and_compared_with_their_scores(tmp_path):
+    config = tree(stop_without_gain=1000)
+    run_toy(tmp_path / "old", config)
+    longer = extended(tmp_path / "old", config, toy={"epochs": 4, "always": 2})
+    rows = run_toy(tmp_path / "new", longer)
+    # Without a state of the old study: the same sum, whatever the epochs.
+    assert [(row["toy.layers"], float(row["score"])) for row in rows] == [("5", 5.0), ("4", 4.0)]
+    extends = json.loads((tmp_path / "new" / "report.json").read_text())["study"]["extends"]
+    assert extends["changes"] == {"toy.epochs": [2, 4], "toy.always": [1, 2]}
+    compared = [(t["score_before"], t["score"], t["gain"], t["continued"]) for t in extends["trials"]]
+    assert compared == [(5.0, 5.0, 0.0, False), (4.0, 4.0, 0.0, False)]
+    assert "| 0 | " in (tmp_path / "new" / "report.md").read_text()
+    assert run_toy(tmp_path / "again", longer) == rows
 
 
 @pytest.mark.slow
-def test_without_a_change_those_that_halving_left_are_trained_to_their_end(tmp_path, halved):
-    longer = extended(tmp_path / "old", halved, best=8)
-    assert {trial["amount"] for trial in longer["study"]["extends"]["trials"]} == {1, 2}
-    rows = run_toy(tmp_path / "new", longer)
+def test_halved_trials_continue_from_their_states_with_the_same_result_if_those_are_gone(tmp_path):
+    halved = tree(STRATEGIES["asha"] | {"max_amount": 2, "eta": 2}, trials=8)
+    run_toy(tmp_path / "old", halved)
+    # With other settings no state is used, and no point is trained twice.
+    other = extended(tmp_path / "old", halved, best=8, toy={"epochs": 4, "always": 3})
+    points = [point["toy.layers"] for point in other["space"]["first"]]
+    assert len(points) == len(set(points)) == other["study"]["trials"]
+    assert not any(trial["continues"] for trial in other["study"]["extends"]["trials"])
+    # Without a change the shorter ones are trained to the end.
+    full = extended(tmp_path / "old", halved, best=8)
+    assert {trial["amount"] for trial in full["study"]["extends"]["trials"]} == {1, 2}
+    rows = run_toy(tmp_path / "full", full)
     assert [float(row["score"]) for row in rows] == [float(row["toy.layers"]) for row in rows]
     with pytest.raises(HpoError, match="are fully trained, and no setting of their trainings changes"):
         extended(tmp_path / "old", halved, best=1)
+    longer = extended(tmp_path / "old", halved, toy={"epochs": 4})
+    assert [t["continues"] for t in longer["study"]["extends"]["trials"]] == [True, True]
+    rows = run_toy(tmp_path / "new", longer)
+    assert float(rows[0]["score"]) == float(rows[0]["toy.layers"]) * (2 / 2 + 2 / 4)
+    assert trained(tmp_path / "new", longer) == [2.0, 2.0]
+    shutil.rmtree(tmp_path / "old" / "states")
+    assert run_toy(tmp_path / "again", longer) == rows
 
 
-@pytest.mark.quick("changes0-*", "changes5-*")
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, "no setting of their trainings changes; give a change, such as training.epochs=60"),
-        ({"study": {"name": "other"}}, "no setting of their trainings changes"),
-        ({"toy": {"layers": 9}}, r"toy\.layers: is searched, so every trial keeps its own value; remove it"),
-        ({"toy": {"epochs": 9}, "study": {"seed": 3}}, r"study\.seed: would make new scores incomparable"),
-        (
-            {"toy": {"epochs": 9}, "study": {"trials": 50}},
-            r"study\.trials: has no effect",
-        ),
-        ({"toy": {"epochs": 9}, "split": {"folds": 3}}, r"split\.folds: would make new scores incomparable"),
-    ],
-)
-def test_what_would_not_compare_is_refused_in_one_line(tmp_path, changes, words):
+def test_changes_that_make_scores_incomparable_are_refused_in_one_line(tmp_path):
     run_toy(tmp_path / "old", tree())
-    with pytest.raises(HpoError, match=words) as refused:
-        extended(tmp_path / "old", tree(), **changes)
-    assert "\n" not in str(refused.value)
-
-
-def test_without_a_complete_trial_there_is_nothing_to_extend(tmp_path):
-    study = prepared(tmp_path / "old", tree())
+    longer = {"toy": {"epochs": 9}}
+    for changes, words in (
+        ({}, r"no setting of their trainings changes; give a change, such as training\.epochs=60"),
+        ({"study": {"name": "other"}}, "no setting of their trainings changes"),
+        ({"toy": {"layers": 9}}, r"toy\.layers: is searched, so every trial keeps its own value"),
+        (longer | {"study": {"seed": 3}}, r"study\.seed: would make new scores incomparable"),
+        (longer | {"study": {"trials": 50}}, r"study\.trials: has no effect"),
+        (longer | {"split": {"folds": 3}}, r"split\.folds: would make new scores incomparable"),
+    ):
+        with pytest.raises(HpoError, match=words) as refused:
+            extended(tmp_path / "old", tree(), **changes)
+        assert "\n" not in str(refused.value)
     with pytest.raises(HpoError, match="no trial is complete"):
-        choose_trials(study, History(), 2, ())
+        choose_trials(prepared(tmp_path / "new", tree()), History(), 2, ())
 
 
 @pytest.mark.slow
-def test_a_stopped_trial_is_trained_to_its_end_from_where_it_was_stopped(tmp_path):
+def test_a_stopped_trial_is_trained_to_the_end_from_where_it_was_stopped(tmp_path):
     config = tree(trials=10, stop_rule="median", lanes=1) | {"space": {"toy": {"layers": list(range(1, 11))}}}
     config["toy"]["epochs"] = 4
-    seen = run_toy(tmp_path / "old", config)
-    stopped = [int(row["number"]) for row in seen if row["state"] == "stopped"]
+    before = run_toy(tmp_path / "old", config)
+    stopped = [int(row["number"]) for row in before if row["state"] == "stopped"][:2]
     assert stopped
-    further = extended(tmp_path / "old", config, numbers=stopped[:2])
+    further = extended(tmp_path / "old", config, numbers=stopped)
     rows = run_toy(tmp_path / "new", further)
-    assert [float(row["score"]) for row in rows] == [float(seen[n]["toy.layers"]) for n in stopped[:2]]
+    assert [float(row["score"]) for row in rows] == [float(before[n]["toy.layers"]) for n in stopped]
     assert all(epochs < 4 for epochs in trained(tmp_path / "new", further))
     shutil.rmtree(tmp_path / "old" / "states")
-    # Without the states it trains more by itself.
-    anew = [
-        row | {"trained": again["trained"]}
-        for row, again in zip(run_toy(tmp_path / "again", further), rows, strict=True)
-    ]
-    assert anew == rows
+    # Without the states it trains more epochs itself.
+    again = run_toy(tmp_path / "again", further)
+    assert [row | {"trained": None} for row in again] == [row | {"trained": None} for row in rows]
     with pytest.raises(HpoError, match="has no finished trial 99 with a score"):
         extended(tmp_path / "old", config, numbers=[99])

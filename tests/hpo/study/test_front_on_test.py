@@ -1,4 +1,4 @@
-"""`hpo test --front`: one opening of the test part in which every member of the front is scored."""
+"""`hpo test --front`: one test evaluation in which every trial of the Pareto front is scored."""
 
 import json
 from pathlib import Path
@@ -26,49 +26,46 @@ def toy(capsys, folds=1, **changes):
     return searched(capsys, tree)
 
 
-@pytest.mark.quick("1")
-@pytest.mark.slow
 @pytest.mark.parametrize("folds", [1, 3])
-def test_all_of_the_front_is_scored_in_one_opening(capsys, folds):
+def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     folder = toy(capsys, folds)
     before = Path("kept").read_text().splitlines()
-    kept = {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")}
-    assert "3" in kept
+    models = {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")}
+    assert "3" in models
     chosen = json.loads((folder / "report.json").read_text())["winner"]["number"]
     code, out, err = hpo(capsys, "test", "toy", "--front", "--no-default")
     assert code == 0, out + err
 
     result = json.loads((folder / "test.json").read_text())
     by_layers = {round(each["validation_metrics"]["size"]): each for each in result["front"]}
-    # The chosen one is first, and has what it has alone.
-    assert (result["trial"], result["metrics"]) == (chosen, {"score": 2.5})
-    assert (result["front"][0]["trial"], result["front"][0]["metrics"]) == (chosen, {"score": 2.5})
+    # The chosen trial is first, with its own result.
+    for each in (result, result["front"][0]):
+        assert (each["trial"], each["metrics"]) == (chosen, {"score": 2.5})
     assert by_layers[2]["metrics"] == {"score": 1.5}
     assert {size: each["validation_score"] for size, each in by_layers.items()} == {2: 2.0, 3: 3.0, 4: 4.0}
-    # What cannot be scored says so, and spoils nothing.
-    assert "four is too many" in by_layers[4]["error"]
-    assert "metrics" not in by_layers[4]
-    for part in ("trial 1", "chosen", "missing", "failed", "four is too many", "with 3 configuration(s)"):
-        assert part in out
+    # A trial that cannot be scored says so; the others are scored.
+    assert ("four is too many" in by_layers[4]["error"], "metrics" in by_layers[4]) == (True, False)
+    for words in ("trial 1", "chosen", "missing", "failed", "four is too many", "with 3 configuration(s)"):
+        assert words in out
 
-    # Models that are not kept were trained again as the winner's: with their seeds, on a hold-out or on all folds.
+    # Deleted models were trained again with the seeds of the winner's: on a hold-out or on all folds.
     again = [line.split() for line in Path("kept").read_text().splitlines()[len(before) :]]
-    assert {layers for layers, _, _ in again} == {"2", "3", "4"} - kept
+    assert {layers for layers, _, _ in again} == {"2", "3", "4"} - models
     for layers, seed, has_validation in again:
         key, fold = point_key({"toy.layers": int(layers)}), FINAL_FOLD if folds > 1 else 0
         assert (int(seed), has_validation) == (training_seed(SEED, key, fold), str(folds == 1))
-    assert {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")} == kept
+    assert {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")} == models
 
-    # It is one opening, of three configurations, in both ledgers; there is no second, of either kind.
-    for ledger in (folder / "test_evaluations.jsonl", folder.parent / "test_evaluations.jsonl"):
-        (opening,) = map(json.loads, ledger.read_text().splitlines())
-        assert sorted(opening["scored"]) == [0, 1, 2]
+    # Both test logs have one evaluation of three configurations; a second of either kind is refused.
+    for log in (folder / "test_evaluations.jsonl", folder.parent / "test_evaluations.jsonl"):
+        (evaluation,) = map(json.loads, log.read_text().splitlines())
+        assert sorted(evaluation["scored"]) == [0, 1, 2]
     for way in ([], ["--front"]):
         assert "with 3 configurations" in refused(capsys, "test", "toy", *way)
     assert json.loads((folder / "test.json").read_text()) == result
 
 
-def test_no_column_of_the_table_is_lost_to_another_of_its_name():
+def test_a_column_of_the_table_replaces_no_other_of_its_name():
     names = ("trial", "is_chosen", "error", "score", "validation.score", "metric.error")
     metrics = {name: float(place) for place, name in enumerate(names)}
     each = {"trial": 7, "metrics": metrics, "validation_metrics": {"score": -1.0, "trial": -2.0}}
@@ -79,8 +76,7 @@ def test_no_column_of_the_table_is_lost_to_another_of_its_name():
     assert table.score[0] == metrics["score"]
 
 
-@pytest.mark.slow
-def test_from_python_the_front_is_a_table_and_a_second_opening_counts_all(capsys):
+def test_from_python_the_front_is_a_table_and_a_second_evaluation_counts_all(capsys):
     toy(capsys)
     study = toolkit.load("toy")
     assert study.test(with_default=False) == {"score": 2.5}
@@ -93,7 +89,7 @@ def test_from_python_the_front_is_a_table_and_a_second_opening_counts_all(capsys
     assert (result["evaluations_of_these_data"], result["scored_of_these_data"]) == (2, 4)
 
 
-def test_with_one_metric_the_front_is_refused_and_nothing_is_opened(capsys):
+def test_with_one_metric_the_front_is_refused_and_nothing_is_evaluated(capsys):
     folder = toy(capsys, metrics=None, choose="knee", limits={"size": 9}, trials=1)
     assert "`--front`" in refused(capsys, "test", "toy", "--front")
     assert not (folder / "test_evaluations.jsonl").exists()

@@ -1,10 +1,9 @@
-"""`hpo remove`: only the study, all of it, whatever its state; its test evaluations stay counted."""
+"""`hpo remove` and `hpo clean`: a removed study goes with all its files; a cleaned one keeps what something needs."""
 
 import contextlib
 import json
 import os
 import shutil
-import sqlite3
 import time
 from pathlib import Path
 
@@ -15,28 +14,29 @@ from hpo.commands.remove import removal_lines, remove_study
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.storage.cleaning import clean_runs
-from hpo.study.storage.mirror import Manifest, Mirror
+from hpo.study.storage.cleaning import clean, clean_runs
+from hpo.study.storage.mirror import Mirror
 from hpo.study.storage.removal import find_removal
 from hpo.study.test_log import all_evaluations, write_evaluation
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.study.killed import killed_at, tree
-from tests.studies import toy_config
+from tests.studies import run_toy, toy_config
 
 
 def lines(removal, **given):
     return [*removal_lines(removal, **{"mirror": False, "runs": True} | given)]
 
 
-def test_its_test_evaluations_are_counted_for_the_next_study(toy):
+def test_its_test_evaluations_are_counted_for_the_next_study_and_a_second_removal_is_refused(toy):
     """Also an evaluation that only its own folder has, as after a restore from a mirror."""
     write_evaluation(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
     toy.test_log_path.write_text(toy.test_log_path.read_text() * 2)
     toy.test_path.write_text('{"time": "twice", "study": "toy", "trial": 0, "fingerprint": "f"}')
-    other = StudyFolder(Path("runs/other"))
-    before = len(all_evaluations(toy, "f"))
+    before, second = len(all_evaluations(toy, "f")), find_removal("toy")
     remove_study(find_removal("toy"))
-    assert (before, len(all_evaluations(other, "f"))) == (3, 3)
+    with pytest.raises(StudyError, match="another process has removed"):
+        remove_study(second)
+    assert (before, len(all_evaluations(StudyFolder(Path("runs/other")), "f"))) == (3, 3)
     assert [path.name for path in Path("runs").iterdir()] == ["test_evaluations.jsonl"]
 
 
@@ -63,45 +63,23 @@ def test_a_damaged_study_is_named_and_removed_too(toy, damage):
     assert list(Path("runs").iterdir()) == []
 
 
-def test_if_its_folder_is_a_link_only_the_link_goes(toy):
-    toy.path.rename("elsewhere")
-    Path("runs/toy").symlink_to(Path("elsewhere").absolute())
-    before = tree("elsewhere")
-    remove_study(find_removal("toy"))
-    assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before)
-
-
-def test_links_out_of_it_go_and_their_targets_stay(toy, tmp_path):
+def test_links_go_and_their_targets_stay(toy, tmp_path):
     (outside := tmp_path / "outside").mkdir()
     (outside / "precious").write_text("mine")
     toy.logs_dir.mkdir(exist_ok=True)
     (toy.logs_dir / "file").symlink_to(outside / "precious")
     (toy.path / "checkpoints").symlink_to(outside)
+    toy.path.rename("elsewhere")
+    toy.path.symlink_to(Path("elsewhere").absolute())
+    before = tree("elsewhere")
+    remove_study(find_removal("toy"))
+    assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before), "the study's folder was a link"
+    Path("elsewhere").rename(toy.path)
     removal = find_removal("toy")
     stay = {line.partition(": a link to ")[2] for line in lines(removal) if "which stays" in line}
     assert stay == {f"{outside / 'precious'}, which stays", f"{outside}, which stays"}
     remove_study(removal)
-    assert not toy.path.exists()
-    assert (outside / "precious").read_text() == "mine"
-
-
-def test_runs_in_mlflow_are_named_if_there_may_be_any(toy):
-    def says():
-        return "\n".join(lines(find_removal("toy")))
-
-    assert "MLflow" not in says()
-    # A store of other studies.
-    with contextlib.closing(sqlite3.connect("mlflow.db")) as store:
-        store.execute("CREATE TABLE runs (run_uuid, lifecycle_stage)")
-        store.execute("CREATE TABLE tags (run_uuid, key, value)")
-        store.commit()
-        assert "MLflow" not in says()
-        store.execute("INSERT INTO runs VALUES (1, 'active')")
-        store.execute("INSERT INTO tags VALUES (1, 'hpo.study_id', ?)", (find_removal("toy").study_id,))
-        store.commit()
-    assert "its runs in MLflow" in says()
-    Path("mlflow.db").write_text("not to be read")
-    assert "its runs in MLflow" in says()
+    assert (toy.path.exists(), (outside / "precious").read_text()) == (False, "mine")
 
 
 def test_a_folder_that_is_no_study_is_left_alone(toy, monkeypatch):
@@ -114,14 +92,6 @@ def test_a_folder_that_is_no_study_is_left_alone(toy, monkeypatch):
     with pytest.raises(StudyError, match="the working directory is inside"):
         find_removal(str(toy.path))
     assert toy.exists
-
-
-def test_of_two_processes_one_removes_it_and_nothing_is_created_again(toy):
-    first, second = find_removal("toy"), find_removal("toy")
-    remove_study(first)
-    with pytest.raises(StudyError, match="another process has removed"):
-        remove_study(second)
-    assert list(Path("runs").iterdir()) == []
 
 
 @pytest.mark.parametrize("step", [0, 1, 2])
@@ -141,41 +111,28 @@ def test_a_killed_removal_leaves_the_whole_study_or_a_rest_that_is_cleaned(toy, 
     assert list(Path("runs").iterdir()) == []
 
 
-def mirrored(toy, tmp_path, writer=None):
-    """Let a study have a mirror, also of another one's id."""
-    url = f"file://{tmp_path}/mirror"
+def test_its_mirror_stays_without_the_option_or_if_a_copy_or_another_study_uses_it(toy, tmp_path):
+    url, manifest = f"file://{tmp_path}/mirror", tmp_path / "mirror/manifest.json"
     toy.freeze(config_from_dict(toy_config(trials=2, study=toy.config().to_dict()["study"] | {"mirror": url})))
-    Mirror(url, toy, "toy", writer or find_removal("toy").study_id).copy()
-    return find_removal("toy")
+    Mirror(url, toy, "toy", "another").copy()
+    with pytest.raises(StudyError, match="has another study"):
+        remove_study(find_removal("toy"), mirror=True)
+    assert (toy.exists, json.loads(manifest.read_text())["study_id"]) == (True, "another")
+    shutil.rmtree(tmp_path / "mirror")
 
-
-def test_its_mirror_stays_unless_mirror_is_given(toy, tmp_path):
-    removal = mirrored(toy, tmp_path)
+    Mirror(url, toy, "toy", find_removal("toy").study_id).copy()
+    shutil.copytree(toy.path, "runs/copy")
+    copy = find_removal("copy")
+    assert any("runs/toy is a copy of the same study" in line for line in lines(copy, mirror=True))
+    remove_study(copy, mirror=True)
+    assert manifest.exists()
+    removal = find_removal("toy")
     assert any("stays; --mirror removes it" in line for line in lines(removal))
     shutil.copytree(toy.path, "kept")
-    assert remove_study(removal).mirror is None
-    assert (tmp_path / "mirror/manifest.json").exists()
+    assert (remove_study(removal).mirror, manifest.exists()) == (None, True)
     shutil.copytree("kept", toy.path)
-    assert remove_study(removal, mirror=True).mirror == f"file://{tmp_path}/mirror"
+    assert remove_study(removal, mirror=True).mirror == url
     assert tree(tmp_path / "mirror") == {}
-
-
-def test_a_mirror_of_another_study_is_refused_and_nothing_is_removed(toy, tmp_path):
-    removal = mirrored(toy, tmp_path, writer="another")
-    with pytest.raises(StudyError, match="has another study"):
-        remove_study(removal, mirror=True)
-    assert toy.exists
-    assert Manifest.model_validate_json((tmp_path / "mirror/manifest.json").read_text()).study_id == "another"
-
-
-def test_a_copied_folder_leaves_the_original_its_mirror(toy, tmp_path):
-    mirrored(toy, tmp_path)
-    shutil.copytree(toy.path, "runs/copy")
-    removal = find_removal("copy")
-    assert any("runs/toy is a copy of the same study" in line for line in lines(removal, mirror=True))
-    remove_study(removal, mirror=True)
-    assert (tmp_path / "mirror/manifest.json").exists()
-    assert remove_study(find_removal("toy"), mirror=True).mirror is not None
 
 
 def test_the_command_removes_only_after_a_yes(capsys, monkeypatch, study):
@@ -240,3 +197,102 @@ def test_a_running_study_is_refused_with_its_driver_and_stays_as_it_is(capsys, s
     shutil.move("runs/made", "elsewhere/made")
     with StudyFolder(Path("elsewhere/made")).lock():
         assert "stop it with `hpo stop elsewhere/made`" in refused(capsys, "clean", "elsewhere/made", is_silent=True)
+
+
+ASIDE = (".config.yaml.123", ".data-123", "states/.456-abcdefgh")
+
+
+@pytest.mark.slow
+def test_states_stay_while_a_search_or_a_larger_budget_continues_from_them(tmp_path):
+    def config(trials):
+        return toy_config("asha", trials=trials, objective="tests.toy:continued")
+
+    run_toy(Path("runs/toy").absolute(), config(4))
+    folder = StudyFolder(Path("runs/toy"))
+    folder.freeze(config_from_dict(config(8)))
+    before = tree(folder.states_dir)
+    assert before
+    assert str(clean(folder, states=True).kept).startswith("its states and models stay")
+    assert tree(folder.states_dir) == before
+    run_toy(folder.path.absolute(), config(8))
+    cleaned = clean(folder)
+    assert ("states" in cleaned.freed, "--states deletes them" in str(cleaned.kept)) == (False, True)
+    assert run_toy(folder.path, config(16)) == run_toy(tmp_path / "whole", config(16))
+    assert any(folder.states_dir.iterdir())
+    clean(folder, states=True)
+    assert not any(folder.states_dir.iterdir())
+
+
+def test_of_a_finished_study_the_winner_stays_and_the_rest_goes(capsys, study):
+    folder = StudyFolder(study)
+    winners = tree(folder.checkpoints_dir / "trial_0000")
+    for left in ("checkpoints/trial_0007", "states/0123_0_0"):
+        (study / left).mkdir(parents=True)
+        (study / left / "weights").write_bytes(b"x" * 1000)
+    for aside in ASIDE:
+        (study / aside).write_text("y")
+    before = tree("runs")
+    expected = clean(folder, dry_run=True)
+    assert tree("runs") == before
+    cleaned = clean(folder)
+    assert expected == cleaned
+    assert cleaned.freed["models"] == cleaned.freed["states"] == 1000
+    assert cleaned.freed["data"] > 10_000
+    assert "leftovers" not in cleaned.freed, "another process may be using them"
+    assert tree(folder.checkpoints_dir) == {f"trial_0000/{name}": content for name, content in winners.items()}
+    assert not folder.data_dir.exists()
+    assert clean(folder).freed == {}
+    code, _, err = hpo(capsys, "test", "made")
+    assert (code, err) == (0, "")
+
+
+def test_leftovers_of_a_day_ago_go_and_logs_of_failed_trials_stay(study):
+    two_days_ago = time.time() - 48 * 3600
+    for aside in (*ASIDE, "checkpoints/.notours"):
+        (study / aside).write_text("y")
+        os.utime(study / aside, (two_days_ago, two_days_ago))
+    (study / "logs").mkdir()
+    for number in (0, 1):
+        (study / f"logs/trial_{number:04d}_fold_0.log").write_text("said")
+    (study / "trials.csv").write_text("number,state\n0,complete\n1,failed\n")
+    freed = clean(StudyFolder(study)).freed
+    assert (freed["leftovers"], "logs" in freed, (study / "checkpoints/.notours").exists()) == (3, False, True)
+    assert clean(StudyFolder(study), logs=True).freed == {"logs": 4}
+    assert [path.name for path in (study / "logs").iterdir()] == ["trial_0001_fold_0.log"]
+
+
+def test_the_copy_of_data_that_no_longer_exist_stays(study):
+    text = (study / "config.yaml").read_text().replace("\ndata:\n", "\ndata:\n  path: gone.csv\n")
+    (study / "config.yaml").write_text(text)
+    assert "data" not in clean(StudyFolder(study)).freed
+    assert (study / "data").exists()
+
+
+def test_a_study_whose_record_cannot_be_read_keeps_its_models(study):
+    (study / "checkpoints/trial_0001").mkdir()
+    before = tree(study / "checkpoints")
+    (study / "study.db").write_bytes(b"x" * 5000)
+    assert "its states and models stay: " in str(clean(StudyFolder(study)).kept)
+    assert tree(study / "checkpoints") == before
+    assert (study / "checkpoints/trial_0001").exists()
+
+
+def test_the_command_prints_what_it_would_free_and_passes_over_a_running_study_and_copies_in_progress(capsys, study):
+    shutil.copytree(study, "runs/other")
+    shutil.copytree(study, "runs/.made-123")
+    before = tree("runs/.made-123")
+    code, out, _ = hpo(capsys, "clean", "--dry-run")
+    assert (code, out.splitlines()[0].startswith("runs/made: data "), "would be freed" in out) == (0, True, True)
+    found, _ = printed(capsys, "clean", "made", "--dry-run")
+    assert {*found, *found["studies"][0]} == documented("hpo clean")
+    with StudyFolder(study).lock():
+        studies = {each["study"]: each for each in printed(capsys, "clean")[0]["studies"]}
+    assert (list(studies["other"]["freed"]), studies["other"]["kept"]) == (["data"], None)
+    assert (studies["made"]["freed"], "is being run by" in studies["made"]["kept"]) == ({}, True)
+    assert ((study / "data").exists(), Path("runs/other/data").exists()) == (True, False)
+    assert found["bytes"] == toolkit.load("made").clean().bytes > 0
+    assert not (study / "data").exists()
+    assert hpo(capsys, "clean", "made") == (0, "0 KiB freed\n", "")
+    assert {view.study for view in toolkit.studies().studies} == {"made", "other"}
+    assert refused(capsys, "report", "none").endswith("there are made, other\n")
+    assert tree("runs/.made-123") == before

@@ -1,6 +1,5 @@
 """A study's status, as readers see it: who runs it, how far it is, and what is wrong with its files."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -8,13 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import hpo
 from hpo.errors import StudyError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.status import Status, read_running, read_status
+from hpo.study.files.status import read_running, read_status
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.results.run import StudyRun
@@ -108,14 +105,6 @@ def test_one_whose_status_was_removed_is_derived_and_read_as_by_optuna(kept):
     record.close()
 
 
-def test_one_that_was_published_is_derived():
-    status, trials = read_everything(PUBLISHED)
-    best = max(trials, key=lambda trial: trial.score)
-    assert (status.state, status.budget, len(trials)) == ("ended", 24, 24)
-    assert (status.best, status.score) == (best.number, pytest.approx(best.score))
-    assert status.test["accuracy"] == json.loads((PUBLISHED / "test.json").read_text())["metrics"]["accuracy"]
-
-
 FOREIGN = {
     "nothing": b"",
     "no JSON": b"running",
@@ -142,49 +131,6 @@ def test_a_foreign_status_is_named_and_a_foreign_report_or_list_of_running_tasks
     assert "; remove it: " in status.error, "without it the status is as good as before"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["mean", "missing", "a"]), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-REPORTED = (
-    *("study", "winner", "counts", "data", "cost", "cautions"),
-    *("study.ended", "winner.number", "winner.scores", "counts.complete"),
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    status=st.dictionaries(st.sampled_from([*Status.model_fields]), JSON, max_size=3) | JSON,
-    report=st.dictionaries(st.sampled_from(REPORTED), JSON, max_size=3) | JSON,
-    test=st.dictionaries(st.just("metrics"), JSON) | JSON,
-    row=st.lists(st.text(st.characters(codec="utf-8"), max_size=4), min_size=14, max_size=14),
-)
-def test_whatever_is_in_its_files_a_reader_gets_a_line(tmp_path, status, report, test, row):
-    folder = tmp_path / "clock"
-    shutil.copytree(PUBLISHED, folder, dirs_exist_ok=True)
-    there = json.loads((folder / "report.json").read_text())
-    for key, value in report.items() if isinstance(report, dict) else ():
-        *above, last = key.split(".")
-        part = there[above[0]] if above else there
-        if isinstance(part, dict):
-            part[last] = value
-    header, *rows = (folder / "trials.csv").read_text().splitlines()
-    (folder / "trials.csv").write_text("\n".join([header, ",".join(row), *rows]))
-    for name, values in {"report.json": there if isinstance(report, dict) else report, "test.json": test}.items():
-        (folder / name).write_text(json.dumps(values))
-    for is_written in (False, True):
-        if is_written:
-            (folder / "status.json").write_text(json.dumps(status))
-        assert "\n" not in (read_status(StudyFolder(folder)).error or "")
-        with contextlib.suppress(hpo.HpoError):
-            StudyReader(StudyFolder(folder), "clock").view().to_dict()
-    (folder / "status.json").unlink()
-
-
 def test_what_is_no_study_is_unreadable(kept, tmp_path):
     (kept / "status.json").unlink()
     (kept / "report.json").unlink()
@@ -198,23 +144,6 @@ def test_what_is_no_study_is_unreadable(kept, tmp_path):
     (kept / "status.json").rmdir()
     os.mkfifo(kept / "status.json")
     assert "pipe" in read_status(StudyFolder(kept)).error
-
-
-def test_a_folder_without_rights_is_unreadable(kept):
-    kept.chmod(0o000)
-    try:
-        # The superuser reads everything.
-        assert read_status(StudyFolder(kept)).state == ("ended" if os.geteuid() == 0 else "unreadable")
-    finally:
-        kept.chmod(0o700)
-
-
-def test_nobody_holds_a_lock_that_is_no_file(kept):
-    lock = kept / "driver.lock"
-    for make in (lock.mkdir, lambda: os.mkfifo(lock), lambda: lock.symlink_to("/etc/passwd")):
-        make()
-        assert read_status(StudyFolder(kept)).holder is None
-        lock.rmdir() if lock.is_dir() else lock.unlink()
 
 
 def test_a_study_without_its_record_says_what_to_do(toy):

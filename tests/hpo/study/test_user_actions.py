@@ -1,15 +1,20 @@
-"""A user on a running search: what it asks is answered, written before it takes effect, and repeated by a replay."""
+"""User actions: added points, retries, stops, larger budgets. Each is answered, recorded before it takes effect,
+and repeated by a replay; so are points that another program queues in the record."""
 
+import math
 import os
 import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
+import optuna
 import pytest
 
 from hpo.commands.steer import raise_budget
 from hpo.commands.study import Study
+from hpo.engine.loop import search
 from hpo.errors import HpoError, StudyError
 from hpo.session.session import run_study, run_to_the_end
 from hpo.session.stopping import Stopped
@@ -20,76 +25,92 @@ from hpo.study.files.requests import Request, request
 from hpo.study.files.status import Status, write_status
 from hpo.study.opening import open_study
 from hpo.study.reproduce.replay import read_actions, read_added
+from hpo.trials.record.storage import sqlite_url
+from hpo.trials.record.user_actions import AddedPoint
+from hpo.trials.space.space import point_key
 from hpo.workers.dispatch.local import LocalDispatcher
-from tests.studies import REPOSITORY, prepared, report_again, rows, toy_config
+from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, report_again, rows, run_toy, shipped, toy_config
+from tests.toy import score
 
 POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
 FEW, MORE = 4, 8
-HAS_ASKED = threading.Event()
+IS_DONE = threading.Event()
+CONTINUES = True
 
 
 def slow(task):
-    """Report six points, with time between them while a user asks."""
-    for epoch in range(1, 7):
-        HAS_ASKED.wait(0.3)
+    """Report twenty points, with time between them while a user acts."""
+    for epoch in range(1, 21):
+        IS_DONE.wait(0.05)
         yield {"epoch": epoch, "score": epoch * task["config"]["toy"]["lr"]}
 
 
-class UserThread(threading.Thread):
-    """Asks a study one thing after another while its search runs in the main thread; keeps what was answered."""
+class User(threading.Thread):
+    """Does one thing after another with a study while its search runs in the main thread; collects the answers."""
 
-    def __init__(self, folder, *asks):
+    def __init__(self, folder, *actions):
         super().__init__(daemon=True)
-        self.study, self.asks, self.answers = Study(StudyFolder(folder)), asks, []
+        self.study, self.actions, self.answers = Study(StudyFolder(folder)), actions, []
 
     def run(self):
         while self.study.status.state != "running" or not self.study.status.trials.get("running"):
             time.sleep(0.01)
-        for ask in self.asks:
+        for act in self.actions:
             try:
-                answer = ask(self.study)
+                answer = act(self.study)
                 self.answers.append(getattr(answer, "says", answer))
             except HpoError as error:
                 self.answers.append(str(error))
-        HAS_ASKED.set()
+        IS_DONE.set()
 
 
 @pytest.fixture(autouse=True)
-def _looks_at_once(monkeypatch):
+def _reads_requests_at_once(monkeypatch):
     monkeypatch.setattr(UserRequests, "seconds_between", 0.0)
 
 
-def run(folder, trials=FEW, *asks):
+def tree(trials, objective=f"{__name__}:slow"):
+    report = shipped("default", "report") | {"figures": False}
+    return toy_config("evolutionary", trials=trials, objective=objective, report=report)
+
+
+def run(folder, trials=FEW, *actions):
     """Run a study to its end, or until a user stops it, and return the answers."""
-    asking = UserThread(folder, *asks)
-    if asks:
-        HAS_ASKED.clear()
-        asking.start()
+    user = User(folder, *actions)
+    if actions:
+        IS_DONE.clear()
+        user.start()
     else:
-        HAS_ASKED.set()
-    config = toy_config("evolutionary", trials=trials, objective=f"{__name__}:slow")
+        IS_DONE.set()
     with suppress(Stopped):
-        run_to_the_end(prepared(folder, config), Display())
-    if asks:
-        asking.join(10)
-    return asking.answers
+        run_to_the_end(prepared(folder, tree(trials)), Display())
+    if actions:
+        user.join(10)
+    return user.answers
 
 
-def points(folder):
-    return [{key: float(row[key]) for key in POINT} for row in rows(folder / "trials.csv")]
-
-
-def again(folder, report, trials):
-    """Run the search of a report again, as a replay does; return its rows."""
-    study = prepared(folder, toy_config("evolutionary", trials=trials, objective=f"{__name__}:slow"))
+def replayed(folder, config, report):
+    """Return the rows of the search of a report, run again as a replay does."""
+    study = prepared(folder, config)
     added = read_added(report["added_points"], study.space)
-    record = open_study(replace(study, added=added, actions=read_actions(report["user_actions"])))
+    return run_study_of(replace(study, added=added, actions=read_actions(report.get("user_actions", []))))
+
+
+def run_study_of(study):
+    record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     record.close()
     return rows(study.folder.trials_path)
 
 
-def test_what_it_asks_is_done_told_in_the_report_and_repeated(tmp_path):
+def points(made):
+    return [
+        {"toy.layers": int(row["toy.layers"]), "toy.width": int(row["toy.width"]), "toy.lr": float(row["toy.lr"])}
+        for row in made
+    ]
+
+
+def test_actions_take_effect_are_reported_and_repeated_by_a_replay(tmp_path):
     folder = tmp_path / "study"
     answers = run(
         folder,
@@ -106,107 +127,230 @@ def test_what_it_asks_is_done_told_in_the_report_and_repeated(tmp_path):
     for answer, part in zip(answers, parts, strict=True):
         assert part in answer
     made = rows(folder / "trials.csv")
-    config = toy_config("evolutionary", trials=MORE, objective=f"{__name__}:slow")
-    assert prepared(folder, config).folder.config().study.trials == MORE
-    assert [row["state"] for row in made].count("stopped") == 1
-    assert made[0]["state"] == "stopped"
-    assert len(made) == MORE
-    assert points(folder).count(POINT) == 1
-    report = report_again(folder, config, has_page=False).summary
+    assert StudyFolder(folder).config().study.trials == len(made) == MORE
+    assert [row["number"] for row in made if row["state"] == "stopped"] == ["0"]
+    assert points(made).count(POINT) == 1
+    report = report_again(folder, tree(MORE), has_page=False).summary
     assert [act["do"] for act in report["user_actions"]] == ["stop_trial", "raise_budget"]
-    assert again(tmp_path / "again", report, MORE) == made
+    assert replayed(tmp_path / "again", tree(MORE), report) == made
 
 
-def test_a_search_that_is_stopped_ends_with_its_running_trials_and_goes_on_later(tmp_path):
+def test_a_stopped_search_finishes_its_running_trials_and_continues_later(tmp_path):
     folder = tmp_path / "study"
     (answer,) = run(folder, FEW, lambda study: study.stop())
     assert "no further trial" in answer
     status = Study(StudyFolder(folder)).status
     assert (status.state, status.process) == ("interrupted", None)
-    assert status.trials["complete"] == 1, "the one that ran is trained to its end, and no other is begun"
+    assert status.trials["complete"] == 1, "the running trial is fully trained, and no other is started"
     run(folder)
-    straight = tmp_path / "straight"
-    run(straight)
-    assert rows(folder / "trials.csv") == rows(straight / "trials.csv")
+    run(tmp_path / "undisturbed")
+    assert rows(folder / "trials.csv") == rows(tmp_path / "undisturbed" / "trials.csv")
 
 
-def test_a_point_is_added_to_a_study_that_no_process_runs(tmp_path):
-    folder = tmp_path / "study"
-    run(folder)
-    study = Study(StudyFolder(folder))
-    answer = study.add(POINT)
-    assert f"study.trials={FEW + 1}" in answer.says, "its budget is used up, so that going on alone tries nothing"
-    with pytest.raises(StudyError, match="already added"):
-        study.add(POINT)
-    with pytest.raises(StudyError, match="not running, so there is nothing to stop"):
-        study.stop()
-    assert raise_budget(StudyFolder(study.folder), StudyFolder(study.folder).config()) is None
-    run(folder, MORE)
-    assert POINT in points(folder)
+def test_a_search_that_is_complete_when_a_stop_takes_effect_ends_as_complete(tmp_path):
+    (answer,) = run(tmp_path / "study", 1, lambda study: study.stop())
+    assert "no further trial" in answer
+    status = Study(StudyFolder(tmp_path / "study")).status
+    assert (status.state, status.ended_by, status.done) == ("ended", "trials", 1)
+    assert (tmp_path / "study" / "report.html").exists()
 
 
-def test_a_request_to_a_search_that_ends_is_withdrawn(tmp_path):
-    folder = StudyFolder(tmp_path / "study")
-    run(folder.path)
-    with pytest.raises(StudyError, match="has ended, so the request had no effect"):
-        request(folder, "stop", {})
-    # While what follows is trained, too.
-    write_status(folder, Status(name="toy", state="running", phase="after the search"))
-    with folder.lock(), pytest.raises(StudyError, match=rf"`hpo resume {folder} study.trials=9` .*, once process"):
-        request(folder, "raise", {"trials": 9})
-    assert not list(folder.requests_dir.iterdir())
-
-
-def test_what_was_asked_of_a_killed_search_is_not_done_to_the_next(tmp_path):
-    folder = StudyFolder(tmp_path / "study")
-    run(folder.path)
-    folder.requests_dir.mkdir(exist_ok=True)
-    left = folder.requests_dir / "1-1.json"
-    left.write_text(Request(do="stop", by="ada").model_dump_json())
-    run(folder.path, FEW + 1)
-    assert len(rows(folder.trials_path)) == FEW + 1
-    assert not left.exists()
-
-
-def test_answers_that_nobody_reads_go_as_the_study_is_run(tmp_path):
-    folder = StudyFolder(tmp_path / "study")
-    run(folder.path)
-    folder.requests_dir.mkdir(exist_ok=True)
-    unread, new = folder.requests_dir / "1-1.answer", folder.requests_dir / "2-2.answer"
-    for answer in (unread, new):
-        answer.write_text("{}")
-    os.utime(unread, (0, 0))
-    run(folder.path)
-    assert [*folder.requests_dir.iterdir()] == [new], "it may be read yet"
-
-
-def test_two_hands_at_once_are_both_obeyed(tmp_path):
+def test_actions_of_two_users_at_once_both_take_effect(tmp_path):
     folder, other = tmp_path / "study", {**POINT, "toy.width": 8}
-    second = UserThread(folder, lambda study: study.add(other), lambda study: study.add(POINT))
+    second = User(folder, lambda study: study.add(other), lambda study: study.add(POINT))
     second.start()
     first = run(folder, MORE, lambda study: study.add(POINT), lambda study: study.stop(0))
     second.join(10)
-    tried = points(folder)
+    tried = points(rows(folder / "trials.csv"))
     assert (tried.count(POINT), tried.count(other)) == (1, 1)
-    assert sum("already" in answer for answer in [*first, *second.answers]) == 1, "who came second is told so"
+    assert sum("already" in answer for answer in [*first, *second.answers]) == 1, "the second user is refused"
 
 
-def test_what_follows_the_search_takes_nothing_but_a_stop_at_once(tmp_path):
+def test_an_ended_study_takes_points_and_withdraws_requests_and_old_ones_are_removed(tmp_path):
+    folder = StudyFolder(tmp_path / "study")
+    run(folder.path)
+    study = Study(folder)
+    assert f"study.trials={FEW + 1}" in study.add(POINT).says, "its budget is used up, so it needs a larger one"
+    for act, words in (
+        (lambda: study.add(POINT), "already added"),
+        (study.stop, "not running, so there is nothing to stop"),
+        (lambda: request(folder, "stop", {}), "has ended, so the request had no effect"),
+    ):
+        with pytest.raises(StudyError, match=words):
+            act()
+    assert raise_budget(folder, folder.config()) is None
+    # A killed search leaves a request, and answers that nobody reads.
+    folder.requests_dir.mkdir(exist_ok=True)
+    (folder.requests_dir / "1-1.json").write_text(Request(do="stop", by="ada").model_dump_json())
+    unread, new = folder.requests_dir / "2-2.answer", folder.requests_dir / "3-3.answer"
+    for answer in (unread, new):
+        answer.write_text("{}")
+    os.utime(unread, (0, 0))
+    run(folder.path, MORE)
+    made = rows(folder.trials_path)
+    assert (len(made), POINT in points(made)) == (MORE, True)
+    assert (unread.exists(), new.exists()) == (False, True), "somebody may still read a new answer"
+    assert not [*folder.requests_dir.glob("*.json")]
+
+
+def test_trainings_after_the_search_refuse_every_action(tmp_path):
     folder = StudyFolder(tmp_path / "study")
     study = Study(folder)
     with folder.lock():
         folder.config_path.touch()
         write_status(folder, Status(name="study", state="running", phase="after the search"))
-        for ask in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
+        for act in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
             with pytest.raises(StudyError, match="its last trainings are running"):
-                ask()
+                act()
         assert not folder.requests_dir.exists()
+        with pytest.raises(StudyError, match=rf"`hpo resume {folder} study.trials=9` .*, once process"):
+            request(folder, "raise", {"trials": 9})
+        assert not list(folder.requests_dir.iterdir())
 
 
-def test_a_search_that_is_complete_when_a_stop_takes_effect_ends_as_complete(tmp_path):
+def queue(folder, *queued, **options):
+    """Queue points as another program does, and return its study."""
+    theirs = optuna.load_study(study_name="toy", storage=sqlite_url(folder / "study.db"))
+    for point in queued:
+        theirs.enqueue_trial(point, **options)
+    return theirs
+
+
+def score_and_queue(task):
+    """Queue a point in the study of this folder, as another program would, and train."""
+    queue(Path("study"), POINT, skip_if_exists=True)
+    yield from score(task)
+    return {"score": 1.0}
+
+
+def test_a_queued_point_is_tried_next_and_repeated_by_a_replay_and_others_are_ignored(tmp_path, caplog):
+    folder, config = tmp_path / "study", tree(12, "tests.toy:score")
+    before = run_toy(folder, tree(5, "tests.toy:score"))
+    assert POINT not in points(before)
+    theirs = queue(folder, {"toy.lr": 3.0}, {"lr": 0.1}, points(before)[2], POINT)
+    after = run_toy(folder, config)
+    for line in (
+        "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1)",
+        "'lr' is not searched; allowed: toy.layers, toy.width, toy.lr; did you mean 'toy.lr'?",
+        "Optuna's trial 7 is already trial 2",
+        "Optuna's trial 8 will be tried next",
+    ):
+        assert line in caplog.text
+    assert (after[:5], points(after)[5]) == (before, POINT)
+    assert len({point_key(point) for point in points(after)}) == 12
+    report = report_again(folder, config, has_page=False).summary
+    assert [(each["point"], each["after"]) for each in report["added_points"]] == [(POINT, 5)]
+    assert replayed(tmp_path / "again", config, report) == after
+    states = {trial.state for trial in theirs.get_trials()[5:9]}
+    assert states == {optuna.trial.TrialState.WAITING}, "another program's trial has changed"
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(0, 4), (math.inf, 6)], ids=["while it runs", "at its end"])
+def test_a_point_queued_during_the_search_is_reported_and_tried_once(caplog, monkeypatch, seconds, found):
+    """Four lanes are filled when it comes; with the budget spent, it waits for a larger one."""
+    monkeypatch.setattr(UserRequests, "seconds_between", seconds)
+    for trials in (6, 8):
+        tried = points(run_study_of(prepared(Path("study"), tree(trials, f"{__name__}:score_and_queue"))))
+        assert caplog.text.count("will be tried next if the budget allows") == 1
+    assert caplog.text.count("Optuna's trial") == 1, "a point that was taken up is reported again"
+    assert [number for number, point in enumerate(tried) if point == POINT] == [found]
+
+
+@pytest.mark.slow
+def test_a_point_queued_after_the_end_of_a_strategy_is_tried_alone(tmp_path):
+    """The strategy has nothing more to propose, though the budget is not spent."""
     folder = tmp_path / "study"
-    (answer,) = run(folder, 1, lambda study: study.stop())
-    assert "no further trial" in answer
-    status = Study(StudyFolder(folder)).status
-    assert (status.state, status.ended_by, status.done) == ("ended", "trials", 1)
-    assert (folder / "report.html").exists()
+    settings = toy_config("evolutionary")["strategy"] | {"generations": 1, "population": 4}
+    config = toy_config(settings, space=ORDERED)
+    assert len(run_toy(folder, config)) == 4
+    queue(folder, {"toy.lr": 0.1})
+    default = {"toy.layers": 2, "toy.width": 16, "toy.lr": 0.1}
+    assert points(run_toy(folder, config))[-1] == default, "a missing value is the default"
+    study = prepared(folder, config)
+    record = open_study(study)
+    assert study.is_over(record)
+    search(study.rules(), record, LocalDispatcher(str(REPOSITORY)), 12)
+    assert len(record.trials()) == 5
+    record.close()
+
+
+BAD = [
+    ([{"point": POINT | {"toy.lr": 9.0}, "after": 0}], "toy.lr=9.0 is not in its range"),
+    *((bad, "must be a list of points") for bad in ([{"after": 0}], [{"point": POINT, "after": "x"}], 7)),
+]
+
+
+@pytest.mark.parametrize(("given", "line"), BAD)
+def test_the_added_points_of_a_strangers_report_are_read_or_refused_in_one_line(given, line, tmp_path):
+    space = prepared(tmp_path, toy_config()).space
+    assert read_added([{"point": POINT, "after": 3}], space) == (AddedPoint(POINT, 3),)
+    with pytest.raises(HpoError, match=rf"^report\.json: added_points: .*{line}"):
+        read_added(given, space)
+
+
+FAULTS, SEEDS = {"above": 0.15}, {}
+GRID = STRATEGIES["grid"] | {"order": "lexicographic"}
+
+
+def faulty(task):
+    """Fail if the learning rate is above the fault's."""
+    lr = task["config"]["toy"]["lr"]
+    SEEDS.setdefault(lr, []).append(task["seed"])
+    if lr > FAULTS["above"]:
+        raise ValueError("the code has a fault")
+    for epoch in range((task["trained"] or 0) + 1, (task["amount"] or 3) + 1):
+        yield {"epoch": epoch, "score": lr * epoch}
+
+
+def with_faults(folder, settings=GRID, trials=12):
+    """Run a study of which two points of four fail; return its configuration, and the study for its next run."""
+    FAULTS["above"] = 0.15
+    SEEDS.clear()
+    space = {"toy": {"lr": [0.01, 0.1, 0.2, 0.3]}}
+    config = toy_config(settings, space, trials=trials, objective=f"{__name__}:faulty")
+    run_toy(folder, config)
+    FAULTS["above"] = 1.0
+    return config, Study(StudyFolder(folder))
+
+
+def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
+    config, study = with_faults(tmp_path / "study")
+    assert any(step.command.startswith("hpo retry") for step in study.status.next)
+    assert "retries of trials 2, 3, which use no budget" in study.retry().says
+    with pytest.raises(StudyError, match="there is nothing to retry"):
+        study.retry()
+    assert study.status.retries == 2
+    run_toy(tmp_path / "study", config)
+    made = run_toy(tmp_path / "study", config)
+    retried = [(row["state"], row["retry_of"]) for row in made[2:]]
+    assert retried == [("failed", ""), ("failed", ""), ("complete", "2"), ("complete", "3")]
+    assert all(len({*seeds}) == 1 for seeds in SEEDS.values()), "a retry has the seed of the failed training"
+    assert (study.status.done, study.status.best.trial) == (4, 5), "a retry may be the winner"
+    assert study.show(4).to_dict()["retry_of"] == 2
+    report = report_again(tmp_path / "study", config, has_page=False).summary
+    states = [row["state"] for row in replayed(tmp_path / "again", config, report)]
+    assert states == ["complete"] * 6, "a replay repeats retries, whether or not the trials fail again"
+
+
+def test_a_used_up_budget_stays_and_added_points_that_failed_are_retries(tmp_path):
+    config, study = with_faults(tmp_path / "study", trials=3)
+    assert "a retry of trial 2, which uses no budget; `hpo resume study`" in study.add({"toy.lr": 0.2}).says
+    for lr, why in {0.1: "is already trial 1", 0.2: "is already added"}.items():
+        with pytest.raises(StudyError, match=why):
+            study.add({"toy.lr": lr})
+    for number, why in {0: "is complete", 2: "was already retried", 9: "does not exist"}.items():
+        with pytest.raises(StudyError, match=f"trial {number} {why}"):
+            study.retry(number)
+    assert [row["retry_of"] for row in run_toy(tmp_path / "study", config)] == ["", "", "", "2"]
+    made = run_toy(tmp_path / "study", config | {"study": config["study"] | {"trials": 4}})
+    assert [row["toy.lr"] for row in made] == ["0.01", "0.1", "0.2", "0.2", "0.3"]
+
+
+@pytest.mark.parametrize("strategy", ["asha", "successive_halving"])
+def test_a_retry_is_trained_by_the_amount_of_the_failed_trial(tmp_path, strategy):
+    settings = STRATEGIES[strategy] | {"min_amount": 1, "max_amount": 4, "eta": 2, "counts": "trials"}
+    config, study = with_faults(tmp_path / "study", settings, trials=4)
+    failed = next(row for row in rows(tmp_path / "study" / "trials.csv") if row["state"] == "failed")
+    study.retry()
+    retried = [row for row in run_toy(tmp_path / "study", config) if row["retry_of"] == failed["number"]]
+    assert [(row["state"], row["amount"]) for row in retried] == [("complete", failed["amount"])]

@@ -1,18 +1,22 @@
-"""The record: what Optuna reads of it, and that nothing is written twice."""
+"""The record: what Optuna reads of it, that nothing is written twice, and how it is read without a trace."""
 
 import math
+import shutil
 
 import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
+from hpo.study.opening import read_study
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.record.optuna_tables import Tables
-from hpo.trials.record.record import FIRST, LAST
+from hpo.trials.record.read_only import ReadOnlyRows
+from hpo.trials.record.record import FIRST, LAST, Record
 from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
+from tests.studies import SPACES, prepared, run_toy, toy_config
 
 SPACE = space_from_dict(
     {
@@ -47,16 +51,10 @@ def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
     theirs = optuna.create_study(study_name="theirs", storage=storage, direction="maximize")
     first = ours.trials[0]
     theirs.add_trial(create_trial(value=0.25, params=first.params, distributions=first.distributions))
-    assert (first.params, first.value, first.state) == (POINT, 0.25, TrialState.COMPLETE)
     copy = theirs.trials[0]
-    assert (first.params, first.distributions, first.value, first.state) == (
-        copy.params,
-        copy.distributions,
-        copy.value,
-        copy.state,
-    )
-    assert ours.trials[1].state == TrialState.FAIL
-    assert ours.best_trial.number == 0
+    assert (first.params, first.value, first.state) == (POINT, 0.25, TrialState.COMPLETE)
+    assert (first.params, first.distributions, first.value) == (copy.params, copy.distributions, copy.value)
+    assert (ours.trials[1].state, ours.best_trial.number) == (TrialState.FAIL, 0)
     assert abs((first.datetime_start - copy.datetime_start).total_seconds()) < 60
 
 
@@ -67,49 +65,19 @@ def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, 
     url, limits = sqlite_url(tmp_path / "study.db"), (Limit("size", 5.0), Limit("size", 1.0, is_least=True))
     goals = {"two": Goal({"score": "maximize", "size": "minimize"}, limits), "one": Goal({"score": "maximize"}, limits)}
     for name, goal in goals.items():
-        record = create_record(Stored(url, name, SPACE, goal, TaskLayout(), lambda _: None))
-        for number, size in enumerate((0.5, 2.0, 4.0, 6.0)):
-            record.open_trial(0, Proposal({**POINT, "lr": size / 10}))
-            record.add_outcome(number, 0, Outcome({"score": size, "size": size}))
-        record.open_trial(0, Proposal(POINT))
-        record.add_outcome(4, 0, Outcome(error="no luck"))
+        study = Stored(url, name, SPACE, goal, TaskLayout(), lambda _: None)
+        record = create_record(study)
+        for number, size in enumerate((0.5, 2.0, 4.0, 6.0, None)):
+            record.open_trial(0, Proposal({**POINT, "lr": (size or 9) / 10}))
+            record.add_outcome(number, 0, Outcome({"score": size, "size": size}) if size else Outcome(error="no luck"))
         before = [trial.keeps_limits for trial in record.trials()]
         record.close()
-        read = read_record(Stored(url, name, SPACE, goal, TaskLayout(), lambda _: None))
-        assert [trial.keeps_limits for trial in read.trials()] == before == [False, True, True, False, False]
+        after = [trial.keeps_limits for trial in read_record(study).trials()]
+        assert after == before == [False, True, True, False, False]
     two, one = (optuna.load_study(study_name=name, storage=url) for name in goals)
     assert [trial.number for trial in two.best_trials] == [1, 2]
     assert one.best_trial.number == 2
-    assert [{**trial.constraints} for trial in (two.trials[0], two.trials[4])] == [
-        {"size <= 5": -4.5, "size >= 1": 0.5},
-        {},
-    ]
-
-
-def test_what_is_read_back_is_what_was_written(tmp_path):
-    record = make(tmp_path, num_folds=2)
-    outcome = Outcome({"score": 0.1}, [{"epoch": 1, "score": 0.05}], 1.5, attempt=2, started=3.0, worker=4)
-    record.open_trial(0, Proposal(POINT))
-    record.add_outcome(0, 1, outcome)
-    record.open_trial(0, Proposal({**POINT, "layers": 3}))
-    record.add_outcome(1, 0, Outcome({"score": 1.0}))
-    record.add_outcome(1, 1, Outcome({"score": 0.5}))
-    before = record.trials()
-    record.close()
-    after = reopened(tmp_path, num_folds=2).trials()
-    assert [(t.number, t.round, t.point, t.state, t.score, t.key) for t in after] == [
-        (t.number, t.round, t.point, t.state, t.score, t.key) for t in before
-    ]
-    assert after[0].outcomes[1] == outcome
-    assert (after[0].state, after[1].score, after[1].loss) == ("running", 0.75, -0.75)
-
-
-def test_an_outcome_that_comes_twice_is_kept_once(tmp_path):
-    record = make(tmp_path)
-    record.open_trial(0, Proposal(POINT))
-    record.add_outcome(0, 0, Outcome({"score": 1.0}))
-    record.add_outcome(0, 0, Outcome({"score": 2.0}))
-    assert reopened(tmp_path).trials()[0].score == 1.0
+    assert [{**two.trials[n].constraints} for n in (0, 4)] == [{"size <= 5": -4.5, "size >= 1": 0.5}, {}]
 
 
 def test_one_failed_fold_fails_the_trial(tmp_path):
@@ -117,12 +85,8 @@ def test_one_failed_fold_fails_the_trial(tmp_path):
     record.open_trial(0, Proposal(POINT))
     record.add_outcome(0, 0, Outcome({"score": 1.0}))
     trial = record.add_outcome(0, 1, Outcome(error="diverged at step 3"))
-    assert (trial.state, trial.score, trial.loss, trial.error) == (
-        "failed",
-        None,
-        math.inf,
-        "fold 1: diverged at step 3",
-    )
+    assert (trial.state, trial.score, trial.loss) == ("failed", None, math.inf)
+    assert trial.error == "fold 1: diverged at step 3"
 
 
 def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
@@ -193,18 +157,73 @@ def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp
 
 @pytest.mark.parametrize(("scales", "best"), [(0, 0), (3, 1)])
 def test_a_key_of_ones_own_that_is_called_as_the_scale_ranks_no_trial(tmp_path, scales, best):
-    space = space_from_dict({"study": {"scale": [1, 2, 3]}})
-    study = Stored(
-        sqlite_url(tmp_path / "study.db"),
-        "s",
-        space,
-        Goal({"score": "maximize"}, target=scales),
-        TaskLayout(1),
-        lambda _: None,
-    )
+    space, goal = space_from_dict({"study": {"scale": [1, 2, 3]}}), Goal({"score": "maximize"}, target=scales)
+    study = Stored(sqlite_url(tmp_path / "study.db"), "s", space, goal, TaskLayout(1), lambda _: None)
     record = create_record(study)
     for scale, score in ((1, 0.9), (3, 0.1)):
         record.add_outcome(record.open_trial(0, Proposal({"study.scale": scale})).number, 0, Outcome({"score": score}))
     for read in (record, read_record(study)):
         assert read.history().best().number == best
         assert [trial.scale for trial in read.trials()] == ([1, 3] if scales else [0, 0])
+
+
+def read_only_connection(folder, num_folds=1, is_written=lambda: False):
+    study = stored("", "s", num_folds)
+    return Record(ReadOnlyRows(folder / "study.db", "s", SPACE, is_written), study.goal, study.layout)
+
+
+def traces(folder):
+    """Return the files of a folder with all of their content."""
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
+
+
+def test_the_record_of_a_search_is_the_same(tmp_path):
+    config = toy_config("random", SPACES["structured"], 8)
+    run_toy(tmp_path, config)
+    study, before = prepared(tmp_path, config), traces(tmp_path)
+    reader = Record(ReadOnlyRows(study.folder.database_path, "toy", study.space), study.goal, study.layout)
+    assert traces(tmp_path) == before
+    record = read_study(study)
+    assert reader.trials() == record.trials()
+    assert (reader.stretches, reader.ended) == (record.stretches, record.ended)
+    record.close()
+
+
+def test_each_reading_takes_in_what_was_written_since(tmp_path):
+    record = make(tmp_path, num_folds=2)
+    reader = read_only_connection(tmp_path, 2, is_written=lambda: True)
+    assert (reader.trials(), reader.read_again()) == ([], False)
+
+    def agrees():
+        assert reader.read_again()
+        assert reader.trials() == record.trials()
+        assert not reader.read_again() or any(trial.state == "running" for trial in record.trials())
+
+    for index in (0, 1):
+        number = record.open_trial(0, Proposal({**POINT, "width": 8 + index})).number
+        agrees()
+        record.add_outcome(number, 0, Outcome({"score": 0.25}, curve=[]))
+        agrees()
+    for number in (1, 0):
+        record.add_outcome(number, 1, Outcome({"score": 0.5}, curve=[{"epoch": 1, "score": 0.5}]))
+        agrees()
+    record.note("what", {"ever": 1})
+    reader.read_again()
+    assert reader.read_note("what") == {"ever": 1}
+    record.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["study.db"]
+
+
+def test_a_killed_search_s_log_is_read_and_stays(tmp_path):
+    live, killed = tmp_path / "live", tmp_path / "killed"
+    live.mkdir()
+    record = make(live)
+    record.add_outcome(record.open_trial(0, Proposal(POINT)).number, 0, Outcome({"score": 0.25}))
+    shutil.copytree(live, killed)
+    record.close()
+    before = {path.name: path.stat().st_size for path in killed.iterdir()}
+    assert "study.db-wal" in before
+    reader = read_only_connection(killed)
+    assert {path.name: path.stat().st_size for path in killed.iterdir()} == before
+    assert [trial.score for trial in reader.trials()] == [0.25]
+    assert reader.trials() == reopened(killed).trials()

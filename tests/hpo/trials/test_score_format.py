@@ -1,4 +1,4 @@
-"""Scores that are compared are told apart, and usual ones keep their four decimals."""
+"""Scores that differ have texts that differ, and usual ones keep their four decimals."""
 
 import math
 
@@ -28,7 +28,7 @@ from hpo.trials.score_format import score_format, with_spread
         ([], []),
     ],
 )
-def test_scores_are_told_apart(scores, texts):
+def test_scores_that_differ_have_texts_that_differ(scores, texts):
     text = score_format(scores)
     assert [text(score) for score in scores if score is not None and not math.isnan(score)] == texts
 

@@ -1,78 +1,129 @@
-"""Spaces: reading, sizes, conditions, identity, and every refusal."""
+"""Spaces: reading, sizes, conditions, rules, points to try first; and every refusal."""
+
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from hpo.engine.schedule.proposer import propose
+from hpo.engine.strategies import make_strategy
 from hpo.errors import SpaceError
+from hpo.testing.strategies import play
+from hpo.trials.history import History
 from hpo.trials.space.dimensions import Choices, Range, Values
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
-
-
-def test_the_three_kinds_and_their_short_form():
-    space = space_from_dict(
-        {"a": {"b": [1, 2]}, "c": {"choices": ["x", "y"]}, "d": {"low": 0.1, "high": 10, "log": True}}
-    )
-    assert [type(d) for d in space.dimensions] == [Values, Choices, Range]
-    assert space.keys == ("a.b", "c", "d")
-    assert space.size is None
-
-
-def test_points_of_a_log_range_are_log_spaced_with_both_ends():
-    dimension = space_from_dict({"lr": {"low": 1e-4, "high": 1e-1, "log": True, "points": 4}})["lr"]
-    assert dimension.values == (1e-4, 1e-3, 1e-2, 1e-1)
-
-
-def test_integer_draws_stay_inside_and_reach_both_ends():
-    dimension = space_from_dict({"n": {"low": 2, "high": 5, "integer": True, "log": True}})["n"]
-    rng = np.random.default_rng(0)
-    assert {dimension.draw(rng) for _ in range(500)} == {2, 3, 4, 5}
-
-
-def test_log_draws_are_uniform_on_the_logarithm():
-    dimension = space_from_dict({"x": {"low": 1e-4, "high": 1.0, "log": True}})["x"]
-    rng = np.random.default_rng(0)
-    units = np.log10([dimension.draw(rng) for _ in range(4000)]) / 4 + 1
-    assert np.allclose(np.quantile(units, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.03)
-
-
-def test_unit_scale_goes_there_and_back():
-    for fields in (
-        {"low": 0.5, "high": 8},
-        {"low": 1e-5, "high": 1, "log": True},
-        {"low": 1, "high": 9, "integer": True},
-    ):
-        dimension = space_from_dict({"x": fields})["x"]
-        values = [dimension.from_unit(u) for u in (0, 0.3, 1)]
-        assert [dimension.from_unit(dimension.to_unit(v)) for v in values] == pytest.approx(values)
-        assert values[0] == fields["low"]
-        assert values[-1] == fields["high"]
-
+from tests.studies import STRATEGIES, searched_by
 
 CONDITIONAL = {
     "kind": {"choices": ["small", "big"]},
     "width": {"values": [8, 16], "when": {"kind": ["big"]}},
     "depth": {"values": [1, 2, 3], "when": {"width": [16]}},
 }
+TREE = {"model": {"width": [8, 12, 16, 24, 32], "heads": {"values": [1, 2, 3, 4], "default": 2}}, "lr": [0.1, 0.01]}
+RULE = "model.width % model.heads == 0"
+FIXED = {"model.width": 16, "model.heads": 4, "lr": 0.1, "model.layers": 2}
 
 
-def test_conditions_size_and_enumeration_agree():
-    space = space_from_dict(CONDITIONAL)
+def dimension(**fields):
+    return space_from_dict({"x": fields})["x"]
+
+
+def test_the_three_kinds_and_their_short_form():
+    tree = {"a": {"b": [1, 2]}, "c": {"choices": ["x", "y"]}, "d": {"low": 0.1, "high": 10, "log": True}}
+    space = space_from_dict(tree)
+    assert [type(d) for d in space.dimensions] == [Values, Choices, Range]
+    assert (space.keys, space.size) == (("a.b", "c", "d"), None)
+
+
+def test_draws_are_uniform_in_a_range_or_on_its_logarithm_and_reach_both_ends():
+    rng = np.random.default_rng(0)
+    whole = dimension(low=2, high=5, integer=True, log=True)
+    assert {whole.draw(rng) for _ in range(500)} == {2, 3, 4, 5}
+    log = dimension(low=1e-4, high=1.0, log=True)
+    units = np.log10([log.draw(rng) for _ in range(4000)]) / 4 + 1
+    assert np.allclose(np.quantile(units, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.03)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"low": 0.5, "high": 8}, {"low": 1e-5, "high": 1, "log": True}, {"low": 1, "high": 9, "integer": True}]
+)
+def test_the_unit_scale_goes_there_and_back(fields):
+    given = dimension(**fields)
+    values = [given.from_unit(u) for u in (0, 0.3, 1)]
+    assert [given.from_unit(given.to_unit(v)) for v in values] == pytest.approx(values)
+    assert (values[0], values[-1]) == (fields["low"], fields["high"])
+
+
+def test_points_and_steps_divide_a_range_and_whole_numbers_cost_nothing():
+    assert dimension(low=1e-4, high=1e-1, log=True, points=4).values == (1e-4, 1e-3, 1e-2, 1e-1)
+    assert len(dimension(low=0, high=1, step=0.00001).values) == 100_001
+    space = space_from_dict({"n": {"low": 1, "high": 10**9, "integer": True}})
+    assert space.size == 10**9
+    assert space.contains(space.draw(np.random.default_rng(0)))
+
+
+def test_conditions_size_enumeration_and_draws_agree():
+    space, rng = space_from_dict(CONDITIONAL), np.random.default_rng(1)
     points = list(space.points())
     assert space.size == len(points) == len({point_key(p) for p in points}) == 5
     assert all(space.contains(point) for point in points)
     assert not space.contains({"kind": "small", "width": 8})
-
-
-def test_draws_of_a_conditional_space_hold_exactly_the_active_dimensions():
-    space = space_from_dict(CONDITIONAL)
-    rng = np.random.default_rng(1)
-    assert {point_key(space.draw(rng)) for _ in range(200)} == {point_key(p) for p in space.points()}
+    assert {point_key(space.draw(rng)) for _ in range(200)} == {point_key(p) for p in points}
 
 
 def test_identity_ignores_the_order_of_keys_but_not_types():
     assert point_key({"a": 1, "b": 2}) == point_key({"b": 2, "a": 1})
     assert point_key({"a": 1}) != point_key({"a": True})
+
+
+def test_rules_thin_out_the_draws_and_nothing_else():
+    space = space_from_dict({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4], "require": "a * b == 4"})
+    points = [{"a": 1, "b": 4}, {"a": 2, "b": 2}, {"a": 4, "b": 1}]
+    assert (space.size, [dict(p) for p in space.points()]) == (3, points)
+    rng = np.random.default_rng(0)
+    counts = Counter(point_key(space.draw(rng)) for _ in range(3000))
+    assert counts.keys() == {point_key(point) for point in points}
+    assert max(abs(count - 1000) for count in counts.values()) < 5 * (3000 * 2 / 9) ** 0.5
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_keeps_the_rules_and_tries_the_first_points_first(name):
+    first = [{"lr": 0.01, "model.width": 24, "model.heads": 3}, "default"]
+    space = space_from_dict(searched_by(name, TREE | {"require": RULE, "first": first}), FIXED)
+    history = play(make_strategy(STRATEGIES[name], space, 0), 6)
+    assert all(trial.point["model.width"] % trial.point["model.heads"] == 0 for trial in history)
+    # Of scales at the smallest.
+    scale = {"study.scale": 1} if name.startswith("ladder") else {}
+    assert dict(history[0].point) == {"model.width": 24, "model.heads": 3, "lr": 0.01} | scale
+    # The dimension's default before the configuration's own value.
+    assert dict(history[1].point) == {"model.width": 16, "model.heads": 2, "lr": 0.1} | scale
+    assert len({(trial.key, trial.amount) for trial in history}) == len(history)
+
+
+def test_first_points_come_before_the_first_round_alone():
+    plain, space = space_from_dict(TREE, FIXED), space_from_dict(TREE | {"first": "default"}, FIXED)
+    default = point_key(space.first[0])
+    proposed = propose(make_strategy(STRATEGIES["evolutionary"], space, 0), History())
+    others = map(point_key, make_strategy(STRATEGIES["evolutionary"], plain, 0).propose(History(), []))
+    assert [point_key(p.point) for p in proposed] == [default, *(key for key in others if key != default)]
+
+
+@pytest.mark.parametrize(
+    ("first", "fixed", "points"),
+    [
+        # What has no default takes the configuration's own value.
+        ([{}], FIXED, [(16, 2, 0.1)]),
+        (["default", {"lr": 0.01}], FIXED, [(16, 2, 0.1), (16, 2, 0.01)]),
+        # A default outside of the space is not tried first.
+        (["default", {"lr": 0.01}], FIXED | {"lr": 0.05, "model.width": 8}, [(8, 2, 0.01)]),
+    ],
+)
+def test_first_points_are_completed_by_defaults(first, fixed, points):
+    assert [tuple(point.values()) for point in space_from_dict(TREE | {"first": first}, fixed).first] == points
+
+
+WHOLE = r"at most 2\^53"
 
 
 @pytest.mark.parametrize(
@@ -86,41 +137,28 @@ def test_identity_ignores_the_order_of_keys_but_not_types():
         ({"a": {"values": "abc"}}, "must be a list"),
         ({"a": {"values": [1, 2], "log": True}}, "'log' has no effect"),
         ({"a": {"values": [1, 2], "hihg": 2}}, "did you mean 'high'"),
-        (
-            {"a": {"low": 1, "high": 3, "integer": True, "points": 9}},
-            "must be lower, because rounding leaves 3 different values, given 9",
-        ),
+        ({"a": {"low": 1, "high": 3, "integer": True, "points": 9}}, "must be lower, .* leaves 3 .*, given 9"),
         ({"b": [1, 2], "a": {"values": [1, 2], "when": {"b": [9]}}}, "must name values of 'b'"),
-        (
-            {"b": {"low": 0.0, "high": 1}, "a": {"values": [1, 2], "when": {"b": [0.1]}}},
-            "'b' must have values or points",
-        ),
-        (
-            {"a": {"low": 0, "high": 2**53 + 1, "integer": True}},
-            r"space\.a\.high: .* at most 2\^53 .*, given 9007199254",
-        ),
-        ({"a": {"low": -(2**53) - 1, "high": 0, "integer": True}}, r"space\.a\.low: .* at most 2\^53"),
-        ({"a": {"low": 0, "high": 2**55, "step": 2**50}}, r"space\.a\.high: .* at most 2\^53"),
-        ({"a": [1, 2**53 + 1]}, r"space\.a\.values: .* at most 2\^53"),
-        ({"a": {"choices": [{"n": [2**53 + 1]}]}}, r"space\.a\.choices: .* at most 2\^53"),
+        ({"b": {"low": 0.0, "high": 1}, "a": {"values": [1], "when": {"b": [0.1]}}}, "'b' must have values or points"),
+        ({"a": {"low": 0, "high": 2**53 + 1, "integer": True}}, rf"space\.a\.high: .* {WHOLE} .*, given 9007199254"),
+        ({"a": {"low": -(2**53) - 1, "high": 0, "integer": True}}, rf"space\.a\.low: .* {WHOLE}"),
+        ({"a": {"low": 0, "high": 2**55, "step": 2**50}}, rf"space\.a\.high: .* {WHOLE}"),
+        ({"a": [1, 2**53 + 1]}, rf"space\.a\.values: .* {WHOLE}"),
+        ({"a": {"choices": [{"n": [2**53 + 1]}]}}, rf"space\.a\.choices: .* {WHOLE}"),
         ({"a": {"low": 0, "high": 2, "step": 1e-5}}, "at most 100,000 steps, given 200,000"),
+        ({"x": list(range(100_001))}, r"space\.x\.values: must have at most 100,000 values, given 100,001"),
+        (TREE | {"require": ["lr > 0.05", "lr < 0.05"]}, "found no point"),
+        (TREE | {"first": [{"model.wdith": 8}]}, "did you mean 'model.width'"),
+        (TREE | {"first": [{"lr": 0.1}, "default"]}, "twice"),
+        (TREE | {"first": 3}, "must be a list of points"),
+        (TREE | {"first": ["defualt"]}, "must be a point"),
+        (TREE | {"require": RULE, "first": [{"model.heads": 3}]}, "breaks a rule"),
+        (TREE | {"lr": {"low": 0.1, "high": 1.0, "default": 2.0}}, "default: must be .*, given 2.0"),
+        ({"n": [1, 2], "first": [{}]}, "n is missing and has no default; give it"),
+        (CONDITIONAL | {"first": [{"kind": "small", "width": 8}]}, "is inactive with"),
     ],
 )
-def test_refusals_name_the_dimension_and_the_way_out(tree, words):
-    with pytest.raises(SpaceError, match=words):
-        space_from_dict(tree)
-
-
-def test_a_range_of_a_billion_integers_costs_nothing():
-    space = space_from_dict({"n": {"low": 1, "high": 10**9, "integer": True}})
-    assert space.size == 10**9
-    assert space.contains(space.draw(np.random.default_rng(0)))
-
-
-def test_a_step_that_divides_a_range_evenly_has_one_value_more_than_steps():
-    assert len(space_from_dict({"x": {"low": 0, "high": 1, "step": 0.00001}})["x"].values) == 100_001
-
-
-def test_more_values_than_anything_is_made_for_are_refused():
-    with pytest.raises(SpaceError, match=r"space\.x\.values: must have at most 100,000 values, given 100,001"):
-        space_from_dict({"x": list(range(100_001))})
+def test_refusals_name_the_dimension_and_the_way_out_in_one_line(tree, words):
+    with pytest.raises(SpaceError, match=words) as error:
+        space_from_dict(tree, FIXED)
+    assert "\n" not in str(error.value)

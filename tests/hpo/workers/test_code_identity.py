@@ -62,6 +62,25 @@ def with_metaclass(value):
     return lambda config: Scale.factor
 
 
+def with_method(value):
+    class Scale:
+        def by(self):
+            return value
+
+    return using(Scale().by)
+
+
+def wrapped(value):
+    def inner(config):
+        return 1
+
+    @functools.wraps(inner)
+    def wrapper(config):
+        return value * inner(config)
+
+    return wrapper
+
+
 def with_slots(value):
     class Scale:
         __slots__ = ("x",)
@@ -69,14 +88,6 @@ def with_slots(value):
     scale = Scale()
     scale.x = value
     return using(scale)
-
-
-def with_method(value):
-    class Scale:
-        def by(self):
-            return value
-
-    return using(Scale().by)
 
 
 def named_tuple(value):
@@ -99,22 +110,9 @@ def whole_number(value):
     return using(Scale.ONE)
 
 
-def wrapped(value):
-    def once(function):
-        return functools.wraps(function)(lambda *args: function(*args))
-
-    def twice(function):
-        return functools.wraps(function)(lambda *args: 2 * function(*args))
-
-    return (once if value == 1 else twice)(one)
-
-
 def on_lines_of_their_own(value):
     # The line of one of them alone is no Python.
-    functions = {
-        1: lambda config: 1,
-        2: lambda config: 2,
-    }
+    functions = {1: lambda config: 1, 2: lambda config: 2}
     return functions[value]
 
 
@@ -217,16 +215,12 @@ def test_a_function_has_the_same_hash_in_every_process_and_all_that_it_uses_goes
         "open('pickled', 'wb').write(pickled.data)\n"
     )
     calls = "import pickle; print(pickle.load(open('pickled', 'rb'))({}))"
-    first, called, again = (
-        subprocess.run(
-            [sys.executable, *words],
-            env=environment() | {"PYTHONHASHSEED": str(seed)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed, words in enumerate((["script.py"], ["-c", calls], ["script.py"]))
-    )
+    outputs = []
+    for seed, words in enumerate((["script.py"], ["-c", calls], ["script.py"])):
+        own = environment() | {"PYTHONHASHSEED": str(seed)}
+        done = subprocess.run([sys.executable, *words], env=own, capture_output=True, text=True, check=True)
+        outputs.append(done.stdout)
+    first, called, again = outputs
     assert (called, again) == ("(8, 7, True)\n", first)
 
 
@@ -296,20 +290,18 @@ def test_a_package_next_to_an_objective_counts_and_files_that_cannot_be_read_do_
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
 
 
-def test_all_of_an_objectives_own_package_counts(here):
+def test_all_of_an_objectives_own_package_counts_and_of_an_installed_one_nothing_next_to_it(here, monkeypatch):
+    package = {"of_ours/__init__.py": "", "of_ours/net.py": "A = 1\n", "of_ours/train.py": "import beside_it\n"}
+    for place, others in (("here", {"beside_it.py"}), ("site-packages", set())):
+        write(here / place, package | {"beside_it.py": "F = 1\n"})
+        monkeypatch.chdir(here / place)
+        assert digests_of("of_ours.train").keys() == package.keys() | others
+    # A package without an __init__.py.
     files = {"ns/obj.py": "from .net import run\nfrom . import other\n", "ns/net.py": "def run(task): ...\n"}
     files |= {"ns/other.py": "A = 1\n"}
     write(here, files)
     importlib.import_module("ns.obj")
     assert files.keys() <= pieces("ns.obj:run").keys()
-
-
-def test_of_an_installed_package_only_its_own_modules_count(here, monkeypatch):
-    package = {"of_ours/__init__.py": "", "of_ours/train.py": "import beside_it\n"}
-    for place, others in (("here", {"beside_it.py"}), ("site-packages", set())):
-        write(here / place, package | {"beside_it.py": "F = 1\n"})
-        monkeypatch.chdir(here / place)
-        assert digests_of("of_ours.train").keys() == package.keys() | others
 
 
 TRAIN = "import beside_ours\ndef run(config):\n    import late_ours\n    return beside_ours.A + late_ours.B\n"

@@ -1,20 +1,23 @@
-"""Trainings that die anywhere and go on from their state: their results are those of an undisturbed training."""
+"""Trainings that die anywhere and continue from their state: their results are those of an undisturbed training."""
 
 import json
 import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hpo.trials.trial import Outcome
 from hpo.workers.training.journal import Journal, state_of
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import outcome_of, run_task
+from tests.faults.driver import TOY
+from tests.faults.driver import hpo as command_apart
+from tests.hpo.cli.commands import hpo as command
 from tests.hpo.workers import reporting_again
+from tests.studies import rows
+
+CONFIG = {"epochs": 9, "names": "epoch", "saves_first": True, "every": 1, "dies_at": None}
 
 
 class Killed(KeyboardInterrupt):
@@ -33,9 +36,8 @@ def goes_on(task):
 
     def save(epoch):
         folder.mkdir(parents=True, exist_ok=True)
-        aside = state.with_suffix(".new")
-        aside.write_text(json.dumps(epoch))
-        aside.replace(state)
+        state.with_suffix(".new").write_text(json.dumps(epoch))
+        state.with_suffix(".new").replace(state)
 
     done = json.loads(state.read_text()) if state.exists() else 0
     end = min(task["amount"] or config["epochs"], config["epochs"])
@@ -61,12 +63,12 @@ def goes_on(task):
     at("at the end", end)
 
 
-def outcome(folder, config, trials, **changes):
+def outcome(folder, amounts, **changes):
     """Return the outcome of the last of a few trainings, each of which continues the one before; all may die once."""
-    trained, earlier, last = 0, [], None
-    for amount in trials:
+    config, trained, earlier, last = CONFIG | changes, 0, [], None
+    for amount in amounts:
         name = f"{reporting_again.__name__ if config['names'] == 'again' else __name__}:goes_on"
-        payload = Payload(name, {**config, **changes}, "score", "minimize", amount=amount)
+        payload = Payload(name, config, "score", "minimize", amount=amount)
         payload = replace(payload, trained=trained, earlier=earlier, resume_dir=str(folder))
         try:
             last = outcome_of(run_task(payload))
@@ -77,41 +79,35 @@ def outcome(folder, config, trials, **changes):
     return replace(last, seconds=0.0, started=0.0, worker=0)
 
 
-MOMENTS = ["before it is saved", "before the report", "after the report", "at the end"]
-
-
-@settings(max_examples=300)
-@given(
-    names=st.sampled_from(["epoch", "number", "from zero", "step", "again"]),
-    saves_first=st.booleans(),
-    moment=st.sampled_from(MOMENTS),
-    epoch=st.integers(1, 9),
-    trials=st.sampled_from([[None], [9], [3, 9], [1, 3, 9]]),
-    every=st.integers(1, 4),
-)
-def test_a_training_that_dies_once_has_the_outcome_of_one_that_does_not(
-    names, saves_first, moment, epoch, trials, every
-):
-    config = {"epochs": 9, "names": names, "saves_first": saves_first, "every": every, "dies_at": None}
-    with tempfile.TemporaryDirectory() as scratch:
-        undisturbed = outcome(Path(scratch, "one"), config, trials)
-        died = outcome(Path(scratch, "two"), config, trials, dies_at=[moment, epoch])
-    assert died == undisturbed
-    assert undisturbed.error is None or (every > 1 and trials[-1] == 1)
+@pytest.mark.parametrize("moment", ["before it is saved", "before the report", "after the report", "at the end"])
+@pytest.mark.parametrize("names", ["epoch", "number", "from zero", "step", "again"])
+def test_a_training_that_dies_once_has_the_outcome_of_one_that_does_not(tmp_path, names, moment):
+    for number, (saves_first, epoch, amounts, every) in enumerate(
+        (
+            (True, 4, [None], 1),
+            (False, 3, [3, 9], 2),
+            (True, 9, [1, 3, 9], 3),
+            (False, 2, [1, 3, 9], 1),
+            (True, 1, [3, 9], 4),
+        )
+    ):
+        config = {"names": names, "saves_first": saves_first, "every": every}
+        undisturbed = outcome(tmp_path / f"{number}_one", amounts, **config)
+        assert undisturbed.error is None
+        assert outcome(tmp_path / f"{number}_two", amounts, **config, dies_at=[moment, epoch]) == undisturbed
 
 
 def test_a_state_that_ended_by_itself_is_not_trained_again(tmp_path):
-    config = {"epochs": 4, "names": "epoch", "saves_first": True, "every": 1, "dies_at": None}
-    last = outcome(tmp_path, config, [9])
+    last = outcome(tmp_path, [9], epochs=4)
     assert (last.reached, last.units, len(last.curve)) == (4, 4, 4)
-    further = outcome(tmp_path, config, [9, 27])
+    further = outcome(tmp_path, [9, 27], epochs=4)
     # The state is at its end: nothing is added but the unit that every task takes.
     assert (further.reached, further.units, list(further.curve)) == (4, 1, [])
     assert further.metrics == last.metrics
 
 
-def test_what_a_repeated_training_reports_otherwise_is_said_and_does_not_count(tmp_path):
-    config = {"epochs": 3, "names": "epoch", "saves_first": True, "every": 1, "dies_at": ["at the end", 3]}
+def test_what_a_repeated_training_reports_otherwise_is_a_warning_and_does_not_count(tmp_path):
+    config = CONFIG | {"epochs": 3, "dies_at": ["at the end", 3]}
     payload = Payload(f"{__name__}:goes_on", config, "score", "minimize", resume_dir=str(tmp_path))
     with pytest.raises(Killed):
         outcome_of(run_task(payload))
@@ -119,12 +115,11 @@ def test_what_a_repeated_training_reports_otherwise_is_said_and_does_not_count(t
     journal, state = tmp_path / "reports.jsonl", Path(state_of(str(tmp_path)), "state.json")
     journal.write_text(journal.read_text().replace('"score": 6.5', '"score": 0.5'))
     state.write_text("0")
-    *said, last = run_task(payload)
-    outcome = last["outcome"]
-    assert outcome.differs == "score at 1 was 0.5 and is now 6.5"
-    assert outcome.metrics == {"score": 0.5}
-    assert [point["score"] for point in outcome.curve] == [0.5, 5.0, 4.5]
-    assert any("differs" in message.get("warning", "") for message in said)
+    *messages, last = run_task(payload)
+    assert last["outcome"].differs == "score at 1 was 0.5 and is now 6.5"
+    assert last["outcome"].metrics == {"score": 0.5}
+    assert [point["score"] for point in last["outcome"].curve] == [0.5, 5.0, 4.5]
+    assert any("differs" in message.get("warning", "") for message in messages)
 
 
 def test_without_a_state_a_training_starts_again(tmp_path):
@@ -141,33 +136,27 @@ def stateless(_):
     yield from ({"score": float(epoch)} for epoch in range(3))
 
 
-@pytest.mark.parametrize(
-    ("reports", "line"),
-    [
-        ([{"epoch": 2}, {"epoch": 1}], "report: epoch must be above 2, that of the previous report, given 1"),
-        ([{"epoch": 2}, {"epoch": 2}], "report: epoch must be above 2, that of the previous report, given 2"),
-        ([{"step": 2}, {"epoch": 3}], "given epochs after steps"),
-        ([{}, {"epoch": 3}], "given epochs after no epoch"),
-        ([{"epoch": -1}], "report: epoch must be 0 or more, given -1"),
-    ],
-)
-def test_places_rise_and_are_of_one_kind(reports, line):
-    payload = Payload(f"{__name__}:reports", {"reports": reports}, "score", "minimize")
-    error = outcome_of(run_task(payload)).error
-    assert error is not None
-    assert line in error
-
-
-def reports(task):
-    yield from ({"score": 1.0, **place} for place in task["config"]["reports"])
-
-
 def test_a_line_that_was_cut_off_is_no_report(tmp_path):
-    config = {"epochs": 3, "names": "epoch", "saves_first": True, "every": 1, "dies_at": None}
-    outcome_of(run_task(Payload(f"{__name__}:goes_on", config, "score", "minimize", resume_dir=str(tmp_path))))
+    outcome(tmp_path, [None], epochs=3)
     path = tmp_path / "reports.jsonl"
     path.write_text(path.read_text() + '{"point": {"epo')
     journal = Journal(tmp_path)
     assert [entry.point["epoch"] for entry in journal.entries] == [1, 2, 3]
     shutil.rmtree(tmp_path / "state")
     assert not journal.has_state
+
+
+SEARCH = ("search", "objective=tests.faults.peak:run_fold", *TOY, "dispatch=local", "+names=true", "study.trials=9")
+SEARCH += ("study.lanes=2", "strategy=asha", "strategy.max_amount=27", "strategy.min_amount=3", "report.figures=false")
+
+
+@pytest.mark.slow
+def test_after_the_driver_is_killed_within_a_training_a_search_has_the_same_trials(capsys):
+    assert command(capsys, *SEARCH)[0] == 0
+    undisturbed = rows(Path("runs/toy/trials.csv"))
+    shutil.rmtree("runs")
+    Path("deadly.json").write_text(json.dumps([1, 2, "after the report"]))
+    assert command_apart(*SEARCH)[0] == -9
+    assert not Path("deadly.json").exists()
+    assert command(capsys, "resume", "toy")[0] == 0
+    assert rows(Path("runs/toy/trials.csv")) == undisturbed

@@ -1,4 +1,4 @@
-"""Splits: parts never overlap, predefined parts win, and the search has no way to the test part."""
+"""Splits never overlap, predefined ones are used, and the search has no way to the test split."""
 
 import dataclasses
 import json
@@ -37,14 +37,10 @@ def test_parts_do_not_overlap_and_cover_everything(folds):
         assert sorted(i for fold in plan.folds for i in fold.validation) == list(plan.development)
 
 
-def test_sizes_are_the_fractions_asked_for():
+def test_each_split_has_its_fraction_and_its_share_of_every_class():
     plan = make_plan(examples(), section(folds=1))
     assert {name: part["size"] for name, part in plan.parts.items()} == {"train": 160, "validation": 20, "test": 20}
     assert sum(part["fraction"] for part in plan.parts.values()) == pytest.approx(1)
-
-
-def test_every_part_has_its_share_of_every_class():
-    plan = make_plan(examples(), section(folds=1))
     assert plan.parts["test"]["labels"] == {"0": 5, "1": 5, "2": 5, "3": 5}
 
 
@@ -53,28 +49,20 @@ def test_the_same_seed_gives_the_same_plan_and_another_one_another():
     assert make_plan(examples(), section()) != make_plan(examples(), section(seed=1))
 
 
-def test_predefined_parts_are_always_used():
+def test_predefined_splits_are_always_used():
     data = examples(parts={"train": 150, "validation": 20, "test": 30})
     plan = make_plan(data, section())
-    assert plan.kind == "predefined"
-    assert (plan.folds[0].validation, open_test_part(data, section())) == (
-        tuple(range(150, 170)),
-        tuple(range(170, 200)),
-    )
+    assert (plan.kind, plan.folds[0].validation) == ("predefined", tuple(range(150, 170)))
+    assert open_test_part(data, section()) == tuple(range(170, 200))
+    # Folds over train and validation leave the test split alone.
+    assert make_plan(data, section(folds=5)).development == tuple(range(170))
+    # A predefined validation split stays whole when the test split is drawn.
+    without_test = examples(parts={"train": 180, "validation": 20})
+    assert make_plan(without_test, section()).folds[0].validation == tuple(range(180, 200))
+    assert max(open_test_part(without_test, section())) < 180
 
 
-def test_folds_over_predefined_train_and_validation_leave_the_test_part_alone():
-    plan = make_plan(examples(parts={"train": 150, "validation": 20, "test": 30}), section(folds=5))
-    assert plan.development == tuple(range(170))
-
-
-def test_a_predefined_validation_part_stays_whole_when_test_is_drawn():
-    data = examples(parts={"train": 180, "validation": 20})
-    assert make_plan(data, section()).folds[0].validation == tuple(range(180, 200))
-    assert max(open_test_part(data, section())) < 180
-
-
-def test_groups_never_stand_on_two_sides():
+def test_no_group_is_in_two_splits():
     groups = [i // 5 for i in range(200)]
     data = examples(groups=groups)
     for folds in (1, 4):
@@ -97,14 +85,14 @@ def test_a_fingerprint_follows_the_content_and_not_the_order():
     assert data.fingerprint([0, 1, 2]) == data.fingerprint([2, 0, 1]) != changed.fingerprint([0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("data", "settings", "words"),
-    [
-        (examples(3, 1), section(folds=1, test_fraction=0.9, validation_fraction=0.05), "must have more than"),
-        (examples(labels=["rare"] + ["often"] * 199), section(folds=1), "stratify=false"),
-        (examples(labels=None, size=5, digests=None), section(folds=9), "number of examples"),
-    ],
-)
+REFUSED = [
+    (examples(3, 1), section(folds=1, test_fraction=0.9, validation_fraction=0.05), "must have more than"),
+    (examples(labels=["rare"] + ["often"] * 199), section(folds=1), "stratify=false"),
+    (examples(labels=None, size=5, digests=None), section(folds=9), "number of examples"),
+]
+
+
+@pytest.mark.parametrize(("data", "settings", "words"), REFUSED)
 def test_too_few_examples_are_refused(data, settings, words):
     with pytest.raises(DataError, match=words):
         make_plan(data, settings)
@@ -118,14 +106,8 @@ def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_co
     config = config_from_dict(toy_config(data={"name": "toy", **files}))
     data = examples(90, 3)
     plan, test = make_plan(data, section(folds=folds)), set(open_test_part(data, section(folds=folds)))
-    data_dir = tmp_path / "data" if is_copied else None
-    builder = TaskBuilder(
-        training=Training.of(config),
-        plan=plan,
-        layout=TaskLayout(folds),
-        data_dir=data_dir,
-        checkpoints_dir=tmp_path / "checkpoints",
-    )
+    places = {"data_dir": tmp_path / "data" if is_copied else None, "checkpoints_dir": tmp_path / "checkpoints"}
+    builder = TaskBuilder(training=Training.of(config), plan=plan, layout=TaskLayout(folds), **places)
     trial = Trial(0, 0, {"toy.layers": 3})
     tasks = [*builder.tasks_of(trial), builder.final_task(trial, 4)]
     # What is trained anew goes on from nothing, also of a trial that continues another.

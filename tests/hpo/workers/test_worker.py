@@ -4,6 +4,7 @@ import decimal
 import errno
 import gc
 import importlib
+import inspect
 import json
 import math
 import os
@@ -24,158 +25,63 @@ from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.training.tasks import Payload, Task
 from hpo.workers.training.worker import outcome_of, run_task
 
-
-def odd_points(task):
-    yield {"epoch": 1, 3: 0.5, "per_class": {10: 1.0, 2: 0.5}, "seen": {1}, "none": None, "text": "0.5"}
-    yield {"epoch": np.int64(2), "loss": np.float32(0.5), "gap": math.nan, "far": math.inf, "vast": 10**400}
-    yield {"epoch": 2.5, "matrix": np.ones((2, 2))}
-    return 1.0
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
-def gaps(task):
-    yield {"epoch": 1, "score": None}
-    yield {"epoch": 2, "score": "0.5"}
-    yield {"epoch": 3, "score": math.nan}
-    yield {"epoch": 4, "score": 0.5}
-    return 0.5
+def calls(task):
+    """Train by the function in the configuration."""
+    made = task["config"]["function"](task)
+    return (yield from made) if inspect.isgenerator(made) else made
 
 
-def odd_result(task):
-    return {"score": np.float64(0.5), "matrix": np.ones((2, 2)), "note": "good", "loss": math.nan, "seconds": -1.0}
+def payload(function, **changes):
+    return replace(Payload(f"{__name__}:calls", {"function": function}, "score"), **changes)
 
 
-def odd_steps(task):
-    yield 0.5
-    return 1.0
+def yielding(*points, result=0.5):
+    def train(task):
+        yield from points
+        return result
+
+    return payload(train)
 
 
-def same_names(task):
-    yield task["config"]["point"]
-    return task["config"]["result"]
+def raising(error):
+    def train(task):
+        raise error
+
+    return payload(train)
 
 
-class SpeechlessError(Exception):
+@pytest.fixture
+def ours():
+    """Set a handler of signals, as every command does, which tells an interruption from an error of that name."""
+
+    def handler(*_):
+        return None
+
+    before = [(number, signal.signal(number, handler)) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield handler
+    for number, previous in before:
+        signal.signal(number, previous)
+
+
+class UnreadableError(Exception):
     def __str__(self):
-        raise RuntimeError("no words")
-
-
-class StoppingError(Exception):
-    def __str__(self):
-        raise KeyboardInterrupt
-
-
-class LeavingError(Exception):
-    def __str__(self):
-        raise SystemExit(9)
+        raise self.args[0]
 
 
 class Beyond(BaseException):
     pass
 
 
-def rising(task):
-    """Its closing is seen in its configuration."""
-    try:
-        for place, score in enumerate(task["config"]["curve"], start=1):
-            yield {"epoch": place, "score": score, "more": place < len(task["config"]["curve"])}
-    finally:
-        Path(task["config"]["closed"]).touch()
-    return 0.9
-
-
-ERRORS = {
-    "speechless": SpeechlessError,
-    "stopping": StoppingError,
-    "leaving": LeavingError,
-    "beyond": Beyond,
-    "generator": GeneratorExit,
-    "interrupt": KeyboardInterrupt,
-}
-
-
-def raises_any(task):
-    raise ERRORS[task["config"]["error"]]("out")
-
-
-RAISES = raises_any.__code__.co_firstlineno + 1
-
-
-def interrupted(task):
-    raise Interruption(15)
-
-
-def wanders(task):
-    """Change the working directory, on the way and at the end."""
-    os.chdir("..")
-    yield {"epoch": 1, "was_there": float(Path("inner").is_dir())}
-    yield {"epoch": 2, "was_there": float(Path("inner").is_dir())}
-    return 1.0
-
-
-def removes_its_folder(task):
-    Path("gone").mkdir()
-    os.chdir("gone")
-    Path("../gone").rmdir()
-    return 1.0
-
-
-def full_disk(task):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def draws(task):
-    if "own_seed" in task["config"]:
-        np.random.seed(task["config"]["own_seed"])
-    drawn = {"python": random.random(), "numpy": np.random.random(), "torch": sys.modules["torch"].rand(()).item()}
-    return {"score": 1.0, **drawn}
-
-
-def changes_its_process(task):
-    """Say of each step what it found."""
-    torch = sys.modules["torch"]
-    yield {"umask": os.umask(0), "ours": signal.getsignal(signal.SIGINT) is task["config"]["handler"]}
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, changes_its_process)
-    os.environ["LEFT"] = "1"
-    del os.environ["TAKEN"]
-    os.environ["CHANGED"] = "1"
-    warnings.simplefilter("ignore")
-    torch.set_default_dtype(torch.float64)
-    torch.set_grad_enabled(False)
-    np.seterr(all="ignore")
-    decimal.getcontext().prec = 5
-    socket.setdefaulttimeout(3)
-    sys.setrecursionlimit(5000)
-    np.set_printoptions(precision=1)
-    gc.disable()
-    os.environ["TZ"] = "Asia/Tokyo"
-    time.tzset()
-    yield {"umask": 0}
-    signal.raise_signal(signal.SIGINT)
-    yield {"umask": os.umask(0o007), "own": signal.getsignal(signal.SIGTERM) is changes_its_process}
-    return 1.0
-
-
-def sets_timers(task):
-    """Leave an alarm, and timers of the process's own time, at each step."""
-    for timer in TIMERS:
-        signal.setitimer(timer, 100.0)
-    yield {"score": 0.0}
-    left = [signal.getitimer(timer)[0] for timer in TIMERS]
-    yield {"score": float(all(90 < seconds < 110 for seconds in left))}
-    signal.alarm(50)
-    return 1.0
-
-
-TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-
-
-def payload(name, **config):
-    return Payload(f"{__name__}:{name}", config, "score")
-
-
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
-    *points, last = run_task(payload("odd_points"))
+    given = [
+        {"epoch": 1, 3: 0.5, "per_class": {10: 1.0, 2: 0.5}, "seen": {1}, "none": None, "text": "0.5"},
+        {"epoch": np.int64(2), "loss": np.float32(0.5), "gap": math.nan, "far": math.inf, "vast": 10**400},
+        {"epoch": 2.5, "matrix": np.ones((2, 2))},
+    ]
+    *points, last = run_task(yielding(*given))
     first = {"epoch": 1, "3": 0.5, "per_class/10": 1.0, "per_class/2": 0.5}
     assert [point["point"] for point in points] == [first, {"epoch": 2, "loss": 0.5}, {"epoch": 2.5}]
     json.dumps(points, allow_nan=False)
@@ -183,254 +89,298 @@ def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     assert ([point["units"] for point in points], last["outcome"].units) == ([1, 2, 3], 3)
 
 
-def test_the_first_gap_of_the_metric_is_told():
-    *steps, last = run_task(payload("gaps"))
-    assert [step["warning"] for step in steps if "warning" in step] == [
-        "the objective reported a 'score' that is not finite, so its curve has a gap"
-    ]
+def test_the_first_gap_of_the_metric_is_reported():
+    points = [{"epoch": 1, "score": None}, {"epoch": 2, "score": "0.5"}, {"epoch": 3, "score": math.nan}]
+    *steps, last = run_task(yielding(*points, {"epoch": 4, "score": 0.5}))
+    (warning,) = [step["warning"] for step in steps if "warning" in step]
+    assert "'score' that is not finite" in warning
     assert last["outcome"].curve == [{"epoch": 1}, {"epoch": 2}, {"epoch": 3}, {"epoch": 4, "score": 0.5}]
 
 
 def test_of_a_result_the_numbers_are_kept_and_the_others_named():
-    warning, seconds, last = run_task(payload("odd_result"))
-    assert "'matrix', 'loss': ignored" in warning["warning"]
+    result = {"score": np.float64(0.5), "matrix": np.ones((2, 2)), "note": "good", "loss": math.nan, "seconds": -1.0}
+    warning, seconds, last = run_task(yielding(result=result))
+    assert "'matrix', 'loss'" in warning["warning"]
     assert "must be a duration" in seconds["warning"]
     assert last["outcome"].metrics == {"score": 0.5}
     assert 0 <= last["outcome"].seconds < 60
 
 
 def test_what_is_no_point_fails_with_what_it_is():
-    (last,) = run_task(payload("odd_steps"))
+    (last,) = run_task(yielding(0.5))
     assert last["outcome"].error == "ValueError: the objective must yield dicts of numbers, given 0.5"
 
 
-@pytest.mark.parametrize(
-    "same", [{"score": 0.1, "score ": 0.2}, {"a": {"b": 1}, "a/b": 2}, {"score": 0.1, "a\nb": 1, "a b": 2}]
-)
+PLACES = [
+    ([{"epoch": 2}, {"epoch": 1}], "report: epoch must be above 2, that of the previous report, given 1"),
+    ([{"epoch": 2}, {"epoch": 2}], "report: epoch must be above 2, that of the previous report, given 2"),
+    ([{"step": 2}, {"epoch": 3}], "given epochs after steps"),
+    ([{}, {"epoch": 3}], "given epochs after no epoch"),
+    ([{"epoch": -1}], "report: epoch must be 0 or more, given -1"),
+]
+
+
+@pytest.mark.parametrize(("places", "line"), PLACES)
+def test_places_rise_and_are_of_one_kind(places, line):
+    assert line in outcome_of(run_task(yielding(*({"score": 1.0, **place} for place in places)))).error
+
+
+SAME_NAMES = [{"score": 0.1, "score ": 0.2}, {"a": {"b": 1}, "a/b": 2}, {"score": 0.1, "a\nb": 1, "a b": 2}]
+
+
+@pytest.mark.parametrize("same", SAME_NAMES)
 @pytest.mark.parametrize("where", ["point", "result"])
 def test_values_of_one_name_are_refused_and_none_is_taken_for_the_other(where, same):
-    *_, last = run_task(payload("same_names", **{"point": {"score": 0.5}, "result": {"score": 0.5}, where: same}))
+    given = {"point": {"score": 0.5}, "result": {"score": 0.5}, where: same}
+    *_, last = run_task(yielding(given["point"], result=given["result"]))
     assert last["outcome"].metrics == {}
     assert "several values as '" in last["outcome"].error
 
 
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        ("speechless", "SpeechlessError: (its text cannot be read: RuntimeError)"),
-        ("stopping", "StoppingError: (its text cannot be read: KeyboardInterrupt)"),
-        ("leaving", "LeavingError: (its text cannot be read: SystemExit)"),
-        ("beyond", "Beyond: out"),
-        ("generator", "GeneratorExit: out"),
-    ],
-)
-def test_whatever_an_objective_raises_is_a_failure(error, line):
-    # As in every command, whose handler tells an interruption from an error of that name.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        (last,) = run_task(payload("raises_any", error=error))
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert last["outcome"].error == f"{line.partition(':')[0]} at test_worker.py:{RAISES}:{line.partition(':')[2]}"
+LINES = [
+    (UnreadableError(RuntimeError()), "UnreadableError", "(its text cannot be read: RuntimeError)"),
+    (UnreadableError(KeyboardInterrupt()), "UnreadableError", "(its text cannot be read: KeyboardInterrupt)"),
+    (UnreadableError(SystemExit(9)), "UnreadableError", "(its text cannot be read: SystemExit)"),
+    (Beyond("out"), "Beyond", "out"),
+    (GeneratorExit("out"), "GeneratorExit", "out"),
+    (KeyboardInterrupt("out"), "KeyboardInterrupt", "out"),
+]
 
 
-def test_only_who_stops_this_process_interrupts_it(monkeypatch):
-    """Under a handler of ours a plain KeyboardInterrupt can only be the objective's own."""
-    with pytest.raises(Interruption):
-        list(run_task(payload("interrupted")))
-    own = payload("raises_any", error="interrupt")
-    with pytest.raises(KeyboardInterrupt):
-        list(run_task(own))
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        (last,) = run_task(own)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert last["outcome"].error == f"KeyboardInterrupt at test_worker.py:{RAISES}: out"
+@pytest.mark.parametrize(("error", "name", "text"), LINES)
+def test_whatever_an_objective_raises_is_a_failure(ours, error, name, text):
+    (last,) = run_task(raising(error))
+    line = raising.__code__.co_firstlineno + 2
+    assert last["outcome"].error == f"{name} at test_worker.py:{line}: {text}"
+
+
+@pytest.mark.parametrize("error", [Interruption(15), KeyboardInterrupt()])
+def test_only_who_stops_this_process_interrupts_it(error):
+    with pytest.raises(type(error)):
+        list(run_task(raising(error)))
 
 
 def test_where_a_training_goes_the_search_does_not_follow(monkeypatch):
+    def wanders(task):
+        os.chdir("..")
+        yield {"epoch": 1, "was_there": float(Path("inner").is_dir())}
+        yield {"epoch": 2, "was_there": float(Path("inner").is_dir())}
+        return 1.0
+
+    def removes_its_folder(task):
+        Path("gone").mkdir()
+        os.chdir("gone")
+        Path("../gone").rmdir()
+        return 1.0
+
     Path("inner").mkdir()
     monkeypatch.chdir("inner")
     here, messages = Path.cwd(), []
-    for message in run_task(payload("wanders")):
+    for message in run_task(payload(wanders)):
         assert Path.cwd() == here
         messages.append(message)
     assert [point["was_there"] for point in messages[-1]["outcome"].curve] == [1.0, 1.0]
-    assert list(run_task(payload("removes_its_folder")))[-1]["outcome"].error is None
+    assert outcome_of(run_task(payload(removes_its_folder))).error is None
     assert Path.cwd() == here
-
-
-def drawn(seed, **config):
-    (last,) = run_task(replace(payload("draws", **config), seed=seed))
-    return last["outcome"].metrics
 
 
 def test_random_numbers_begin_from_the_seed_of_the_task_unless_it_seeds_them_itself():
     """Torch's where it has been imported."""
-    importlib.import_module("torch")
+    torch = importlib.import_module("torch")
+
+    def drawn(seed, own_seed=None):
+        def draws(task):
+            if own_seed is not None:
+                np.random.seed(own_seed)
+            drawn = {"python": random.random(), "numpy": np.random.random(), "torch": torch.rand(()).item()}
+            return {"score": 1.0, **drawn}
+
+        return outcome_of(run_task(payload(draws, seed=seed))).metrics
+
     first, second = drawn(1), drawn(2)
     assert all(first[name] != second[name] for name in ("python", "numpy", "torch"))
     assert drawn(1) == first
     assert drawn(2**40 + 1, own_seed=7)["numpy"] == drawn(3, own_seed=7)["numpy"] == np.random.RandomState(7).random()
 
 
-def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_end(monkeypatch):
+def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_end(monkeypatch, ours):
     torch = importlib.import_module("torch")
     monkeypatch.setenv("TAKEN", "here")
     monkeypatch.setenv("CHANGED", "0")
 
-    def ours(*_):
-        return None
+    def changes(task):
+        """Report at each step what it found."""
+        yield {"umask": os.umask(0), "ours": signal.getsignal(signal.SIGINT) is ours}
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, changes)
+        os.environ["LEFT"] = "1"
+        del os.environ["TAKEN"]
+        os.environ["CHANGED"] = "1"
+        warnings.simplefilter("ignore")
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        np.seterr(all="ignore")
+        decimal.getcontext().prec = 5
+        socket.setdefaulttimeout(3)
+        sys.setrecursionlimit(5000)
+        np.set_printoptions(precision=1)
+        gc.disable()
+        os.environ["TZ"] = "Asia/Tokyo"
+        time.tzset()
+        yield {"umask": 0}
+        signal.raise_signal(signal.SIGINT)
+        yield {"umask": os.umask(0o007), "own": signal.getsignal(signal.SIGTERM) is changes}
+        return 1.0
 
-    def look():
+    def at_each_step():
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
         os.umask(umask := os.umask(0o077))
         return handlers, umask
 
-    def look_at_the_rest():
+    def at_the_end():
         of_torch = torch.get_default_dtype(), torch.is_grad_enabled()
         of_python = np.geterr(), decimal.getcontext().prec, socket.getdefaulttimeout(), sys.getrecursionlimit()
         others = np.get_printoptions(), gc.isenabled(), time.localtime(0).tm_gmtoff
         return dict(os.environ), warnings.filters[:], of_torch, of_python, others
 
-    before = [(number, signal.signal(number, ours)) for number in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        found, rest = look(), look_at_the_rest()
-        messages = []
-        for message in run_task(payload("changes_its_process", handler=ours)):
-            assert look() == found
-            messages.append(message)
-        assert look_at_the_rest() == rest
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+    steps, end, messages = at_each_step(), at_the_end(), []
+    for message in run_task(payload(changes)):
+        assert at_each_step() == steps
+        messages.append(message)
+    assert at_the_end() == end
     *curve, last = messages
     assert last["outcome"].error is None
-    points = [message["point"] for message in curve]
-    assert points == [
-        {"epoch": 1, "umask": found[1], "ours": 1}, {"epoch": 2, "umask": 0}, {"epoch": 3, "umask": 0, "own": 1}
-    ]  # fmt: skip
+    first, second, third = [message["point"] for message in curve]
+    assert first == {"epoch": 1, "umask": steps[1], "ours": 1}
+    assert (second, third) == ({"epoch": 2, "umask": 0}, {"epoch": 3, "umask": 0, "own": 1})
 
 
-@pytest.mark.parametrize("ours", [0, 1000])
-def test_an_alarm_that_a_task_leaves_counts_only_while_it_runs(ours):
-    before = signal.setitimer(signal.ITIMER_REAL, ours)
+@pytest.mark.parametrize("earlier", [0, 1000])
+def test_an_alarm_that_a_task_leaves_counts_only_while_it_runs(earlier):
+    def sets_timers(task):
+        """Leave an alarm, and timers of the process's own time, at each step."""
+        for timer in TIMERS:
+            signal.setitimer(timer, 100.0)
+        yield {"score": 0.0}
+        left = [signal.getitimer(timer)[0] for timer in TIMERS]
+        yield {"score": float(all(90 < seconds < 110 for seconds in left))}
+        signal.alarm(50)
+        return 1.0
+
+    before = signal.setitimer(signal.ITIMER_REAL, earlier)
     try:
         messages = []
-        for message in run_task(payload("sets_timers")):
+        for message in run_task(payload(sets_timers)):
             messages.append(message)
             left = [signal.getitimer(timer)[0] for timer in TIMERS]
             assert left[1:] == [0.0, 0.0]
-            assert left[0] == ours if not ours else 900 < left[0] <= ours
+            assert left[0] == earlier if not earlier else 900 < left[0] <= earlier
         outcome = messages[-1]["outcome"]
         assert outcome.error is None
         # What another program has set takes the place of the training's own.
-        assert [point["score"] for point in outcome.curve] == [0.0, float(not ours)]
+        assert [point["score"] for point in outcome.curve] == [0.0, float(not earlier)]
     finally:
         signal.setitimer(signal.ITIMER_REAL, *before)
 
 
 def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
+    full_disk = raising(OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(MachineError, match="No space left"):
-        outcome_of(run_task(payload("full_disk")))
+        outcome_of(run_task(full_disk))
     dispatcher = LocalDispatcher()
-    dispatcher.submit(Task(0, 0, payload("full_disk")))
+    dispatcher.submit(Task(0, 0, full_disk))
     (report,) = dispatcher.wait()
     with pytest.raises(MachineError, match="trial 0 cannot be trained"):
         report.settled()
 
 
-@pytest.mark.parametrize(
-    ("limits", "points", "score", "stopped"),
-    [
-        ([], 3, 0.9, None),
-        ([(1, 0.2), (2, 0.4), (3, 0.9)], 3, 0.9, None),
-        ([(1, 0.2), (2, 0.5)], 2, 0.4, "at point 2 (0.4, median 0.5)"),
-        ([(2, 0.3), (3, 0.9)], 3, 0.9, None),
-        ([(1, 0.3)], 1, 0.2, "at point 1 (0.2, median 0.3)"),
-        ([(0.5, 0.9)], 1, 0.2, "at point 1 (0.2, median 0.9)"),
-        ([(1.5, 0.9), (4, 0.1)], 3, 0.9, None),
-    ],
-)
+LIMITS = [
+    ([], 3, 0.9, None),
+    ([(1, 0.2), (2, 0.4), (3, 0.9)], 3, 0.9, None),
+    ([(1, 0.2), (2, 0.5)], 2, 0.4, "at point 2 (0.4, median 0.5)"),
+    ([(2, 0.3), (3, 0.9)], 3, 0.9, None),
+    ([(1, 0.3)], 1, 0.2, "at point 1 (0.2, median 0.3)"),
+    ([(0.5, 0.9)], 1, 0.2, "at point 1 (0.2, median 0.9)"),
+    ([(1.5, 0.9), (4, 0.1)], 3, 0.9, None),
+]
+
+
+@pytest.mark.parametrize(("limits", "points", "score", "stopped"), LIMITS)
 def test_a_training_that_falls_behind_its_limits_is_closed_where_it_does_unless_it_is_over(
     tmp_path, limits, points, score, stopped
 ):
-    config = {"curve": [0.2, 0.4, 0.3], "closed": str(tmp_path / "closed")}
-    *said, last = run_task(Payload(f"{__name__}:rising", config, "score", "maximize", limits=limits))
-    assert [message["units"] for message in said] == list(range(1, points + 1))
-    assert [message["goes_on"] for message in said] == [True] * (points - 1) + [False]
+    def rises(task):
+        try:
+            for place, score in enumerate((0.2, 0.4, 0.3), start=1):
+                yield {"epoch": place, "score": score, "more": place < 3}
+        finally:
+            (tmp_path / "closed").touch()
+        return 0.9
+
+    *steps, last = run_task(payload(rises, direction="maximize", limits=limits))
+    assert [message["units"] for message in steps] == list(range(1, points + 1))
+    assert [message["goes_on"] for message in steps] == [True] * (points - 1) + [False]
     outcome = last["outcome"]
     assert (outcome.metrics, outcome.stopped, outcome.error) == ({"score": score}, stopped, None)
     assert (len(outcome.curve), outcome.units) == (points, points)
     assert (tmp_path / "closed").exists()
 
 
-def slow(task):
-    time.sleep(0.05)
-    return 1.0
-
-
 def test_a_training_without_a_curve_that_takes_too_long_has_failed():
-    *_, last = run_task(Payload(f"{__name__}:slow", {}, "score", limit_minutes=0.05 / 120))
-    assert last["outcome"].error == "took longer than study.trial_minutes=0.000416667"
-    assert (last["outcome"].metrics, last["outcome"].units) == ({}, 1)
+    outcome = outcome_of(run_task(payload(lambda task: time.sleep(0.05) or 1.0, limit_minutes=0.05 / 120)))
+    assert outcome.error == "took longer than study.trial_minutes=0.000416667"
+    assert (outcome.metrics, outcome.units) == ({}, 1)
 
 
-def linking(task):
-    """Keeps its second step by a link, and when it is closed its last."""
-    config, folder = task["config"], Path(task[task["config"]["kind"]])
-    (folder / "step_1").mkdir(parents=True)
-    (folder / "latest").symlink_to("step_1")
-    try:
-        yield {"epoch": 1, "score": 1.0}
-        if "link" in config:
-            (folder / "step_2").symlink_to(config["link"])
-        yield {"epoch": 2, "score": 0.5}
-    finally:
-        if "last" in config:
-            (folder / "step_3").symlink_to(config["last"])
-    return {"score": 1.0}
-
-
-@pytest.mark.parametrize("looks", ["at each step", "at the end"])
-@pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
-@pytest.mark.parametrize(("links", "limits", "error"), [
-    ({}, (), None), ({"link": "step_1"}, (), None), ({"link": "gone"}, (), None),
+LINKS = [
+    ({}, (), None),
+    ({"link": "step_1"}, (), None),
+    ({"link": "gone"}, (), None),
     ({"link": "/etc"}, (), "step_2: must not be a link out of the folder, given a link to /etc;"),
     ({"link": "../../x"}, (), "step_2: must not be a link out of the folder, given a link to ../../x;"),
-    ({"last": "/etc"}, (), "step_3: must not be a link"), ({"last": "/etc"}, [(2, 0.9)], "step_3: must not be a link"),
-])  # fmt: skip
-def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(tmp_path, kind, links, limits, error, looks):
-    between = (0.0, 0.0) if looks == "at each step" else (math.inf, 0.0)
+    ({"last": "/etc"}, (), "step_3: must not be a link"),
+    ({"last": "/etc"}, [(2, 0.9)], "step_3: must not be a link"),
+]
+
+
+@pytest.mark.parametrize("when", ["at each step", "at the end"])
+@pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
+@pytest.mark.parametrize(("links", "limits", "error"), LINKS)
+def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(tmp_path, kind, links, limits, error, when):
+    def train(task):
+        """Keep the second step by a link, and on closing the last."""
+        folder = Path(task[kind])
+        (folder / "step_1").mkdir(parents=True)
+        (folder / "latest").symlink_to("step_1")
+        try:
+            yield {"epoch": 1, "score": 1.0}
+            if "link" in links:
+                (folder / "step_2").symlink_to(links["link"])
+            yield {"epoch": 2, "score": 0.5}
+        finally:
+            if "last" in links:
+                (folder / "step_3").symlink_to(links["last"])
+        return {"score": 1.0}
+
     folder = tmp_path / "there"
-    inside = folder / "state" if kind == "resume_dir" else folder
-    *points, last = run_task(
-        Payload(
-            objective=f"{__name__}:linking",
-            config={"kind": kind} | links,
-            metric="score",
-            limits=limits,
-            **{kind: str(folder)},
-        ),
-        between_checks=between,
-    )
+    task = payload(train, limits=limits, **{kind: str(folder)})
+    *points, last = run_task(task, between_checks=(0.0 if when == "at each step" else math.inf, 0.0))
     outcome = last["outcome"]
     assert (outcome.error is None) == (error is None)
     if error is not None:
         assert f"{kind}/{error}" in outcome.error
         assert outcome.stopped is None
-        assert len(points) == 1 + ("last" in links or looks == "at the end")
+        assert len(points) == 1 + ("last" in links or when == "at the end")
+    inside = folder / "state" if kind == "resume_dir" else folder
     assert all(link.resolve().is_relative_to(folder) for link in inside.iterdir())
 
 
-def links_and_fails(task):
-    Path(task["resume_dir"]).mkdir(parents=True)
-    (Path(task["resume_dir"]) / "latest").symlink_to("/etc")
-    raise RuntimeError("no memory")
-
-
 def test_a_training_that_fails_leaves_no_link_out_of_its_state(tmp_path):
-    *_, last = run_task(Payload(f"{__name__}:links_and_fails", {}, "score", resume_dir=str(tmp_path)))
-    assert "no memory" in last["outcome"].error
+    def links_and_fails(task):
+        Path(task["resume_dir"]).mkdir(parents=True)
+        (Path(task["resume_dir"]) / "latest").symlink_to("/etc")
+        raise RuntimeError("no memory")
+
+    outcome = outcome_of(run_task(payload(links_and_fails, resume_dir=str(tmp_path))))
+    assert "no memory" in outcome.error
     assert not list((tmp_path / "state").iterdir())

@@ -1,1 +1,1 @@
-"""The training process, and the code with which its worker starts, watches and ends it."""
+"""The training process, and the worker's code that starts, watches and ends this process."""

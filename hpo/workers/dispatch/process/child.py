@@ -107,7 +107,7 @@ class Child:
 
         `died` has four fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
         killed because memory ran out, else None. `out_of_step` says whether the process was killed because it answered
-        a different call. The last message also has `printed`, the task's output with redacted secrets.
+        a different call. The last message, with or without `died`, has `printed`: the task's output without secrets.
 
         Args:
             payload: the task.
@@ -247,7 +247,7 @@ def _message(line: bytes) -> Message:
 
 
 class _Printed:
-    """The output of a process and its children, stored in an unnamed file. It is read at the end of a task."""
+    """The output of a process and its children, stored in an unnamed file. The file is read when a task ends."""
 
     def __init__(self) -> None:
         self._descriptor, path = tempfile.mkstemp(prefix="hpo-printed-")

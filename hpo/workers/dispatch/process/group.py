@@ -50,7 +50,7 @@ def alone() -> Iterator[None]:
 def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:
     """Return the environment variables of each process, by rank. Call this on the machine of the first process.
 
-    As with torchrun, each process sees all GPUs of the group on its machine, and chooses one by LOCAL_RANK.
+    As with torchrun, each process sees all of the group's GPUs on its machine, and chooses one by LOCAL_RANK.
 
     Args:
         seats: the machine and the GPUs of each process, by rank.
@@ -85,7 +85,7 @@ _SECONDS_TO_SAVE = 60.0
 
 
 class Rank(NamedTuple):
-    """Functions that control one process of the group. Every process except the first has such functions.
+    """The functions with which a group controls one of its processes. The first process has no `Rank`.
 
     Attributes:
         run: `(call, variables)`: trains the task with these environment variables. Returns the last message of
@@ -105,9 +105,9 @@ class Group:
     Args:
         first: the process of rank 0.
         others: the processes of rank 1, 2, ...
-        seconds_alone: seconds that the first process may run after another process fails. The first process is then
-            killed, because it may be waiting for the failed process. If all processes fail for the same reason, such as
-            a loss that is not finite, the first process can report its own failure within this time.
+        seconds_alone: seconds that the first process may still run after another process fails. After this time, the
+            first process is killed, because it may be waiting for the failed process. If all processes fail for the
+            same reason, such as a loss that is not finite, the first process can report its own failure in this time.
     """
 
     def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:

@@ -61,7 +61,7 @@ class MemoryGuard:
 def held_by_task_processes() -> dict[int, int]:
     """Return the resident memory, in bytes, of each process group with a training process of this user.
 
-    The memory of a group includes the forks of its training process.
+    The memory of a group includes the memory of all forks of the training process.
     """
     held: dict[int, int] = {}
     for process in psutil.process_iter(["cmdline", "memory_info", "uids"]):

@@ -39,7 +39,7 @@ def refuse_dead_address(address: str, seconds: float = _ANSWER_SECONDS) -> None:
     except subprocess.TimeoutExpired as error:
         raise DispatchError(
             f"dispatch.address: the server at {address!r} does not answer as a Ray cluster within {seconds:g} s; "
-            f"{_HINT}, and set the cluster's token if the cluster requires one"
+            f"{_HINT}. If the cluster requires a token, set the token"
         ) from error
     if "answered" not in answer.stdout:
         lines = answer.stderr.strip().splitlines() or ["no reason given"]

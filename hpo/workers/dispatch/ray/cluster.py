@@ -39,15 +39,15 @@ _SWEEP_SECONDS = 15.0
 
 
 class RayCluster:
-    """A connection to Ray. `close` ends all processes and deletes all files that belong to it.
+    """A connection to Ray. `close` ends all processes and deletes all files of the connection.
 
     There are three cases:
-    - With an address, the cluster at this address is joined, but only if it requires a token. Without a token, anyone
-      who can reach the cluster can run code as this user.
+    - With an address, the cluster at this address is joined, but only if it requires a token or `allow_open` is True.
+      Without a token, anyone who can reach the cluster can run code as this user.
     - Without an address, if this process is already connected to Ray, the existing connection is used, even if the
       cluster requires no token. The user chose this cluster and runs code there anyway.
     - Otherwise a new cluster is started on this machine, even if RAY_ADDRESS is set. It listens only on the loopback
-      address, has no dashboard, and has a new token. Only this user can read the token and the session's files.
+      address, has no dashboard, and requires a new token. Only this user can read the token and the session's files.
 
     Args:
         address: the cluster to join; None = use the existing connection, or start a cluster here.
@@ -289,7 +289,7 @@ def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
 
 
 def remove_abandoned() -> None:
-    """Delete the folders of this user's drivers that were killed."""
+    """Delete the folders that killed drivers of this user have left behind."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]
         is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
@@ -298,7 +298,7 @@ def remove_abandoned() -> None:
 
 
 def _set_environment(variables: Mapping[str, str | None]) -> None:
-    """Set Ray's environment variables, and make Ray read its variables again."""
+    """Set Ray's environment variables, and make Ray read them again."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)

@@ -50,7 +50,8 @@ class RayDispatcher:
 
     If the process of a task dies, the task runs again, at most `retries` times; after that its outcome is a failure.
     The pool replaces a worker that is lost, or that makes no report for `timeout_seconds`. Before Ray takes a node
-    away, the trainings on this node save their states. Workers on other nodes exchange files with the driver.
+    away, the trainings on this node save their states. Workers on nodes other than the driver's node exchange files
+    with the driver.
     """
 
     runs_here = False
@@ -217,7 +218,7 @@ class RayDispatcher:
         run.actor.request_end.remote()
 
     def _leave_draining_nodes(self) -> None:
-        """On nodes that Ray will take away, ask trainings to save their states and end, and replace idle workers."""
+        """On nodes that Ray will take away, replace idle workers. Ask trainings there to save their states and end."""
         for worker in self._group.draining_workers():
             if worker in self._group.idle:
                 self._group.idle.remove(worker)
@@ -227,7 +228,7 @@ class RayDispatcher:
                     self._request_end(run)
 
     def _handle_loss(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
-        """Replace the lost worker and queue its task again, or return a failure.
+        """Replace the lost worker. Queue its task again; if the task has no retries left, return a failure.
 
         Only a loss for which the task may be at fault counts as a death. A node that is lost or cannot be reached is
         not the task's fault.

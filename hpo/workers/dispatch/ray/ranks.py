@@ -1,4 +1,4 @@
-"""A group of processes in several Ray workers that train one task together. The first worker leads the group."""
+"""Trains one task in a group of processes, each in a separate Ray worker. The first worker leads the group."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

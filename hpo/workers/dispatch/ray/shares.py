@@ -33,9 +33,9 @@ class Shares:
 def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use | None = None) -> Shares:
     """Return the number of workers and the resources of each, as configured.
 
-    By default there are as many workers as fit on the cluster; if the cluster has GPUs, one worker per GPU. If more
-    workers than GPUs are configured, each worker has the same fraction of a GPU. If a task has several processes, each
-    process has whole GPUs. All CPUs and GPUs of a process must be on one node.
+    By default, there are as many workers as fit on the cluster. If the cluster has GPUs, each worker has one GPU. If
+    more workers than GPUs are configured, each worker has the same fraction of a GPU. If a task has several processes,
+    each process has whole GPUs. All CPUs and GPUs of a process must be on one node.
 
     Args:
         nodes: the machines of the cluster.

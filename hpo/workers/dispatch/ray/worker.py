@@ -1,6 +1,6 @@
 """The actor in a Ray worker process. It lives as long as the search, and runs one task at a time.
 
-Ray puts the driver's working directory first on the `sys.path` of its workers. That folder may have an `hpo.py` of the
+Ray puts the driver's working directory first on the `sys.path` of the workers. That folder may have an `hpo.py` of the
 user, which would hide the toolkit. So Ray sends this class by value, not by import. The code in this file imports the
 toolkit only after it has removed the folder from `sys.path`.
 """
@@ -34,7 +34,7 @@ class Equipment:
     path: Sequence[str] = ()  # the import path of the search's process; see `whole_path`
 
     def prepare_folder(self) -> str:
-        """Remove the objective's folder from `sys.path`, where it could hide the toolkit; return the folder."""
+        """Remove the objective's folder from `sys.path`, because it could hide the toolkit. Return the folder."""
         folder = self.import_from or str(os.getcwd())  # noqa: PTH109 -- see the top of the file
         if not self.is_toolkits:
             resolved = os.path.realpath(folder)

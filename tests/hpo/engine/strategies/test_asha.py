@@ -70,15 +70,6 @@ def test_worked_examples(rungs, history, expected):
     assert found == expected if expected else found[1:] == (1, None, 0)
 
 
-def test_a_change_of_places_within_noise_opens_nothing():
-    """Two points changed places twice, and are as far apart as two others that changed places once."""
-    strategy = make(max_amount=27, rungs="progressive")
-    low = {0.1: 1.0, 0.2: 1.1, **{0.3 + n / 100: 9.0 + n for n in range(25)}}
-    middle = {0.1: 1.1, 0.2: 1.0, 0.3: 8.0, 0.31: 9.0}
-    assert proposed(strategy, on((1, low), (3, middle), (9, {0.1: 0.9, 0.2: 1.0})))[1] < 27
-    assert proposed(strategy, on((1, low), (3, middle), (9, {0.1: 0.9, 0.2: 1.0, 0.3: 0.1})))[1] == 27
-
-
 def curves(amount, *curves, first=0):
     """Return trials whose loss is x / place, reported at every so manieth place up to an end."""
     trials = []

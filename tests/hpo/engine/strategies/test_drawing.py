@@ -9,7 +9,7 @@ from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
-from tests.hpo.engine.made import ended, history_of
+from tests.hpo.engine.made import ended
 
 PLANE = space_from_dict({"a": [*range(40)], "b": [*range(40)]})
 RANGE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
@@ -80,20 +80,6 @@ def test_what_failed_and_what_is_running_is_kept_away_from():
     failures = [ended(100 + k, {"x": x}, None, amount=1) for k, x in enumerate(np.linspace(0.91, 0.99, 9).tolist())]
     assert np.mean(drawn(history.extended(failures), 100) > 0.905) < np.mean(drawn(history, 100) > 0.905)
     assert min(abs(drawn(history, 20, pending=[Trial(200, 0, {"x": 0.93})]) - 0.93)) > 0.001
-
-
-def test_a_grown_history_is_read_as_a_new_one():
-    new, history = NewPoints(RANGE, is_learned=True), known(20)
-    for number in range(5):
-        history = history.extended([ended(300 + number, {"x": 0.2 + number / 100}, 0.1, amount=9)])
-        one, other = (each.draw(history, [], np.random.default_rng(1), 10) for each in (new, NewPoints(RANGE, True)))
-        assert one == other
-
-
-def test_of_an_exhausted_space_there_is_nothing_more():
-    history = history_of([{"x": x} for x in range(15)], [1.0] * 15)
-    new = NewPoints(space_from_dict({"x": [*range(16)]}), is_learned=True)
-    assert new.draw(history, [], np.random.default_rng(0), 5) == [{"x": 15}]
 
 
 def test_where_a_low_rung_misleads_a_high_one_with_enough_points_decides():

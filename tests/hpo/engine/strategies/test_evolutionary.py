@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.drawing import preselection
 from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Trial
-from tests.hpo.engine.made import ended, history_of
+from tests.hpo.engine.made import history_of
 from tests.studies import shipped
 
 LOG = {"low": 1e-4, "high": 1.0, "log": True}
@@ -100,12 +99,12 @@ def test_candidates_near_pending_points_count_for_less():
     plain, spreads = Preselection(space), Preselection(space, penalizes_pending=True)
     history = history_of([{"a": 16, "b": "x"}, {"a": 0, "b": "x"}], [0.0, 1.0])
     near, far, other = {"a": 15, "b": "x"}, {"a": 9, "b": "x"}, {"a": 14, "b": "y"}
-    beside, elsewhere = [Trial(2, 0, {"a": 14, "b": "x"})], [Trial(2, 0, other)]
-    assert plain.most_promising(history, beside, [near, far], 2) == [near, far]
-    assert spreads.most_promising(history, beside, [near, far], 2) == [far, near]
+    next_to, elsewhere = [Trial(2, 0, {"a": 14, "b": "x"})], [Trial(2, 0, other)]
+    assert plain.most_promising(history, next_to, [near, far], 2) == [near, far]
+    assert spreads.most_promising(history, next_to, [near, far], 2) == [far, near]
     assert spreads.most_promising(history, elsewhere, [near, far], 2) == [near, far]
     # While nothing is known, the farthest first.
-    assert spreads.most_promising(History(), beside, [near, far, other], 2) == [other, far]
+    assert spreads.most_promising(History(), next_to, [near, far, other], 2) == [other, far]
 
 
 def test_what_trials_beyond_a_limit_say_of_the_loss_counts():
@@ -118,16 +117,6 @@ def test_what_trials_beyond_a_limit_say_of_the_loss_counts():
     assert Preselection(space).most_promising(history, [], [worse, better], 1) == [better]
 
 
-@pytest.mark.parametrize("count", [30, 60])
-def test_the_model_of_limits_is_the_same_whether_there_are_more_values_or_more_trials(count):
-    space = space_from_dict({"a": {"choices": [f"v{n}" for n in range(40)]}, "b": {"low": 0.0, "high": 1.0}})
-    rng, goal = np.random.default_rng(0), Goal({"loss": "minimize"}, (Limit("size", 0.5),))
-    points = [space.draw(rng) for _ in range(60)]
-    over = [ended(n, point, {"loss": 1.0, "size": point["b"]}, goal) for n, point in enumerate(points)]
-    shares = Preselection(space).share_within_limits(points[:5], over[:count])
-    assert [bool(share > 0.5) for share in shares] == [point["b"] <= 0.5 for point in points[:5]]
-
-
 def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_most_to_the_front():
     """One end of the front is known well, and the middle is empty; all lie on the same plane."""
     space = space_from_dict({"a": [*range(21)], "b": [*range(21)]})
@@ -136,20 +125,6 @@ def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_
     history = history_of(points, values, Goal({"loss": "minimize", "size": "minimize"}))
     crowded, middle, end = {"a": 2, "b": 1}, {"a": 11, "b": 1}, {"a": 19, "b": 1}
     assert Preselection(space).most_promising(history, [], [crowded, end, middle], 3) == [middle, end, crowded]
-
-
-def test_the_cached_coordinates_change_no_answer(monkeypatch):
-    """Even where they are dropped in between, and where more trials are pending than the cache has rows."""
-    monkeypatch.setattr(preselection, "MOST_ROWS", 8)
-    space, rng = space_from_dict(TREE), np.random.default_rng(0)
-    points = [space.draw(rng) for _ in range(60)]
-    caching = Preselection(space, penalizes_pending=True)
-    for known, pending in [(3, 2), (6, 3), (7, 30), (20, 1), (3, 2)]:
-        history = history_of(points[:known], range(known))
-        trials = [Trial(number, 0, points[number]) for number in range(known, known + pending)]
-        fresh = Preselection(space, penalizes_pending=True)
-        answer = caching.most_promising(history, trials, points[50:], 10)
-        assert answer == fresh.most_promising(history, trials, points[50:], 10)
 
 
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from hpo.config.goals import SCALE
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.drawing.expected import expect
 from hpo.engine.strategies.ladder import LadderSettings
 from hpo.errors import ConfigError
 from hpo.testing.strategies import play
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.engine.made import ended
 from tests.studies import STRATEGIES
 
 TREE = {
@@ -90,26 +88,6 @@ def test_a_scale_of_failures_says_nothing():
     second = rates(by_scale(history)[2])
     assert len(second) == 6
     assert max(second) / min(second) > 100
-
-
-@pytest.mark.parametrize("drift", [1.0, 1 / 3])
-def test_that_the_best_stays_is_believed_until_trials_say_otherwise(drift):
-    space = space_from_dict(TREE)
-
-    def expected(count):
-        rng, known = np.random.default_rng(1), []
-        for scale in (1, 2, 3):
-            points = [space.draw(rng) for _ in range(count)]
-            known.append([ended(0, point, loss(drift)({**point, SCALE: scale})) for point in points])
-        best = min(known[-1], key=lambda trial: trial.loss).point["lr"]
-        found = expect(space, known, [0.0, 2.0, 4.0], 6.0, 6.0, 0.25)
-        assert space.contains(found.point)
-        assert found.space["lr"].low <= found.point["lr"] <= found.space["lr"].high
-        return math.log10(found.point["lr"] / best), math.log10(found.point["lr"] / (0.01 * drift**3))
-
-    # In powers of ten, of which the range has five.
-    assert abs(expected(4)[0]) < 1
-    assert abs(expected(200)[1]) < 0.5
 
 
 def test_halving_trains_the_best_of_the_smallest_scale_further_and_the_others_are_fully_trained():

@@ -72,7 +72,7 @@ def bowls_with_failures(point):
         ),
     ],
 )
-def test_a_strategy_that_has_seen_the_study_grow_answers_like_a_new_one(name, tree, goal, values_of, starts):
+def test_a_strategy_that_has_followed_a_study_answers_like_a_new_one(name, tree, goal, values_of, starts):
     changes = {"startup": 3} if values_of is bowls_with_failures else {}
     old = make(name, tree, **changes)
     trials = played(old, starts[-1] + 2, goal, values_of)

@@ -1,18 +1,19 @@
-"""CSV tables as imports: our own, those of other libraries, and broken ones."""
+"""CSV tables as imports: our own, those of other tools, and broken ones."""
 
 from pathlib import Path
 
 import optuna
 import pytest
 
-from hpo.errors import DataError, StudyError
+from hpo.errors import ConfigError, DataError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.files.imports import read_imports
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.table import read_rows
-from tests.hpo.cli.commands import hpo
-from tests.studies import SPACES, rows, run_toy, toy_config
+from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.commands.searched import found
+from tests.studies import rows
 
 
 def read(text, metric="score", keys=None):
@@ -20,27 +21,35 @@ def read(text, metric="score", keys=None):
     return read_csv(Path("table.csv"), metric, keys, None)
 
 
-@pytest.mark.slow
+def imported(capsys, text, *words, name="old"):
+    Path("runs.csv").write_text(text)
+    code, out, err = hpo(capsys, "import", name, "--csv", "runs.csv", *words)
+    assert code == 0, err
+    return out
+
+
+def learned(space, metric="score", direction="maximize", name="old"):
+    trials = read_imports([name], space_from_dict(space), Goal({metric: direction})).trials
+    return [(dict(trial.point), trial.score) for trial in trials]
+
+
 def test_our_own_table_comes_back(capsys):
-    run_toy(Path("runs/toy"), toy_config("random", SPACES["mixed"], trials=24))
-    code, out, _ = hpo(capsys, "import", "back", "--csv", "runs/toy/trials.csv")
-    assert (code, "24 trials" in out) == (0, True)
-    ours, back = rows(Path("runs/toy/trials.csv")), rows(Path("runs/back/trials.csv"))
-    for key in ("state", "score", "toy.layers", "toy.width", "toy.lr", "toy.nonlinearity"):
+    def train(config):
+        return {"relu": 1.0, "gelu": 2.0}[config["act"]] / config["lr"]
+
+    found(train, space={"lr": [0.1, 0.2], "act": ["relu", "gelu", "tanh"]}, trials=6, name="own")
+    assert "6 trials, 2 failed" in hpo(capsys, "import", "back", "--csv", "runs/own/trials.csv")[1]
+    ours, back = rows(Path("runs/own/trials.csv")), rows(Path("runs/back/trials.csv"))
+    for key in ("state", "score", "lr", "act"):
         assert [row[key] for row in back] == [row[key] for row in ours]
 
 
 def test_a_table_of_measurements(capsys):
-    Path("old.csv").write_text("layers,note,lr,bleu,loss\n1,first,0.1,20.5,3\n2,,0.2,,\n3,odd,0.30,nan,\n")
-    code, out, _ = hpo(capsys, "import", "old", "--csv", "old.csv", "--metric", "bleu", "--keys", "layers,lr")
-    assert (code, "3 trials, 2 failed" in out) == (0, True)
-    space = space_from_dict({"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 0.3}})
-    trials = read_imports(["old"], space, Goal({"bleu": "maximize"})).trials
-    assert [(dict(t.point), t.score) for t in trials] == [
-        ({"layers": 1, "lr": 0.1}, 20.5),
-        ({"layers": 2, "lr": 0.2}, None),
-        ({"layers": 3, "lr": 0.3}, None),
-    ]
+    text = "layers,note,lr,bleu,loss\n1,first,0.1,20.5,3\n2,,0.2,,\n3,odd,0.30,nan,\n"
+    assert "3 trials, 2 failed" in imported(capsys, text, "--metric", "bleu", "--keys", "layers,lr")
+    points = [{"layers": 1, "lr": 0.1}, {"layers": 2, "lr": 0.2}, {"layers": 3, "lr": 0.3}]
+    space = {"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 0.3}}
+    assert learned(space, "bleu") == list(zip(points, (20.5, None, None), strict=True))
 
 
 def test_the_table_of_optuna():
@@ -59,52 +68,65 @@ def test_the_table_of_ray():
     assert [(dict(a.point), a.score) for a in table.attempts] == [({"lr": "0.1", "model.layers": "2"}, 0.5)]
 
 
-def test_states_in_words_of_others():
-    table = read("state,x,score\nCOMPLETE,1,1\nFAIL,2,\nRUNNING,3,\nTERMINATED,4,4\nERROR,5,7\nPRUNED,6,5\n")
-    assert [(a.point["x"], a.score) for a in table.attempts] == [
-        *(("1", 1.0), ("2", None), ("4", 4.0), ("5", None), ("6", None))
+def test_the_table_of_wandb_has_booleans_in_small_letters_and_numbers_as_texts(capsys):
+    text = '"Name","amp","width","accuracy"\n"a","true","16.0","0.5"\n"b","False","32","0.7"\n'
+    imported(capsys, text, "--metric", "accuracy", "--keys", "amp,width")
+    assert learned({"amp": [True, False], "width": {"choices": [16, 32]}}, "accuracy") == [
+        ({"amp": True, "width": 16}, 0.5),
+        ({"amp": False, "width": 32}, 0.7),
     ]
-    assert table.num_unfinished == 1
+    other = {"amp": ["true", "False"], "width": {"low": 8, "high": 64, "integer": True}}
+    assert learned(other, "accuracy")[0][0] == {"amp": "true", "width": 16}
+
+
+@pytest.mark.parametrize(
+    ("column", "states", "scores", "num_unfinished"),
+    [
+        ("State", "finished running crashed failed", [1.0, None], 2),
+        ("Status", "FINISHED RUNNING KILLED FAILED", [1.0, None], 2),
+        ("state", "COMPLETE FAIL RUNNING TERMINATED ERROR PRUNED", [1.0, None, 4.0, None, None], 1),
+    ],
+    ids=["wandb", "mlflow", "optuna and ray"],
+)
+def test_states_in_words_of_others(column, states, scores, num_unfinished):
+    lines = [f"{state},{number},{number}\n" for number, state in enumerate(states.split(), start=1)]
+    table = read("".join([f"{column},x,score\n", *lines]))
+    assert ([attempt.score for attempt in table.attempts], table.num_unfinished) == (scores, num_unfinished)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "is empty"),
-        ("x,y\n1,2\n", "no column 'score'; its columns: x, y"),
+        ("x,y\n1,2\n", "no column 'score'; .*x, y"),
         ("x,scores\n1,2\n", "did you mean 'scores'"),
         ("x,score\n1,high\n", r"table.csv:2: 'score' must be a number, given 'high'"),
         ("x,score\n1\n", r"table.csv:2: must have 2 cells"),
         ("x,score\n1,2,3\n", r"table.csv:2: must have 2 cells"),
-        ("x,score,x\n1,2,3\n", "two columns are called 'x'"),
+        ("x,score, x\n1,2,3\n", "two columns are called 'x'"),
         ("x,score,score\n1,2,3\n", "two columns are called 'score'"),
         ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' both mean the hyperparameter 'a.b'"),
+        ("\x00\udcff", "cannot be read"),
     ],
 )
 def test_a_broken_table_is_named_with_its_line(text, message):
+    Path("table.csv").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(DataError, match=message):
-        read(text)
+        read_csv(Path("table.csv"), "score", None, None)
 
 
-def test_columns_without_a_name_may_be_several():
-    assert read("x,score,,\n1,2,,\n").attempts[0].point == {"x": "1"}
-
-
-def test_a_column_twice_is_refused():
+def test_a_column_twice_in_a_table_of_trials_is_refused():
     Path("trials.csv").write_text("number,state,lr,score,lr\n0,complete,1,2,3\n")
     with pytest.raises(StudyError, match=r"^trials\.csv: two columns are called 'lr'"):
         read_rows(Path("trials.csv"), ["state"])
 
 
-def test_what_is_no_text_is_refused():
-    Path("table.csv").write_bytes(b"\xff\xfe\x00x")
-    with pytest.raises(DataError, match="cannot be read"):
-        read_csv(Path("table.csv"), "score", None, None)
+def test_columns_without_a_name_may_be_several_and_blanks_around_a_name_are_left_out():
+    assert read("x, opt ,score,,\n1, adam,2,,\n").attempts[0].point == {"x": "1", "opt": "adam"}
 
 
-def test_hyperparameters_get_the_keys_of_the_new_study(capsys):
-    Path("old.csv").write_text("lr,layers,score\n0.1,2,0.5\n")
-    assert hpo(capsys, "import", "new", "--csv", "old.csv", "--rename", "lr=training.lr, layers=model.layers")[0] == 0
+def test_hyperparameters_and_metrics_get_the_names_of_the_new_study(capsys):
+    imported(capsys, "lr,layers,score\n0.1,2,0.5\n", "--rename", "lr=training.lr, layers=model.layers", name="new")
     (row,) = rows(Path("runs/new/trials.csv"))
     assert (row["training.lr"], row["model.layers"], row["score"]) == ("0.1", "2", "0.5")
 
@@ -112,12 +134,28 @@ def test_hyperparameters_get_the_keys_of_the_new_study(capsys):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("layer=x", "no hyperparameter or metric 'layer'; there are lr, layers, score; did you mean 'layers'?"),
+        ("layer=x", "no hyperparameter or metric 'layer'; the names are lr, layers, score; did you mean 'layers'?"),
         ("lr=layers", "two hyperparameters would be called 'layers'"),
         ("lr", "must be OLD=NEW"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(capsys, names, message):
     Path("old.csv").write_text("lr,layers,score\n0.1,2,0.5\n")
-    code, _, err = hpo(capsys, "import", "new", "--csv", "old.csv", "--rename", names)
-    assert (code, message in err, Path("runs").exists()) == (2, True, False), err
+    assert message in refused(capsys, "import", "new", "--csv", "old.csv", "--rename", names)
+    assert not Path("runs").exists()
+
+
+def test_scores_of_another_metric_or_direction_are_refused(capsys):
+    """Accuracies that are read as losses breed from the worst."""
+    text, space = "lr,accuracy,fid\n0.1,0.9,3\n", {"lr": [0.1, 0.2]}
+    Path("runs.csv").write_text(text)
+    said = refused(capsys, "import", "old", "--csv", "runs.csv", "--metric", "fid")
+    assert "direction: is missing, and the metric 'fid' is not a known name" in said
+    assert not Path("runs").exists()
+    assert "metric: accuracy (maximize)" in imported(capsys, text, "--metric", "accuracy")
+    with pytest.raises(ConfigError, match=r"has the metrics accuracy: maximize, this study has loss: minimize$"):
+        learned(space, "loss", "minimize")
+    with pytest.raises(ConfigError, match=r"this study has score: maximize; .* --rename OLD=NEW"):
+        learned(space, "score")
+    imported(capsys, text, "--metric", "accuracy", "--rename", "accuracy=score", name="same")
+    assert learned(space, "score", name="same") == [({"lr": 0.1}, 0.9)]

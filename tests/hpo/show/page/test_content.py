@@ -1,96 +1,148 @@
-"""What a page shows: every part of every kind of study can be made, and as the report has it."""
+"""A study's live page: every part can be made, as the report and `hpo show` have it, and nothing is created."""
 
 import json
 import re
+import shutil
 from html import unescape
 
 import pytest
 
+from hpo.report.figures import draw_figures
 from hpo.show.details import details_text
-from hpo.show.lines import best_text, progress_text, question_text
+from hpo.show.lines import progress_text, question_text
 from hpo.show.page.content import StudyContent
+from hpo.show.page.reading import PageReader
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.status import Status
+from hpo.study.files.status import RunningTask, Status, write_running
+from hpo.study.opening import open_study
 from hpo.study.view.reader import StudyReader
-from tests.studies import SPACES, run_toy, toy_config
-
-
-def parts_of(folder):
-    """Return all parts of a study's page, until nothing more comes."""
-    content, parts = StudyContent(StudyFolder(folder)), {}
-    while not content.is_over:
-        parts |= dict(content.refresh())
-    return parts
-
-
-@pytest.mark.parametrize(
-    ("strategy", "objective", "folds"),
-    [
-        ("random", "tests.toy_data:noisy", 1),
-        ("random", "tests.toy_data:noisy", 3),
-        ("successive_halving", "tests.toy:continued", 1),
-    ],
-)
-def test_a_study_that_has_ended_has_every_part(tmp_path, strategy, objective, folds):
-    tree = toy_config(strategy, trials=8, objective=objective)
-    run_toy(tmp_path / "toy", tree | {"split": tree["split"] | {"folds": folds}})
-    parts = parts_of(tmp_path / "toy")
-    assert "could not be made" not in json.dumps(parts)
-    report = json.loads((tmp_path / "toy" / "report.json").read_text())
-    assert f"trial {report['winner']['number']}" in parts["state"]["html"]
-    assert parts["trials"]["html"].count("<tr") == 1 + sum(report["counts"][s] for s in ("complete", "failed"))
-
-
-def test_a_damaged_report_takes_no_part(tmp_path):
-    run_toy(tmp_path / "clock", toy_config(trials=3))
-    StudyFolder(tmp_path / "clock").status_path.write_text(Status(name="clock", state="ended").model_dump_json())
-    (tmp_path / "clock" / "report.json").write_text("{")
-    parts = parts_of(tmp_path / "clock")
-    assert "could not be made" not in json.dumps(parts)
-    assert parts["best-so-far"]["figure"]
-
-
-def test_of_a_damaged_record_nothing_is_said_but_that_it_cannot_be_read(tmp_path):
-    run_toy(tmp_path / "toy", toy_config(trials=3))
-    (tmp_path / "toy" / "study.db").write_bytes(b"no database" * 1000)
-    parts = parts_of(tmp_path / "toy")
-    assert "study.db cannot be read" in parts["state"]["html"]
-    for name in ("trials", "failures"):
-        assert "Not known." in parts[name]["html"]
-
-
-def test_a_search_without_a_complete_trial_says_so_and_which_command_goes_on(tmp_path):
-    folder = StudyFolder(tmp_path / "other" / "toy")
-    run_toy(folder.path, toy_config("random", trials=2, objective=f"{__name__}:failing"))
-    assert "<b>No winner</b>: every trial failed, the first with: " in parts_of(folder.path)["state"]["html"]
-    folder.status_path.write_text(Status(name="toy", state="interrupted").model_dump_json())
-    assert f"<code>hpo resume {folder.reference}</code>" in parts_of(folder.path)["state"]["html"]
+from hpo.trials.trial import Proposal
+from tests.hpo.study.test_status import contents
+from tests.studies import SPACES, prepared, run_toy, shipped, toy_config
 
 
 def failing(task):
     raise ValueError("on purpose")
 
 
-@pytest.mark.slow
-def test_one_of_several_metrics_with_limits_and_folds_has_its_front(tmp_path):
-    config = toy_config("random", SPACES["mixed"], 24, objective="tests.hpo.report.toy_front:several")
-    config["study"] |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"latency": 8.0}}
-    run_toy(tmp_path / "toy", config)
-    parts = parts_of(tmp_path / "toy")
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reading") / "toy"
+    run_toy(folder, toy_config("random", SPACES["mixed"], 8))
+    return folder
+
+
+@pytest.fixture
+def copied(ended, tmp_path):
+    shutil.copytree(ended, tmp_path / "toy")
+    return StudyFolder(tmp_path / "toy")
+
+
+def parts_of(folder):
+    """Return all parts of a study's page, until nothing more comes."""
+    content, parts = StudyContent(folder), {}
+    while not content.is_over:
+        parts |= dict(content.refresh())
     assert "could not be made" not in json.dumps(parts)
-    assert parts["front"]["figure"]
-    assert parts["hypervolume"]["figure"]
-    report = json.loads((tmp_path / "toy" / "report.json").read_text())
-    assert f"trial {report['winner']['number']}" in parts["state"]["html"]
+    return parts
 
 
-def test_the_state_says_what_hpo_show_says(tmp_path):
-    run_toy(tmp_path / "toy", toy_config("random", SPACES["continuous"], 24))
+CASES = {
+    "folds": toy_config(trials=8, objective="tests.toy_data:noisy", split=shipped("default", "split") | {"folds": 3}),
+    "amounts": toy_config("successive_halving", trials=8, objective="tests.toy:continued"),
+    "metrics": toy_config("random", SPACES["mixed"], 8, objective="tests.hpo.report.toy_front:several"),
+}
+CASES["metrics"]["study"] |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"latency": 8.0}}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_study_that_has_ended_has_every_part_and_its_state_is_that_of_hpo_show(tmp_path, case):
     folder = StudyFolder(tmp_path / "toy")
-    html, view = parts_of(folder.path)["state"]["html"], StudyReader(folder, folder.reference).view()
-    text = " ".join(unescape(re.sub("<[^>]*>", " ", html)).split())
-    # What is long is on several lines there.
+    run_toy(folder.path, CASES[case])
+    parts, report, view = parts_of(folder), folder.report(), StudyReader(folder, folder.reference).view()
+    if case == "metrics":
+        assert parts["front"]["figure"]
+        assert parts["hypervolume"]["figure"]
+    assert f"trial {report['winner']['number']}" in parts["state"]["html"]
+    assert parts["trials"]["html"].count("<tr") == 1 + sum(report["counts"][s] for s in ("complete", "failed"))
+    text = " ".join(unescape(re.sub("<[^>]*>", " ", parts["state"]["html"])).split())
+    # Long texts are on several lines there.
     shown = " ".join(details_text(view).split())
-    for says in (question_text(view), progress_text(view), best_text(view), *(step.does for step in view.next)):
+    for says in (question_text(view), progress_text(view), *(step.does for step in view.next)):
         assert says in text
         assert says in shown
+
+
+def test_a_damaged_report_removes_no_part(copied):
+    copied.status_path.write_text(Status(name="toy", state="ended").model_dump_json())
+    (copied.path / "report.json").write_text("{")
+    assert parts_of(copied)["best-so-far"]["figure"]
+
+
+def test_a_search_without_a_complete_trial_says_so_and_which_command_goes_on(tmp_path):
+    folder = StudyFolder(tmp_path / "other" / "toy")
+    run_toy(folder.path, toy_config("random", trials=2, objective=f"{__name__}:failing"))
+    assert "<b>No winner</b>: every trial failed, the first with: " in parts_of(folder)["state"]["html"]
+    folder.status_path.write_text(Status(name="toy", state="interrupted").model_dump_json())
+    assert f"<code>hpo resume {folder.reference}</code>" in parts_of(folder)["state"]["html"]
+
+
+def test_what_has_not_changed_is_not_read_again_and_no_objective_is_needed(copied):
+    copied.config_path.write_text(copied.config_path.read_text().replace("tests.toy:score", "gone:score"))
+    before, reader = contents(copied.path), PageReader(copied)
+    first = reader.read()
+    assert first.changed == {"status", "tasks", "record"}
+    assert (first.view.fault, first.view.error, len(first.subject.trials)) == (None, None, 8)
+    assert first.subject.winner.number == copied.report()["winner"]["number"]
+    second = reader.read()
+    assert (second.changed, second.subject) == (frozenset(), first.subject)
+    assert contents(copied.path) == before
+
+
+def test_the_curve_of_a_running_training_is_drawn_with_the_others(copied):
+    study = prepared(copied.path, toy_config("random", SPACES["mixed"], 12))
+    with copied.lock():
+        record = open_study(study)
+        number = record.open_trial(8, Proposal({**record.trials()[0].point, "toy.layers": 4})).number
+        curve = [(1.0, -2.0), (2.0, -1.0)]
+        task = RunningTask(trial=number, task=0, worker=1, started=1.0, reported=2.0, point={"epoch": 2.0}, curve=curve)
+        write_running(copied, [task])
+        reading = PageReader(copied).read()
+        running = [each.trial for each in reading.view.running]
+        assert (reading.is_over, reading.workers, running) == (False, 2, [number])
+        (drawing,) = draw_figures(reading.subject, ["learning-curves"])
+        (drawn,) = [trace for trace in drawing.content.figure.data if trace.meta == number]
+        assert list(zip(drawn.x, drawn.y, strict=True)) == curve
+        assert "Running trials in green" in drawing.content.caption
+        record.close()
+    # The file of a killed search stays; nothing runs.
+    assert PageReader(copied).read().view.running == []
+
+
+def test_of_a_damaged_record_the_page_says_so_and_what_was_read_stays(copied):
+    reader = PageReader(copied)
+    first = reader.read()
+    copied.database_path.write_bytes(b"no database" * 1000)
+    before = contents(copied.path)
+    second = reader.read()
+    assert "study.db cannot be read" in second.view.fault
+    assert "hpo resume" in second.view.next[0].command
+    assert "\n" not in second.view.fault
+    assert (second.subject, second.view.state, second.view.cautions) == (first.subject, "ended", first.view.cautions)
+    parts = parts_of(copied)
+    assert "study.db cannot be read" in parts["state"]["html"]
+    assert all("Not known." in parts[name]["html"] for name in ("trials", "failures"))
+    assert contents(copied.path) == before
+
+
+def test_a_study_that_is_moved_away_says_so_and_is_waited_for(copied):
+    reader = PageReader(copied)
+    first = reader.read()
+    elsewhere = copied.path.rename(copied.path.with_name("elsewhere"))
+    away = reader.read()
+    assert (away.view.state, away.is_over) == ("unreadable", False)
+    assert "does not exist" in away.view.error
+    assert not copied.path.exists()
+    elsewhere.rename(copied.path)
+    back = reader.read()
+    assert (back.view.state, back.is_over, back.subject.winner) == ("ended", True, first.subject.winner)

@@ -26,25 +26,15 @@ def meets():
 def all_return(task):
     meets()
     yield {"epoch": 1, "score": RANK + 1}
-    return {"score": RANK + 1, "world": int(os.environ["WORLD_SIZE"])}
-
-def first_returns(task):
-    meets()
-    return {"score": 1.0} if RANK == 0 else None
+    return {"score": RANK + 1, "world": int(os.environ["WORLD_SIZE"])} if RANK == 0 else None
 
 def other_returns(task):
     meets()
     return {"score": 1.0} if RANK == 1 else None
 
-def other_raises(task):
+def raises(task):
     meets()
-    if RANK == 1:
-        raise ValueError("no luck")
-    time.sleep(100)
-
-def first_raises(task):
-    meets()
-    if RANK == 0:
+    if RANK == task["config"]["rank"]:
         raise ValueError("no luck")
     time.sleep(100)
 
@@ -58,16 +48,11 @@ def other_dies(task):
 """
 
 
-@pytest.fixture(autouse=True)
-def mine(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def ended(objective, processes=3, config=None, **given):
+    """Return the messages of a task, after which none of its processes is left."""
     Path("mine.py").write_text(MINE)
-
-
-def ended(objective, processes=3, **given):
-    """The messages of a task, after which none of its processes is left."""
     before = set(psutil.Process().children())
-    payload = Payload(f"mine:{objective}", {}, "score", processes=processes)
+    payload = Payload(f"mine:{objective}", config or {}, "score", processes=processes)
     messages = list(run_here(payload, str(Path.cwd()), **given))
     deadline = time.monotonic() + 10
     while set(psutil.Process().children()) - before:
@@ -77,31 +62,25 @@ def ended(objective, processes=3, **given):
 
 
 @pytest.mark.slow
-def test_the_first_reports():
+def test_the_first_process_reports_and_only_it_must_have_a_score():
     *points, last = ended("all_return")
     assert [message["point"] for message in points] == [{"epoch": 1, "score": 1}]
     assert last["outcome"].metrics == {"score": 1, "world": 3}
 
 
-@pytest.mark.slow
-def test_only_the_first_must_have_a_score():
-    assert ended("first_returns")[-1]["outcome"].error is None
+FIRST_ENDS = [
+    ("other_dies", {}, ("rank 1 died (exit code 7)",)),
+    ("raises", {"rank": 0}, ("ValueError", "no luck")),
+    ("raises", {"rank": 1}, ("rank 1: ValueError", "no luck")),
+    ("other_returns", {}, ("rank 1 has returned a score, but only that of rank 0 counts",)),
+]
 
 
 @pytest.mark.quick("other_dies-*")
-@pytest.mark.slow("first_raises-*")
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("objective", "words"),
-    [
-        ("first_raises", ("ValueError", "no luck")),
-        ("other_raises", ("rank 1: ValueError", "no luck")),
-        ("other_dies", ("rank 1 died (exit code 7)",)),
-        ("other_returns", ("rank 1 has returned a score, but only that of rank 0 counts")),
-    ],
-)
-def test_one_that_ends_early_ends_them_all_and_says_why(objective, words):
-    error = ended(objective, seconds_alone=1.0)[-1]["outcome"].error
+@pytest.mark.slow
+@pytest.mark.parametrize(("objective", "config", "words"), FIRST_ENDS)
+def test_one_that_ends_early_ends_them_all_and_says_why(objective, config, words):
+    error = ended(objective, processes=2, config=config, seconds_alone=0.5)[-1]["outcome"].error
     assert all(word in error for word in words), error
 
 

@@ -1,75 +1,59 @@
-"""What the Ray pool promises beyond the contract: shared GPUs, refusals, a lock. Dying workers: tests/faults."""
+"""What the Ray pool promises beyond the contract: shared GPUs, refusals, and a Ray that is absent, hangs or dies."""
 
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from hpo.errors import DispatchError
 from hpo.workers.dispatch.other_searches import Use
+from hpo.workers.dispatch.ray import address as ray_address
+from hpo.workers.dispatch.ray import cluster as ray_cluster
+from hpo.workers.dispatch.ray.address import refuse_dead_address
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.ray.shares import Shares
 from hpo.workers.dispatch.ray.worker_group import WorkerGroup
 from tests.contracts.test_dispatchers import run, task
+from tests.faults.driver import TOY, outliving, start, wait_for_file
+from tests.faults.mlflow_server import free_port
 from tests.studies import REPOSITORY, dispatch_section
 
+# Next to a search that has the first GPU two halves share the second; else each whole-GPU worker has its own.
+GPUS = {
+    "halves": ({"workers": None, "gpus_per_worker": 0.5}, Use(0.0, 1.0, (0,)), {1}),
+    "whole": ({"workers": 2, "gpus_per_worker": 1}, Use(0.0), {0, 1}),
+}
 
-def started(**changes):
-    return RayDispatcher(dispatch_section(**changes), str(REPOSITORY))
 
-
-@pytest.mark.slow("0.5-gpus0")
+@pytest.mark.slow("halves")
 @pytest.mark.nightly
-@pytest.mark.parametrize(("share", "gpus"), [(0.5, {0}), (1, {0, 1})])
-def test_two_half_gpu_workers_share_one_and_each_whole_gpu_worker_has_its_own(tmp_path, share, gpus):
+@pytest.mark.parametrize("case", GPUS)
+def test_workers_share_a_gpu_or_have_one_each_and_take_none_of_another_search(tmp_path, case):
     """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
-    pool = started(workers=2, gpus=2, gpus_per_worker=share)
+    settings, in_use, gpus = GPUS[case]
+    section = dispatch_section(gpus=2, cpus_per_worker=0.1, **settings)
+    pool = RayDispatcher(section, str(REPOSITORY), in_use=in_use)
     try:
+        assert pool.slots == 2
         outcomes, points = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
     finally:
         pool.close()
     assert points[0][0]["process"] != points[1][0]["process"]
     assert {outcome.metrics["gpu"] for outcome in outcomes.values()} == gpus
-    assert outcomes[0].metrics["num_gpus"] == 1
-    assert outcomes[0].metrics["memory"] == share
-
-
-@pytest.mark.slow
-def test_next_to_another_search_the_workers_left_have_the_gpus_left(tmp_path):
-    """Of two GPUs, that are not there either, another search has the first."""
-    settings = dispatch_section(workers=None, gpus=2, cpus_per_worker=0.1)
-    pool = RayDispatcher(settings, str(REPOSITORY), in_use=Use(0.0, 1.0, (0,)))
-    try:
-        assert (pool.slots, pool.gpus.numbers) == (1, (1,))
-        (tmp_path / "another").touch()
-        outcomes, _ = run(pool, [task(0, "visible_gpus", folder=str(tmp_path))])
-    finally:
-        pool.close()
-    assert outcomes[0].metrics["gpu"] == 1
+    assert (outcomes[0].metrics["num_gpus"], outcomes[0].metrics["memory"]) == (1, settings["gpus_per_worker"])
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (
-            {"workers": 3, "cpus_per_worker": 0.1, "gpus": 2, "gpus_per_worker": 1.0},
-            "3 worker.* GPU need 3, but there are 2",
-        ),
-        ({"gpus": 0, "gpus_per_worker": 1}, "GPU need 1, but there are 0"),
-    ],
-)
-def test_more_than_there_is_is_refused(changes, words):
-    with pytest.raises(DispatchError, match=words):
-        started(**changes)
-
-
-@pytest.mark.parametrize(
-    ("free", "words"), [(4096, r"has 4,096 bytes free: make room there, or set TMPDIR"), (10**9, "is hpo installed")]
-)
+@pytest.mark.parametrize(("free", "words"), [(4096, r"has 4,096 bytes free: make room"), (10**9, "is hpo installed")])
 def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, words):
     """Ray says of neither more than that the worker died."""
 
@@ -99,3 +83,83 @@ def test_it_starts_behind_its_lock_where_ray_was_imported_before():
         "    cluster.close()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=REPOSITORY)
+
+
+MOST_SECONDS = 60.0
+SEARCH = ("search", "objective=tests.toy:score", *TOY, "dispatch.workers=1")
+
+
+def test_nothing_at_the_address_is_refused_at_once(monkeypatch):
+    """Ray, which takes seconds to answer, is not asked."""
+    monkeypatch.delattr(ray_address, "_call_cluster")
+    with pytest.raises(DispatchError, match=r"dispatch\.address: no Ray cluster is at .*refused; give the address"):
+        refuse_dead_address(f"127.0.0.1:{free_port()}")
+
+
+def test_a_port_on_which_something_listens_that_is_no_ray_is_refused():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(DispatchError, match=r"does not answer as a Ray cluster within 0\.5 s"),
+    ):
+        refuse_dead_address(f"127.0.0.1:{server.getsockname()[1]}", seconds=0.5)
+
+
+def test_what_a_dead_driver_left_is_deleted_and_what_a_living_one_has_is_not():
+    gone = 2**22 + 1
+    assert not psutil.pid_exists(gone)
+    stale = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{gone}-"))
+    living = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{os.getpid()}-"))
+    try:
+        ray_cluster.remove_abandoned()
+        assert not stale.exists()
+        assert living.exists()
+    finally:
+        living.rmdir()
+
+
+@pytest.mark.nightly
+def test_a_server_of_ray_that_hangs_while_it_starts_is_given_up_and_its_logs_are_kept():
+    """The server is stopped by a signal once it has opened a log."""
+    driver = start(*SEARCH)
+    began = time.monotonic()
+    hanging = when_logging(driver, "raylet")
+    hanging.suspend()
+    _, err = driver.communicate(timeout=MOST_SECONDS)
+    (line,) = err.strip().splitlines()
+    assert (driver.returncode, Path("runs/toy").exists()) == (2, False)
+    assert time.monotonic() - began < MOST_SECONDS
+    found = re.fullmatch(
+        r"error: dispatch: Ray cannot start: .*; its logs are in (\S+); try again, or choose dispatch=local", line
+    )
+    assert found, line
+    logs = Path(found[1])
+    assert any(logs.rglob("raylet*"))
+    assert not outliving([hanging], 10.0)
+    shutil.rmtree(logs)
+
+
+def when_logging(driver, server):
+    """Wait for Ray's server of this name to write a log, and return its process."""
+    logs = f"hpo-ray-{driver.pid}-*/ray/session_latest/logs/{server}*"
+    while driver.poll() is None:
+        servers = [p for p in psutil.Process(driver.pid).children(recursive=True) if p.name().startswith(server)]
+        if servers and any(Path(tempfile.gettempdir()).glob(logs)):
+            return servers[0]
+        time.sleep(0.005)
+    raise AssertionError(f"there was no {server}")
+
+
+@pytest.mark.nightly
+def test_a_raylet_that_is_killed_is_reported_within_half_a_minute():
+    driver = start("search", "objective=tests.faults.objectives:sleeps", *TOY, "dispatch.workers=2")
+    wait_for_file("sleeps")
+    servers = psutil.Process(driver.pid).children(recursive=True)
+    (raylet,) = (process for process in servers if process.name() == "raylet")
+    began = time.monotonic()
+    raylet.kill()
+    _, err = driver.communicate(timeout=MOST_SECONDS)
+    assert time.monotonic() - began < 30
+    assert driver.returncode == 1
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("error: dispatch: Ray has died")
+    assert "hpo resume toy" in last

@@ -1,120 +1,107 @@
-"""How many workers fit, and which share of a GPU each has."""
+"""How many workers fit next to other searches of the machine, and which share of a GPU each has."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from hpo.errors import DispatchError
-from hpo.show.display import gpus_in_words, peak_in_words
+from hpo.machine import user_name
+from hpo.show.display import gpus_in_words, others_in_words, peak_in_words
 from hpo.workers.dispatch.dispatcher import Gpus
-from hpo.workers.dispatch.other_searches import Use
-from hpo.workers.dispatch.ray.shares import Resources, Shares, shares_on
-from tests.studies import dispatch_section
+from hpo.workers.dispatch.other_searches import FOLDER, OtherSearch, Use, announce_use, other_searches, total_use
+from hpo.workers.dispatch.ray.shares import Resources, shares_on
+from tests.studies import dispatch_section, environment
 
-EIGHT = [Resources(64, 8)]
-
-
-def shares(nodes, **settings):
-    return shares_on(nodes, dispatch_section(**{"workers": None, "gpus_per_worker": None} | settings))
-
-
-@pytest.mark.parametrize(
-    ("nodes", "settings", "expected"),
-    [
-        ([Resources(4, 0)], {}, Shares(4, 0)),
-        (EIGHT, {}, Shares(8, 1)),
-        (EIGHT, {"workers": 3}, Shares(3, 1)),
-        (EIGHT, {"workers": 16}, Shares(16, 0.5)),
-        (EIGHT, {"workers": 20}, Shares(20, 0.3333)),
-        (EIGHT, {"gpus_per_worker": 0}, Shares(64, 0)),
-        (EIGHT, {"gpus_per_worker": 0.25}, Shares(32, 0.25)),
-        (EIGHT, {"gpus_per_worker": 2, "workers": 4}, Shares(4, 2)),
-        ([Resources(2, 8)], {}, Shares(2, 1)),
-        ([Resources(8, 4), Resources(8, 0), Resources(8, 2)], {}, Shares(6, 1)),
-        # 0.6 of a GPU: two do not share one.
-        ([Resources(8, 2)], {"gpus_per_worker": 0.6}, Shares(2, 0.6)),
-        # Teams of several processes: across nodes, or each process on a node of its own.
-        (EIGHT, {"processes_per_task": 4}, Shares(2, 1)),
-        ([Resources(8, 4)] * 2, {"processes_per_task": 3}, Shares(2, 1)),
-        ([Resources(3, 0)] * 3, {"processes_per_task": 2, "process_placement": "strict_spread"}, Shares(4, 0)),
-        (
-            [Resources(9, 0), Resources(1, 0)],
-            {"processes_per_task": 2, "process_placement": "strict_spread"},
-            Shares(1, 0),
-        ),
-        # Half a CPU is left on each node.
-        ([Resources(2.5, 0), Resources(2.5, 0)], {}, Shares(4, 0)),
-    ],
-)
-def test_what_is_left_open_is_what_fits(nodes, settings, expected):
-    found = shares(nodes, **settings)
-    assert (found.workers, found.gpus) == (expected.workers, expected.gpus)
+EIGHT = Resources(64, 8)
+SPREAD = {"processes_per_task": 2, "process_placement": "strict_spread"}
+ALONE = None
+# The nodes, what other searches use, the settings, and the number of workers with the GPUs of each.
+FITS = [
+    ([Resources(4, 0)], ALONE, {}, (4, 0)),
+    ([EIGHT], ALONE, {}, (8, 1)),
+    ([EIGHT], ALONE, {"workers": 3}, (3, 1)),
+    ([EIGHT], ALONE, {"workers": 16}, (16, 0.5)),
+    ([EIGHT], ALONE, {"workers": 20}, (20, 0.3333)),
+    ([EIGHT], ALONE, {"gpus_per_worker": 0}, (64, 0)),
+    ([EIGHT], ALONE, {"gpus_per_worker": 0.25}, (32, 0.25)),
+    ([EIGHT], ALONE, {"gpus_per_worker": 2, "workers": 4}, (4, 2)),
+    ([Resources(2, 8)], ALONE, {}, (2, 1)),
+    ([Resources(8, 4), Resources(8, 0), Resources(8, 2)], ALONE, {}, (6, 1)),
+    # 0.6 of a GPU: two do not share one.
+    ([Resources(8, 2)], ALONE, {"gpus_per_worker": 0.6}, (2, 0.6)),
+    # Several processes: across nodes, or each process on a node of its own.
+    ([EIGHT], ALONE, {"processes_per_task": 4}, (2, 1)),
+    ([Resources(8, 4)] * 2, ALONE, {"processes_per_task": 3}, (2, 1)),
+    ([Resources(3, 0)] * 3, ALONE, SPREAD, (4, 0)),
+    ([Resources(9, 0), Resources(1, 0)], ALONE, SPREAD, (1, 0)),
+    # Half a CPU is left on each node.
+    ([Resources(2.5, 0), Resources(2.5, 0)], ALONE, {}, (4, 0)),
+    ([Resources(8, 0)], Use(5), {}, (3, 0)),
+    ([Resources(8, 0)], Use(5), {"cpus_per_worker": 2}, (1, 0)),
+    # One at least, also where more is in use than there is.
+    ([Resources(8, 0)], Use(20), {}, (1, 0)),
+    # Each still has a whole GPU.
+    ([EIGHT], Use(6, 3.0), {}, (5, 1)),
+    ([EIGHT], Use(8, 8.0), {}, (1, 1)),
+    ([EIGHT], Use(2, 0.5), {"gpus_per_worker": 0.5}, (14, 0.5)),
+    ([EIGHT], Use(2, 2.0), {"processes_per_task": 4}, (1, 1)),
+    # A number that is given stays.
+    ([Resources(8, 0)], Use(5), {"workers": 8}, (8, 0)),
+]
 
 
-@pytest.mark.parametrize(
-    ("node", "in_use", "settings", "expected"),
-    [
-        (Resources(8, 0), Use(5), {}, Shares(3, 0)),
-        (Resources(8, 0), Use(5), {"cpus_per_worker": 2}, Shares(1, 0)),
-        # One at least, also where more is in use than there is.
-        (Resources(8, 0), Use(20), {}, Shares(1, 0)),
-        # Each still has a whole GPU.
-        (EIGHT[0], Use(6, 3.0), {}, Shares(5, 1)),
-        (EIGHT[0], Use(8, 8.0), {}, Shares(1, 1)),
-        (EIGHT[0], Use(2, 0.5), {"gpus_per_worker": 0.5}, Shares(14, 0.5)),
-        (EIGHT[0], Use(2, 2.0), {"processes_per_task": 4}, Shares(1, 1)),
-        # A number that is given stays.
-        (Resources(8, 0), Use(5), {"workers": 8}, Shares(8, 0)),
-    ],
-)
-def test_next_to_another_search_what_is_left_open_is_what_is_left(node, in_use, settings, expected):
-    section = dispatch_section(**{"workers": None, "gpus_per_worker": None} | settings)
-    found = shares_on([node], section, in_use)
-    assert (found.workers, found.gpus) == (expected.workers, expected.gpus)
+def shares(nodes, in_use=ALONE, **settings):
+    return shares_on(nodes, dispatch_section(**{"workers": None, "gpus_per_worker": None} | settings), in_use)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "settings", "says"),
-    [
-        (
-            [Resources(64, 8)] * 2,
-            {"gpus_per_worker": 9, "workers": 1},
-            "1 worker.* of 1 CPU and 9 GPU each must fit on the nodes, but only 0",
-        ),
-        ([Resources(64, 8)] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17, but there are 16"),
-        (
-            [Resources(8, 8)] * 2,
-            {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1},
-            "1 worker.* of 2 processes of 1 CPU and 9 GPU each must fit .* only 0 can: a process cannot use several",
-        ),
-        (
-            [Resources(8, 8)] * 2,
-            {"processes_per_task": 3, "process_placement": "strict_spread", "workers": 1},
-            "only 0 can: each process needs a separate node",
-        ),
-        ([Resources(4, 0)], {"gpus_per_worker": 1}, "need 1, but there are 0"),
-        ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* but only 2 can"),
-        ([Resources(2, 0)], {"workers": 3}, "need 3, but there are 2"),
-    ],
-)
-def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, says):
-    with pytest.raises(DispatchError, match=says):
+@pytest.mark.parametrize(("nodes", "in_use", "settings", "expected"), FITS)
+def test_without_a_number_there_are_as_many_workers_as_fit_next_to_other_searches(nodes, in_use, settings, expected):
+    found = shares(nodes, in_use, **settings)
+    assert (found.workers, found.gpus) == expected
+
+
+TOO_MUCH = [
+    ([EIGHT] * 2, {"gpus_per_worker": 9, "workers": 1}, "1 worker.* of 1 CPU and 9 GPU each must fit .* only 0"),
+    ([EIGHT] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17, but there are 16"),
+    (
+        [Resources(8, 8)] * 2,
+        {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1},
+        "1 worker.* of 2 processes of 1 CPU and 9 GPU each must fit .* only 0 can: a process cannot use several",
+    ),
+    ([Resources(8, 8)] * 2, SPREAD | {"processes_per_task": 3, "workers": 1}, "each process needs a separate node"),
+    ([Resources(4, 0)], {"gpus_per_worker": 1}, "need 1, but there are 0"),
+    ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* but only 2 can"),
+    ([Resources(2, 0)], {"workers": 3}, "need 3, but there are 2"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "settings", "words"), TOO_MUCH)
+def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, words):
+    with pytest.raises(DispatchError, match=words):
         shares(nodes, **settings)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "given", "says"),
-    [
-        (Gpus(0, 0), None, None),
-        (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
-        (Gpus(8, 1), 1, "8 GPUs: 1 for each worker"),
-        (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker, which may use 25% of its memory"),
-        (Gpus(2, 1, ("H100",)), 1, "2 GPUs (H100): 1 for each worker"),
-        (Gpus(1, 0), 0, "1 GPU, but the workers use none: dispatch.gpus_per_worker=null gives each a share"),
-    ],
-)
-def test_it_is_told_in_one_line(monkeypatch, gpus, given, says):
+LINES = [
+    (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
+    (Gpus(8, 1), 1, "8 GPUs: 1 for each worker"),
+    (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker, which may use 25% of its memory"),
+    (Gpus(2, 1, ("H100",)), 1, "2 GPUs (H100): 1 for each worker"),
+    (Gpus(1, 0), 0, "1 GPU, but the workers use none: dispatch.gpus_per_worker=null gives each a share"),
+]
+
+
+@pytest.mark.parametrize(("gpus", "given", "says"), LINES)
+def test_one_line_says_which_gpus_the_workers_have(gpus, given, says):
+    assert gpus_in_words(gpus, dispatch_section(gpus_per_worker=given)).startswith(says)
+
+
+def test_without_a_gpu_nothing_is_said_of_them(monkeypatch):
     monkeypatch.setattr("hpo.show.display.gpu_driver", lambda: None)
-    told = gpus_in_words(gpus, dispatch_section(gpus_per_worker=given))
-    assert told == says if says is None else told.startswith(says)
+    assert gpus_in_words(Gpus(0, 0), dispatch_section(gpus_per_worker=None)) is None
 
 
 def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
@@ -125,3 +112,80 @@ def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
 
 def test_the_first_peak_says_how_many_would_fit():
     assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training used 2 of 80 GiB of its GPU: about 40")
+
+
+ELSEWHERE = """
+import sys
+from hpo.workers.dispatch.other_searches import Use, announce_use
+
+with announce_use(Use(3.5, 1.5, (0, 2))):
+    print("announced", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return the folder in which searches announce what they use."""
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    return tmp_path
+
+
+@contextmanager
+def another():
+    command = [sys.executable, "-c", ELSEWHERE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
+        process.stdout.readline()
+        yield process
+
+
+def test_another_search_counts_until_it_ends_or_is_killed(folder):
+    with another() as process:
+        others = [OtherSearch(process.pid, user_name(), Use(3.5, 1.5, (0, 2)))]
+        assert other_searches() == others
+        # This process is no other.
+        with announce_use(Use(1)):
+            assert other_searches() == others
+        assert len([*folder.iterdir()]) == 1
+    assert (other_searches(), [*folder.iterdir()]) == ([], [])
+    with another() as process:
+        process.kill()
+        process.wait()
+        assert len([*folder.iterdir()]) == 1
+    # What it left is removed.
+    assert (other_searches(), [*folder.iterdir()]) == ([], [])
+
+
+def test_only_a_plain_file_of_a_living_process_counts(folder):
+    with another():
+        (own,) = folder.iterdir()
+
+        def beside(cpus, other=own.name):
+            return folder / other.replace("3.5000", cpus)
+
+        beside("nan").touch()
+        beside("1e9").touch()
+        beside("4.0000").symlink_to(own)
+        beside("5.0000").mkdir()
+        # Of a process that had this number before.
+        beside("6.0000").touch()
+        os.utime(beside("6.0000"), (1e9, 1e9))
+        beside("7.0000", own.name.replace(os.uname().nodename, "another-machine")).touch()
+        assert [other.use.cpus for other in other_searches()] == [3.5]
+
+
+def test_where_no_file_can_be_made_a_search_runs_unannounced(folder, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(folder / "missing"))
+    with announce_use(Use(1)):
+        assert other_searches() == []
+    assert not Path(folder / "missing").exists()
+
+
+def test_the_line_about_other_searches_says_what_they_use_and_what_follows():
+    ada, bob = OtherSearch(7, "ada", Use(8, 2)), OtherSearch(9, "bob", Use(1))
+    line = others_in_words([ada], dispatch_section(workers=None))
+    for words in ("process 7 of ada with 8 cores and 2 GPUs;", "this one takes the remaining workers"):
+        assert words in line
+    line = others_in_words([ada, bob], dispatch_section(workers=2))
+    assert line.endswith("process 7 of ada with 8 cores and 2 GPUs, process 9 of bob with 1 core")
+    assert total_use([ada, bob]) == Use(9, 2)

@@ -1,5 +1,6 @@
-"""What a task needs goes with it, and what it leaves is written where it would have left it."""
+"""What goes to another machine: a task's data and state, and the Python files and declared data of its objective."""
 
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +9,10 @@ import pytest
 
 from hpo.errors import DispatchError, StudyError
 from hpo.trials.trial import Outcome
+from hpo.workers.dispatch import code
+from hpo.workers.dispatch.code import Code, code_of, describe, refuse_unlike, staged
 from hpo.workers.dispatch.transfer import FileTransfer, Node
-from hpo.workers.store import packing
+from hpo.workers.objective.resolution import resolve
 from hpo.workers.store.disk import DiskStore
 from hpo.workers.store.packing import ObjectStore
 from hpo.workers.store.url import UrlStore, refuse_used
@@ -23,18 +26,11 @@ class FakeChild:
 
     def __init__(self, outcome=None, snapshot=False, dies=False, looks_at="", leaves=None):
         self.outcome = outcome or Outcome({"score": 1.0})
-        self.snapshot = snapshot
-        self.dies = dies
-        self.looks_at = looks_at
-        self.leaves = leaves
-        self.payload = None
+        self.snapshot, self.dies, self.looks_at, self.leaves = snapshot, dies, looks_at, leaves
 
     def run(self, payload, call, snapshots, variables=None):
         self.payload = payload
-        self.seen = {
-            "data_dir": content(payload.data_dir),
-            "resume_dir": content(Path(payload.resume_dir, self.looks_at)),
-        }
+        self.found = content(payload.data_dir), content(Path(payload.resume_dir, self.looks_at))
         write(payload.resume_dir, b"after")
         if self.leaves is not None:
             name, target = self.leaves
@@ -71,25 +67,24 @@ def objects(most_bytes=MIB):
     return ObjectStore(lambda piece: piece, lambda piece: piece, most_bytes)
 
 
-def trained(payload, tmp_path, child, most_bytes_back=MIB, search="one"):
+def trained(payload, tmp_path, child, most_bytes_back=MIB):
     """Train away from here, and return the messages that the loop would see."""
-    freight = FileTransfer(objects())
-    seen = []
-    with closing(DiskStore(search, tmp_path / "node")) as disk:
+    transfer, others = FileTransfer(objects()), []
+    with closing(DiskStore("one", tmp_path / "node")) as disk:
         node = Node(child, disk, objects(most_bytes_back), "n1")
-        for message in node.run(payload, "call 1", freight.pack(payload)):
+        for message in node.run(payload, "call 1", transfer.pack(payload)):
             if "content" in message:
-                freight.take(payload, message)
+                transfer.take(payload, message)
             else:
-                seen.append(message)
-    return seen
+                others.append(message)
+    return others
 
 
 def test_a_model_comes_back_before_the_outcome(study, tmp_path):
     child = FakeChild()
     (message,) = trained(study, tmp_path, child)
     assert message["outcome"].metrics == {"score": 1.0}
-    assert child.seen == {"data_dir": b"data", "resume_dir": None}
+    assert child.found == (b"data", None)
     assert content(study.checkpoint_dir) == b"model"
     # Nothing goes on from it, so it stays where it is, and goes with it.
     assert content(study.resume_dir) is None
@@ -104,21 +99,14 @@ def test_a_trainings_own_files_come_back_also_of_one_that_failed(study, tmp_path
     assert content(payload.files_dir) == b"own"
 
 
-def test_a_state_goes_to_whichever_node_takes_its_training_and_comes_back(study, tmp_path):
-    write(study.resume_dir, b"before")
-    child = FakeChild()
-    trained(replace(study, amount=2), tmp_path, child)
-    assert child.seen["resume_dir"] == b"before"
-    assert content(study.resume_dir) == b"after"
-
-
 def test_a_state_that_keeps_its_last_step_by_a_link_is_found_on_the_next_node(study, tmp_path):
     write(Path(study.resume_dir) / "step_3", b"third")
     (Path(study.resume_dir) / "latest").symlink_to("step_3")
     child = FakeChild(looks_at="latest")
     trained(replace(study, amount=2), tmp_path, child)
-    assert child.seen["resume_dir"] == b"third"
+    assert child.found[1] == b"third"
     assert Path(study.resume_dir, "latest").readlink() == Path("step_3")
+    assert content(study.resume_dir) == b"after"
 
 
 def test_a_state_with_a_link_that_leads_out_of_it_does_not_travel_and_stops_nothing(study, tmp_path):
@@ -131,22 +119,21 @@ def test_a_state_with_a_link_that_leads_out_of_it_does_not_travel_and_stops_noth
     Path(study.resume_dir, "latest").symlink_to("../other")
     child = FakeChild()
     trained(payload, tmp_path, child)
-    assert child.seen["resume_dir"] is None
+    assert child.found[1] is None
     assert content(study.resume_dir) == b"after"
 
 
-def test_one_that_a_rule_has_stopped_keeps_its_state_and_a_failed_one_has_no_model(study, tmp_path):
-    trained(study, tmp_path, FakeChild(Outcome({"score": 1.0}, stopped="after 1")))
+@pytest.mark.parametrize("end", [{"dies": True}, {"outcome": Outcome({"score": 1.0}, stopped="after 1")}])
+def test_a_training_that_died_or_was_stopped_keeps_its_state(study, tmp_path, end):
+    trained(study, tmp_path, FakeChild(**end))
     assert content(study.resume_dir) == b"after"
+    assert content(study.checkpoint_dir) == (None if "dies" in end else b"model")
+
+
+def test_a_failed_training_has_no_model(study, tmp_path):
     write(study.checkpoint_dir, b"old")
     trained(study, tmp_path, FakeChild(Outcome(error="no luck")))
     assert content(study.checkpoint_dir) == b"old"
-
-
-def test_one_that_died_is_tried_again_from_the_state_that_it_left(study, tmp_path):
-    trained(study, tmp_path, FakeChild(dies=True))
-    assert content(study.resume_dir) == b"after"
-    assert content(study.checkpoint_dir) is None
 
 
 def test_a_copy_of_the_state_comes_while_the_training_goes_on(study, tmp_path):
@@ -155,61 +142,24 @@ def test_a_copy_of_the_state_comes_while_the_training_goes_on(study, tmp_path):
     assert content(study.resume_dir) == b"between"
 
 
-def test_many_pieces_are_one_model(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(packing, "PIECE_BYTES", 700)
-    trained(study, tmp_path, FakeChild())
-    assert content(study.checkpoint_dir) == b"model"
-
-
-class KeepingChild:
-    """Trains an objective that keeps what it worked out beside its data, and writes over an example."""
-
-    def __init__(self, scale):
-        self.scale = scale
-
-    def run(self, payload, call, snapshots, variables=None):
-        kept = Path(payload.data_dir, "scaled")
-        if not kept.exists():
-            kept.write_text(f"{self.scale * len(content(payload.data_dir))}")
-            Path(payload.data_dir, "f").unlink()
-            write(payload.data_dir, b"x" * self.scale)
-        yield {"call": call, "outcome": Outcome({"score": float(kept.read_text())})}
-
-
-def test_two_studies_of_the_same_data_find_nothing_of_each_other_on_a_node(study, tmp_path):
-    """Nor does a study that was deleted and made again: of its name and its folder is the same."""
-    found = {scale: trained(study, tmp_path, KeepingChild(scale), search=f"of {scale}") for scale in (1, 7)}
-    assert {scale: message["outcome"].metrics["score"] for scale, (message,) in found.items()} == {1: 4.0, 7: 28.0}
-    assert content(study.data_dir) == b"data"
-
-
-def test_the_workers_of_a_search_share_what_they_keep_beside_the_data(study, tmp_path):
-    freight = FileTransfer(objects())
-    with closing(DiskStore("one", tmp_path / "node")) as one, closing(DiskStore("one", tmp_path / "node")) as other:
-        for disk, scale in ((one, 1), (other, 7)):
-            node = Node(KeepingChild(scale), disk, objects(), "n1")
-            (message,) = node.run(study, "call 1", freight.pack(study))
-            assert message["outcome"].metrics["score"] == 4.0
-
-
 def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
-    with pytest.raises(DispatchError, match=r"largest_message: the development data .* at most .* raise it"):
+    with pytest.raises(DispatchError, match=r"largest_message: the development data must be at most"):
         FileTransfer(objects(100)).pack(study)
     (message,) = trained(study, tmp_path, FakeChild(), most_bytes_back=100)
     assert "the model must be at most" in message["machine_fault"]
     assert "(node n1)" in message["machine_fault"]
 
 
-def test_with_artifacts_states_and_models_lie_there_and_nothing_is_sent_back(study, tmp_path, url):
+def test_with_artifacts_states_and_models_are_stored_there_and_nothing_is_sent_back(study, tmp_path, url):
     artifacts = UrlStore(url, "study.artifacts")
-    payload, seen = replace(study, amount=2), []
+    payload, messages = replace(study, amount=2), []
     for _ in range(2):
         child = FakeChild()
         with closing(DiskStore("one", tmp_path / "node")) as disk:
             node = Node(child, disk, objects(1), "n1", artifacts)
-            seen += node.run(payload, "call 1", {})
-    assert child.seen == {"data_dir": b"data", "resume_dir": b"after"}, "it goes on from what the first one left"
-    assert all("content" not in message for message in seen)
+            messages += node.run(payload, "call 1", {})
+    assert child.found == (b"data", b"after"), "it goes on from what the first one left"
+    assert all("content" not in message for message in messages)
     assert not Path(study.resume_dir).exists()
     assert artifacts.get_folder("study/checkpoint_dir", tmp_path / "model")
     assert content(tmp_path / "model") == b"model"
@@ -229,3 +179,124 @@ def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_wer
     assert artifacts.get_folder("states/b", tmp_path / "b")
     artifacts.place.write("checkpoints/c.tar", [b"cut off"])
     assert not artifacts.get_folder("checkpoints/c", tmp_path / "c")
+
+
+@pytest.fixture
+def working_directory(monkeypatch):
+    files = {
+        "travelling_helper.py": "A = 1",
+        "travelling_other.py": "",
+        "travelling_package/__init__.py": "",
+        "travelling_package/train.py": "import travelling_helper\ndef run(config): return 1.0",
+        "travelling_package/words.txt": "",
+        "travelling_package/inner/__init__.py": "",
+        "travelling_package/inner/data/table.csv": "",
+        "travelling_package/.env": "",
+        "travelling_package/.backup/train.py": "",
+        "travelling_package/id_rsa": "",
+        "travelling_single.py": "import travelling_helper\ndef run(config): return 1.0",
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
+        Path(name).write_text(text)
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    yield str(Path.cwd())
+    for name in [name for name in sys.modules if name.startswith("travelling")]:
+        del sys.modules[name]
+
+
+PACKAGE = {f"travelling_package/{name}" for name in ("__init__.py", "train.py", "inner/__init__.py")}
+PACKAGE |= {"travelling_helper.py"}
+
+
+def sent(working_directory):
+    return code_of(resolve("travelling_package.train:run(config)", working_directory), working_directory)
+
+
+DATA = ("words.txt", "inner/data/table.csv", ".env", "id_rsa", ".backup/train.py")
+DECLARED = [
+    (None, ()),
+    ('travelling_package = ["*.txt"]', ["words.txt"]),
+    ('"*" = ["*.txt", "**/*.csv"]', ["words.txt", "inner/data/table.csv"]),
+    ('"travelling_package.inner" = ["data/*"]', ["inner/data/table.csv"]),
+    ('travelling_package = ["*"]', ["words.txt", "id_rsa"]),
+    ('another_package = ["*"]', ()),
+]
+
+
+@pytest.mark.parametrize(("declared", "data"), DECLARED)
+def test_of_a_package_the_python_files_go_and_its_declared_data_but_no_hidden_files(working_directory, declared, data):
+    if declared is not None:
+        Path("pyproject.toml").write_text(f"[tool.setuptools.package-data]\n{declared}\n")
+    code = sent(working_directory)
+    assert set(code.files) == PACKAGE | {f"travelling_package/{name}" for name in data}
+    assert set(code.others) == {f"travelling_package/{name}" for name in DATA} - set(code.files)
+
+
+def test_links_that_leave_the_package_or_the_working_directory_do_not_go(working_directory, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "other.py").touch()
+    (elsewhere / "words.txt").touch()
+    Path("pyproject.toml").write_text('[tool.setuptools.package-data]\ntravelling_package = ["*.txt", "*/*.txt"]\n')
+    package = Path("travelling_package")
+    (package / "linked.py").symlink_to(elsewhere / "other.py")
+    (package / "linked.txt").symlink_to(elsewhere / "words.txt")
+    (package / "folder").symlink_to(elsewhere)
+    (package / "beside.txt").symlink_to(Path("travelling_other.py").absolute())
+    (package / "same.txt").symlink_to("words.txt")
+    Path("travelling_helper.py").unlink()
+    Path("travelling_helper.py").symlink_to(elsewhere / "other.py")
+    code = sent(working_directory)
+    assert set(code.files) == PACKAGE - {"travelling_helper.py"} | {
+        *(f"travelling_package/{name}" for name in ("words.txt", "same.txt"))
+    }
+    there = ("linked.py", "linked.txt", "folder/words.txt", "beside.txt")
+    assert set(code.links) == {"travelling_helper.py", *(f"travelling_package/{name}" for name in there)}
+
+
+BROKEN = ["[tool", "[tool]\nsetuptools = 1"]
+BROKEN += [f"[tool.setuptools.package-data]\na = {value}" for value in ("1", '"*"', '["../*"]')]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_declaration_that_cannot_be_read_is_refused(working_directory, text):
+    Path("pyproject.toml").write_text(text)
+    with pytest.raises(DispatchError, match=r"pyproject\.toml: .*package-data must map each|cannot be read"):
+        sent(working_directory)
+
+
+def test_a_module_goes_with_what_it_imports(working_directory):
+    objective = resolve("travelling_single:run(config)", working_directory)
+    files = code_of(objective, working_directory)
+    assert set(files.files) == {"travelling_single.py", "travelling_helper.py"}
+    with staged(files) as folder:
+        assert sorted(path.name for path in folder.iterdir()) == ["travelling_helper.py", "travelling_single.py"]
+    assert not folder.exists()
+
+
+def test_of_the_toolkits_own_nothing_goes():
+    with staged(code_of(resolve("model.objective:run_fold"), str(Path.cwd()))) as folder:
+        assert folder is None
+
+
+def test_too_much_is_refused_with_the_largest_file(monkeypatch):
+    monkeypatch.setattr(code, "MOST_BYTES", 10)
+    Path("large.py").write_text("x" * 20)
+    with pytest.raises(DispatchError, match=r"move large\.py, the largest file, elsewhere, or do not"):
+        staged(Code({"large.py": Path("large.py")})).__enter__()
+
+
+@pytest.mark.parametrize("name", ["Python", "torch", "hpo"])
+def test_a_node_with_another_version_is_refused_with_both(name):
+    here, node = describe(None), {"node": "n1"}
+    refuse_unlike(here, here | node)
+    with pytest.raises(
+        DispatchError, match=rf"node n1 must have the same {name} .*{here[name].split()[0]}.*, given 0\.1;"
+    ):
+        refuse_unlike(here, here | node | {name: "0.1"})
+
+
+def test_an_installed_package_of_other_code_is_refused():
+    here = describe("tests")
+    with pytest.raises(DispatchError, match=r"node n1 must have the same tests .*of code .*given of code 123"):
+        refuse_unlike(here, here | {"tests": "of code 123", "node": "n1"})

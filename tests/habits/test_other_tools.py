@@ -1,0 +1,182 @@
+"""What people of W&B sweeps, NNI, SciPy and NumPy type. Optuna and Ray Tune are in `tests/hpo/integrations`."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import hpo
+from hpo.config.composing.compose import compose_config
+from hpo.config.documents import parse_yaml
+from hpo.trials.space.peers import of_peer
+from hpo.trials.space.written import as_meant, write_out
+from tests.hpo.cli.commands import refused
+from tests.hpo.commands.searched import found, outcome_of
+
+
+def nni(kind, value):
+    return {"_type": kind, "_value": value}
+
+
+def wandb(kind, **settings):
+    return {"distribution": kind, **settings}
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"min": 0.0, "max": 1}, {"low": 0.0, "high": 1.0}),
+        ({"min": 1, "max": 8}, {"low": 1, "high": 8, "integer": True}),
+        (wandb("uniform", min=0, max=1), {"low": 0.0, "high": 1.0}),
+        (wandb("int_uniform", min=1, max=8), {"low": 1, "high": 8, "integer": True}),
+        (wandb("q_uniform", min=0, max=1, q=0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
+        (wandb("q_uniform", min=2, max=8), {"low": 2, "high": 8, "step": 1}),
+        (wandb("log_uniform_values", min=1e-5, max=0.1), {"low": 1e-5, "high": 0.1, "log": True}),
+        (wandb("log_uniform", min=-3, max=0), {"low": math.exp(-3), "high": 1.0, "log": True}),
+        (wandb("categorical", values=[3, 1]), {"choices": [3, 1]}),
+        (wandb("constant", value=3), {"choices": [3]}),
+        ({"value": "adam"}, {"choices": ["adam"]}),
+        # These are our own form, or a group of hyperparameters.
+        ({"values": [1, 2]}, None),
+        ({"min": {"low": 1, "high": 2}, "max": [1, 2]}, None),
+        ({"value": [1, 2]}, None),
+        (nni("choice", ["relu", "gelu"]), {"choices": ["relu", "gelu"]}),
+        (nni("uniform", [0, 1]), {"low": 0.0, "high": 1.0}),
+        (nni("loguniform", [1e-5, 1e-1]), {"low": 1e-5, "high": 0.1, "log": True}),
+        (nni("quniform", [0, 10, 2]), {"low": 0, "high": 10, "step": 2}),
+        (nni("quniform", [0.5, 2, 0.5]), {"low": 0.5, "high": 2.0, "step": 0.5}),
+        (nni("randint", [1, 9]), {"low": 1, "high": 8, "integer": True}),
+        (stats.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
+        (stats.loguniform(a=1, b=100), {"low": 1.0, "high": 100.0, "log": True}),
+        (stats.reciprocal(1e-5, 1), {"low": 1e-5, "high": 1.0, "log": True}),
+        (stats.uniform(2, 3), {"low": 2.0, "high": 5.0}),
+        (stats.uniform(), {"low": 0.0, "high": 1.0}),
+        (stats.uniform(loc=1, scale=4), {"low": 1.0, "high": 5.0}),
+        (stats.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
+    ],
+)
+def test_a_parameter_of_another_tool_is_a_dimension(given, read):
+    dimension = of_peer(given, "space.lr")
+    assert dimension == read
+    assert all(type(dimension[end]) in (int, float) for end in ("low", "high") if end in (dimension or ()))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (wandb("normal", mu=0, sigma=1), "cannot be W&B's normal; give hpo.log"),
+        ({"values": [1, 2], "probabilities": [0.9, 0.1]}, "cannot be W&B's probabilities"),
+        (wandb("q_log_uniform_values", min=1, max=64, q=2), "cannot be a step on a logarithmic scale"),
+        (wandb("uniform", min=0), "W&B's uniform must have numbers as min and max"),
+        (wandb("categorical"), "must have a list of values"),
+        (nni("normal", [0, 1]), "cannot be NNI's normal; give hpo.log"),
+        (nni("qloguniform", [1, 10, 1]), "cannot be a step on a logarithmic scale; give hpo.log"),
+        (
+            nni("quniform", [1, 10, 2]),
+            "cannot be a step 2 from 1 to 10, because both ends must be .*; give a list",
+        ),
+        (nni("uniform", [1]), "NNI's uniform must have 2 numbers as _value"),
+        (nni("choice", 3), "must have a list of values"),
+        (nni("choice", [{"_name": "conv"}]), "cannot be a choice with nested dimensions"),
+        (stats.norm(0, 1), r"cannot be SciPy's .*; give hpo.log\(1e-5, 1e-1\), a range"),
+        (stats.expon(), "cannot be SciPy's "),
+        (stats.loguniform(1, 10, loc=3), "cannot be SciPy's "),
+        ({1, 2}, r"must be a dimension, given .*\(a .*set.*\); give hpo.log"),
+        (print, r"must be a dimension, given .*\(a .*function.*\); give hpo.log"),
+        (object(), r"must be a dimension, given .*\(a .*object.*\); give hpo.log"),
+    ],
+)
+def test_what_no_space_has_is_refused(given, says):
+    with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
+        found(lambda config: 1.0, space={"net": {"lr": given}})
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("{distribution: log_uniform_values, min: 1e-5, max: 1e-1}", {"low": 1e-5, "high": 0.1, "log": True}),
+        ("{min: 1, max: 8}", {"low": 1, "high": 8, "integer": True}),
+        ("{distribution: q_uniform, min: 0, max: 1, q: 0.25}", {"low": 0.0, "high": 1.0, "step": 0.25}),
+        ("{value: adam}", {"choices": ["adam"]}),
+        ("{_type: loguniform, _value: [1e-5, 1e-1]}", {"low": 1e-5, "high": 0.1, "log": True}),
+        ("{_type: choice, _value: [16, 32]}", {"choices": [16, 32]}),
+    ],
+)
+def test_a_parameter_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
+    composed = compose_config("search", ["space=none", f"space.training.lr={typed}"])["space"]
+    assert (
+        as_meant(composed) == as_meant(parse_yaml(f"training: {{lr: {typed}}}", "space")) == {"training": {"lr": read}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("{distribution: normal, mu: 0, sigma: 1}", "cannot be W&B's normal; give "),
+        ("{_type: normal, _value: [0, 1]}", "cannot be NNI's normal; give "),
+        (
+            "{distribution: categorical, values: ['1e-5', '1e-3']}",
+            "must not hold only texts that look like numbers, such as '1e-5'",
+        ),
+    ],
+)
+def test_a_parameter_that_no_space_has_is_refused_as_it_was_typed(capsys, typed, says):
+    said = refused(capsys, "search", f"space.training.lr={typed}")
+    assert (said.startswith("error: space.training.lr"), says in said) == (True, True), said
+
+
+NESTED = {
+    "optimizer": {
+        "parameters": {
+            "learning_rate": {"values": [0.01, 0.001]},
+            "momentum": {"value": 0.9},
+            "schedule": {"parameters": {"warmup": {"min": 0.0, "max": 0.5}}},
+        }
+    }
+}
+
+
+def test_the_groups_of_a_nested_sweep_are_groups_of_the_configuration():
+    def train(config):
+        optimizer = config["optimizer"]
+        assert optimizer.keys() == {"learning_rate", "momentum", "schedule"}
+        assert optimizer["momentum"] == 0.9
+        return optimizer["learning_rate"] + optimizer["schedule"]["warmup"]
+
+    assert found(train, space=NESTED).trials["state"].tolist() == ["complete"] * 4
+    assert as_meant(NESTED)["optimizer"].keys() == {"learning_rate", "momentum", "schedule"}
+
+
+def test_a_group_of_the_users_own_called_parameters_stays_one():
+    def train(config):
+        return config["net"]["parameters"]["lr"]
+
+    own = {"net": {"parameters": {"lr": {"values": [1, 2]}}}}
+    assert set(found(train, space=own, config={"net": {"parameters": {"lr": 1}}}).trials["score"]) == {1, 2}
+    assert as_meant(mine := {"net": {"parameters": {"lr": [1, 2]}}}) == mine
+
+
+def test_a_whole_sweep_names_its_part():
+    metric = {"name": "loss", "goal": "minimize"}
+    sweep = {"method": "bayes", "metric": metric, "parameters": {"lr": {"values": [1, 2]}}}
+    with pytest.raises(hpo.HpoError, match=r"given the whole sweep; give space=sweep\['parameters'\]"):
+        found(lambda config: 1.0, space=sweep)
+    assert set(found(lambda config: config["lr"], space=sweep["parameters"]).trials["lr"]) == {1, 2}
+
+
+def test_groups_of_metrics_are_one_metric_each():
+    def train(config, trial):
+        trial.report({"val": {"loss": 2 * config["lr"], "top": {"5": 0.5}}})
+        trial.report({"val": {"loss": config["lr"], "top": {"5": 1}, "text": "left out"}})
+
+    study = found(train, metric="val/loss", direction="minimize", trials=2)
+    assert study.best.score == study.best.config["lr"] == study.trials["score"].min()
+    assert outcome_of(study).metrics["val/top/5"] == 1
+    assert "val/loss" in (study.folder / "report.md").read_text()
+
+
+def test_arrays_are_lists():
+    assert write_out(np.linspace(0, 1, 3)) == [0.0, 0.5, 1.0]
+    assert write_out(np.geomspace(1, 100, 3)) == pytest.approx([1.0, 10.0, 100.0])
+    assert write_out(np.arange(1, 4)) == [1, 2, 3]

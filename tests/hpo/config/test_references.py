@@ -1,0 +1,293 @@
+"""References between keys of a configuration, of which one is searched: typed, in files and in OmegaConf's objects."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+import hpo
+from hpo.config.composing.compose import compose_config
+from hpo.config.composing.references import references_of, references_to, with_point
+from hpo.config.study_config import config_from_dict
+from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
+from tests.hpo.cli.commands import hpo as command
+from tests.hpo.cli.commands import refused
+from tests.hpo.commands.searched import HERE, note, noted
+
+OBJECTIVE = """
+import json
+
+def train(config):
+    with open("seen", "a") as file:
+        file.write(json.dumps(config) + "\\n")
+    return config["model"]["lr"]
+"""
+WITH_A_TEST = """
+from pathlib import Path
+
+def run_fold(task):
+    Path(task["checkpoint_dir"]).mkdir(parents=True)
+    Path(task["checkpoint_dir"], "model").touch()
+    return {"score": task["config"]["lr"]}
+
+def describe_data(config):
+    return {"name": "nine", "size": 90}
+
+def run_test(task):
+    return {"score": task["config"]["lr"], "base": task["config"]["base"]}
+"""
+GROUP = """# @package _global_
+objective: refers:train(config)
+base: 0.01
+extra: 1
+preset: {width: 8, rate: "${base}"}
+model: {lr: "${base}", name: "run-${.lr}-${extra}-${study.seed}", betas: [0.9, "${base}"], other: "${extra}"}
+nested: ${preset}
+which: lr
+picked: ${model.${which}}
+data: {name: refs, digits: null}
+"""
+LOCAL = ("dispatch=local", "track=none", "report.figures=false", "study.metric=score")
+REFS = ("--config-dir", "my_conf", "data=refers", "space=refers", "study.name=refs", "study.direction=minimize", *LOCAL)
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """Write an objective and groups of the user's, with references to a searched key."""
+    for folder in ("data", "space"):
+        Path("my_conf", folder).mkdir(parents=True)
+    Path("refers.py").write_text(OBJECTIVE)
+    Path("my_conf/data/refers.yaml").write_text(GROUP)
+    Path("my_conf/space/refers.yaml").write_text("base: {low: 1.0e-5, high: 0.1, log: true}\n")
+    monkeypatch.delitem(sys.modules, "refers", raising=False)
+    yield
+    sys.modules.pop("refers", None)
+
+
+def run(capsys, *words):
+    code, out, err = command(capsys, *words)
+    assert code == 0, out + err
+
+
+def seen():
+    return [json.loads(line) for line in Path("seen").read_text().splitlines()]
+
+
+def is_right(config, base, extra=1):
+    model, nested = config["model"], config["nested"]
+    assert config["base"] == model["lr"] == model["betas"][1] == nested["rate"] == config["picked"] == base
+    assert (model["name"], model["other"], nested["width"]) == (f"run-{base}-{extra}-0", extra, 8)
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own")
+def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
+    run(capsys, "search", *REFS, "study.trials=3")
+    study = hpo.load("refs")
+    points = dict(zip(study.trials["number"], study.trials["base"].tolist(), strict=True))
+    assert [one["base"] for one in seen()] == [points[number] for number in range(3)]
+    assert len({*points.values()}) == 3
+    best = yaml.safe_load(Path("runs/refs/best.yaml").read_text())
+    assert is_right(study.best.config, study.best.point["base"])
+    assert is_right(best, study.best.point["base"])
+    assert "references" not in best["study"]
+    frozen = yaml.safe_load(Path("runs/refs/config.yaml").read_text())
+    assert is_right(frozen, 0.01)
+    assert "model.other" not in frozen["study"]["references"]
+    assert frozen["study"]["references"]["model.lr"] == "${base}"
+
+    run(capsys, "search", *REFS, "study.trials=3")
+    run(capsys, "resume", "refs", "study.trials=4")
+    run(capsys, "reproduce", "refs", "--trial=all")
+    run(capsys, "train", "--config", "runs/refs/best.yaml")
+    assert len(seen()) == 3 + 1 + 4 + 1
+    assert all(is_right(one, one["base"]) for one in seen())
+    fixed = json.loads(Path("runs/refs/report.json").read_text())["fixed"]
+    assert fixed["model.lr"] == "${base}"
+    assert "nested.rate" not in fixed
+
+    # An extended study has the same points.
+    run(capsys, "extend", "refs", "extra=2", "--best", "2")
+    later = seen()[9:]
+    assert len(later) == 2
+    assert {one["base"] for one in later} <= {*points.values(), hpo.load("refs").trials["base"].iloc[3]}
+    for one in later:
+        one["model"]["other"] = 2  # It refers to nothing that is searched, and stays as it was composed.
+        assert is_right(one, one["base"], extra=2)
+    assert "model.lr: refers to a searched key" in refused(capsys, "extend", "refs", "model.lr=0.5", "--best", "1")
+
+
+def test_the_test_split_is_scored_with_what_refers_to_the_winner(capsys):
+    Path("has_a_test.py").write_text(WITH_A_TEST)
+    none = ("model=none", "data=none", "training=none", "space=none", "split.folds=1", "study.trials=2", *LOCAL)
+    keys = ("+base=0.5", "+lr=${base}", "space.base={low: 0.0, high: 0.1}", "study.name=nine")
+    run(capsys, "search", "objective=has_a_test:run_fold", *none, *keys)
+    study = hpo.load("nine")
+    assert study.best.score == study.best.point["base"]
+    assert {**study.test()} == {"score": study.best.score, "base": study.best.score}
+
+
+@pytest.mark.usefixtures("own")
+def test_a_tree_below_objective_config_keeps_its_references(capsys):
+    below = "objective_config"
+    typed = ("objective=refers:train(config)", f"+{below}.split=0.5", f"+{below}.model.lr=${{{below}.split}}")
+    relative = f"+{below}.model.name='run ${{..split}}'"
+    run(capsys, "search", *typed, relative, "space.split=[0.1,0.2]", "study.trials=2", *LOCAL)
+    assert [(one["model"]["lr"], one["model"]["name"]) for one in seen()] == [(0.2, "run 0.2"), (0.1, "run 0.1")]
+
+
+@pytest.mark.usefixtures("own")
+def test_a_reference_that_cannot_be_resolved_names_its_key(capsys):
+    assert "picked" in refused(capsys, "search", *REFS, "space.which=[lr,nothing]", is_silent=True)
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("own")
+def test_a_searched_key_that_is_a_reference_is_set(capsys):
+    run(capsys, "search", *REFS, "study.trials=3", "space.model.lr=[0.5,0.25]")
+    assert all(one["model"]["lr"] in (0.5, 0.25) and one["model"]["betas"][1] == one["base"] for one in seen())
+    assert all(one["model"]["name"] == f"run-{one['model']['lr']}-1-0" for one in seen())
+
+
+def test_only_references_to_searched_keys_are_stored():
+    for overrides in ([], ["data=text_classification"]):
+        assert "references" not in compose_config("search", overrides)["study"]
+    references = config_from_dict(compose_config("search", ["+model.note=${model.d_model}"])).study.references
+    assert references == {"model.note": "${model.d_model}"}
+    assert references_to(references, ["training.lr"]) == {}
+
+
+def test_a_helper_that_others_refer_to_is_searched():
+    config = config_from_dict(compose_config("search", ["+base=0.1", "training.lr=${base}", "space.base=[0.1,0.2]"]))
+    assert refuse_bad_search(config).study.references == {"training.lr": "${base}"}
+
+
+def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
+    tree = compose_config("search", ["training.weight_decay=${training.lr}", "dispatch=local"])
+    references = prepare_study(config_from_dict(tree)).config.study.references
+    assert references == {"training.weight_decay": "${training.lr}"}
+    tree["training"]["weight_decay"] = 0.5
+    with pytest.raises(hpo.HpoError, match=r"^training.weight_decay: must be 0\.003, .*, given 0\.5"):
+        prepare_study(config_from_dict(tree))
+
+
+TREE = {
+    "base": 0.01,
+    "size": {"width": 8, "depth": "${.width}"},
+    "model": {"lr": "${base}", "text": "x-${base}-${size.width}", "list": [1, "${base}", {"in": "${size.depth}"}]},
+    "copy": "${size}",
+    "deep": "${copy.depth}",
+    "some": "${oc.select:base,1}",
+    "none": "${oc.select:missing,1}",
+    "which": "lr",
+    "picked": "${model.${which}}",
+    "up": {"a": {"b": "${...base}"}},
+}
+CHANGES = {
+    "base": st.floats(-10, 10),
+    "size.width": st.integers(0, 9),
+    "which": st.sampled_from(["lr", "text"]),
+    "model.lr": st.sampled_from([3, "a"]),
+}
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.fixed_dictionaries({}, optional=CHANGES))
+def test_a_point_gives_what_composing_anew_with_it_would(point):
+    composed = OmegaConf.create(TREE)
+    default = OmegaConf.to_container(composed, resolve=True)
+    references = references_to(references_of(TREE), [*CHANGES])
+    assert "none" not in references
+    for key, value in point.items():
+        OmegaConf.update(composed, key, value)
+    assert with_point(default, point, references) == OmegaConf.to_container(composed, resolve=True)
+
+
+# Configurations of OmegaConf, given from Python.
+PYTHON = {"direction": "minimize", "settings": HERE, "progress": False, "seed": 3}
+
+
+def configs_of(space, config, trials=2):
+    """Return the configurations that a function gets."""
+
+    def train(given):
+        note(given)
+        return 1.0
+
+    Path("noted").unlink(missing_ok=True)
+    hpo.search(train, space, config=config, trials=trials, **PYTHON)
+    return noted()
+
+
+def test_a_configuration_of_omegaconf_keeps_its_references():
+    config = OmegaConf.create({"model": {"lr": "${base}", "betas": [0.9, "${base}"]}, "text": "a", "layers": [1, 2]})
+
+    def train(given):
+        assert isinstance(given["layers"], list)
+        return given["model"]["lr"]
+
+    space = {"base": hpo.log(1e-5, 0.1)}
+    study = hpo.search(train, space, config=config, trials=2, **PYTHON)
+    assert [row.score == row.base for row in study.trials.itertuples()] == [True] * 2
+    assert study.best.config["model"]["betas"] == [0.9, study.best.point["base"]]
+    assert hpo.search(train, space, config=config, trials=2, **PYTHON).name == study.name
+    # A plain dict has texts alone.
+    (one,) = configs_of({"base": (0.0, 1.0)}, {"base": 0.5, "text": "${base}"}, trials=1)
+    assert one["text"] == "${base}"
+
+
+def test_a_part_of_a_configuration_of_omegaconf_keeps_what_refers_to_the_inside_of_it(monkeypatch):
+    monkeypatch.setenv("MY_LR", "[0.5, 2]")
+    train = {
+        "lr": 0.5,
+        "model": {"lr": "${train.lr}", "near": "${..lr}", "all": ["${train.model.lr}"]},
+        "seed": "${seed}",
+        "name": "${seed}-${train.lr}",
+        "half": "${oc.decode:'[${train.lr}, ${seed}]'}",
+        "sizes": "${sizes}",
+        "select": "${oc.select:train.lr,1}",
+        "copy": "${train.model}",
+        "up": "${..seed}",
+        "decoded": ["${oc.decode:${oc.env:MY_LR}}", "${oc.decode: ${oc.env:MY_LR} }", "${oc.env:MY_LR}"],
+        "default": ["${oc.decode:${oc.env:NOPE,3}}", "${oc.decode:${oc.env:NOPE,null}}", "${oc.env:NOPE,3}"],
+        "text": "${oc.decode:'[${train.lr},${oc.env:NOPE,3}]'}",
+    }
+    whole = OmegaConf.create({"seed": 7, "sizes": {"width": 8}, "train": train})
+    found = configs_of({"lr": (0.0, 1.0)}, whole.train)
+    assert len({one["lr"] for one in found}) == 2
+    for one in found:
+        whole.train.lr = one["lr"]
+        assert one == OmegaConf.to_container(whole.train, resolve=True)
+    sub = OmegaConf.create({"runs": [{"lr": 0.5, "copy": "${runs[0].lr}"}]}).runs[0]
+    assert all(one["copy"] == one["lr"] for one in configs_of({"lr": [0.25, 0.75]}, sub))
+
+
+def test_a_configuration_of_omegaconf_inside_of_a_dict_keeps_its_references():
+    inner = {"lr": 0.1, "k": "${.lr}", "deep": {"l": "${lr}", "m": "${..lr}"}, "base": "${oc.select:lr}"}
+    inner, dotted = OmegaConf.create(inner), OmegaConf.create({"lr": 0.1, "k": "${.lr}"})
+    config = {"base": 0.01, "model": inner, "list": [OmegaConf.create({"a": 1, "b": "${a}"})], "my.model": dotted}
+    found = configs_of({"model": {"lr": (0.0, 1.0)}}, config)
+    assert len({one["model"]["lr"] for one in found}) == 2
+    for one in found:
+        inner.lr = one["model"]["lr"]
+        expected = {"base": 0.01, "model": OmegaConf.to_container(inner, resolve=True), "list": [{"a": 1, "b": 1}]}
+        assert one == {**expected, "my.model": {"lr": 0.1, "k": 0.1}}
+
+
+def test_what_an_inner_configuration_of_omegaconf_refers_to_outside_of_it_is_refused_by_its_key():
+    for config, key in (
+        ({"base": 0.01, "model": OmegaConf.create({"lr": 0.1, "k": "${base}"})}, "config.model.k"),
+        ({"a": [OmegaConf.create({"deep": {"k": "${base}"}})]}, "config.a.0.deep.k"),
+        (OmegaConf.create({"train": {"model": {"k": "${base}"}}}).train, "config.model.k"),
+    ):
+        with pytest.raises(hpo.HpoError, match=rf"^{key}: Interpolation key 'base' not found; .* same DictConfig$"):
+            configs_of({"model": {"lr": (0.0, 1.0)}}, config)
+    with pytest.raises(hpo.HpoError, match=r"^config.model.k: has only the placeholder \?\?\?; give it a value$"):
+        configs_of({"x": [1, 2]}, {"model": OmegaConf.create({"k": "???"})})
+    assert not Path("runs").exists()

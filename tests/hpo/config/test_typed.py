@@ -1,0 +1,226 @@
+"""What users type and write: objectives that are called, keys with dots, metrics, and words that are nearly right."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import hpo
+from hpo.config.composing.compose import compose_config
+from hpo.config.directions import known_direction
+from hpo.config.keys import flatten, replaced, without
+from hpo.errors import ConfigError
+from hpo.session import session
+from model.tasks.directions import DIRECTIONS
+from tests.hpo.cli.commands import hpo as command
+from tests.hpo.cli.commands import refused
+from tests.hpo.commands.searched import HERE, found, note, noted
+
+TRAINER = """
+def train(config, trial):
+    trial.report(epoch=1, score=config["lr"])
+    return {"score": config["lr"]}
+
+def silent(config, trial):
+    trial.report(epoch=1, score=0.5)
+    trial.report(epoch=2, score=config["lr"])
+
+def score(config):
+    return {"score": config["lr"]}
+
+def own(config):
+    assert set(config) <= {"lr", "model"}, config
+    return config["lr"]
+"""
+RUN = ("study.trials=2", "dispatch=local", "track=none", "report.figures=false")
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.delitem(sys.modules, "typed_trainer", raising=False)
+    Path("typed_trainer.py").write_text(TRAINER)
+
+
+@pytest.mark.usefixtures("trainer")
+def test_an_objective_that_is_called_is_read_as_it_is_typed(capsys):
+    typed = "objective=typed_trainer:train(config,trial)"
+    code, out, err = command(capsys, "search", typed, "+lr=0.01", "space.lr=[0.01,0.1]", *RUN)
+    assert code == 0, err
+    assert "winner: trial" in out
+    for name in ("train(config, trial)", "train(config,trial)", "score(config)"):
+        tree = compose_config("train", [f"objective=typed_trainer:{name}"])
+        assert tree["objective"] == f"typed_trainer:{name.replace(',trial', ', trial')}"
+
+
+@pytest.mark.usefixtures("trainer")
+def test_an_objective_of_a_configuration_gets_its_own_keys_alone(capsys):
+    typed = ("objective=typed_trainer:own(config)", "+lr=0.25")
+    _, out, err = command(capsys, "search", *typed, "space.lr=[0.25,0.5]", *RUN)
+    assert "study own: 2 trials, score (maximize)" in out, err
+    assert "winner: trial" in out
+    chosen = hpo.compose(*typed, "model=decoder", "study.metric=loss")
+    assert (chosen["model"]["shape"], chosen["study"]["direction"]) == ("decoder", "minimize")
+    assert hpo.compose(*typed, "data=digits")["training"]["epochs"] == 15
+    assert refused(capsys, "search", *typed, "training.epochs=3").startswith("error: training.epochs: there is no such")
+
+
+@pytest.mark.usefixtures("trainer")
+def test_an_objective_is_trained_once(capsys):
+    silent = ("objective=typed_trainer:silent(config, trial)", "+lr=0.25")
+    line = """command.line=echo '{{"score": {lr}}}'"""
+    for typed, score in (
+        (["objective=typed_trainer:train(config, trial)", "+lr=0.25"], "score = 0.25"),
+        (["objective=typed_trainer:own(config)", "+lr=0.25"], "score = 0.25"),
+        ([*silent], "score = 0.5"),
+        ([*silent, "study.score=last"], "score = 0.25"),
+        (["objective=command", line, "+lr=3", "study.metric=score"], "score = 3"),
+    ):
+        code, out, err = command(capsys, "train", *typed)
+        assert (code, err) == (0, "")
+        assert score in out
+    assert "'best' or 'last'" in refused(capsys, "train", *silent, "study.score=first")
+
+
+CALLED = "objective=typed_trainer:train(config, trial)"
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["space.lr=[0.1,0.2]"], "space.lr: nothing reads 'lr'; did you mean 'training.lr'?"),
+        (["+lr=0.1", "space.lr=[0.1,0.2]"], "space.lr: nothing reads 'lr'; did you mean 'training.lr'?"),
+        (["lr=0.1"], "lr: there is no such key; did you mean 'training.lr'?"),
+        (["objective=typed_trainer:train(config, trail)"], "objective: must be package.module:function, given"),
+        (["objective=typed_trainer.py:train"], "must name a module, not a file, such as typed_trainer:train"),
+        ([CALLED, "space.lr=[0.01,0.1]"], "'lr'; give it a default with +lr=0.01"),
+        ([CALLED, "space.lr=[relu,tanh]"], "'lr'; give it a default with +lr=relu"),
+        ([CALLED, "space.lr={low: 1e-4, high: 1.0, log: true}"], "'lr'; give it a default with +lr=0.01"),
+        ([CALLED, "space.split=[0.1,0.2]"], "'split'; give it a default with +objective_config.split=0.1"),
+        (
+            [CALLED, "+split=0.1"],
+            "split: is a group of the configuration; add your own key with +objective_config.split",
+        ),
+        ([CALLED, "+data=3"], "data: is a group of the configuration; add your own key with +objective_config.data"),
+        ([CALLED, "+objective_config.split=1", "+lr=1"], "lr: must be below objective_config"),
+    ],
+)
+@pytest.mark.usefixtures("trainer")
+def test_typed_words_that_are_nearly_right_are_corrected(capsys, typed, says):
+    assert says in refused(capsys, "search", *typed, "dispatch=local", "track=none", is_silent=True)
+
+
+def test_overrides_as_one_list_are_refused():
+    with pytest.raises(hpo.HpoError, match=r"overrides: must be separate strings, .* hpo\.compose\(\*overrides\)"):
+        hpo.compose(["study.trials=3"])
+
+
+def test_the_directions_of_a_few_names_are_known():
+    names = {"loss": "minimize", "error": "minimize", "perplexity": "minimize", "score": "maximize"}
+    splits = {f"{split}{name}": names[name] for split in ("val_", "eval/", "test_", "dev_") for name in names}
+    for metric, direction in (DIRECTIONS | names | splits).items():
+        assert known_direction(metric) == direction, metric
+    assert hpo.compose("study.metric='eval/loss'")["study"]["direction"] == "minimize"
+
+
+def test_the_direction_of_any_other_metric_must_be_given():
+    """A wrong guess finds the worst configuration."""
+    for metric in ("val_bpb", "fid", "logloss", "kl", "runtime", "val_val_loss", "loss_scale", "f1"):
+        assert known_direction(metric) is None
+    with pytest.raises(ConfigError, match=r"study\.direction: .*study\.metric=fid .* add study\.direction=minimize or"):
+        hpo.compose("study.metric=fid")
+    given = hpo.compose("study.metric=fid", "study.direction=minimize")["study"]
+    assert given["direction"] == hpo.compose("study.metrics={fid: minimize}")["study"]["direction"] == "minimize"
+
+
+@pytest.mark.usefixtures("trainer")
+@pytest.mark.parametrize(("called", "is_created"), [("make_dispatcher", False), ("open_study", True)])
+def test_what_an_interrupt_before_the_first_training_says_works(capsys, monkeypatch, called, is_created):
+    search = ("search", "objective=typed_trainer:score(config)", "+lr=0.1", "space.lr=[0.1,0.2]", "study.name=k", *RUN)
+    original = getattr(session, called)
+
+    def interrupted(*given):
+        os.kill(os.getpid(), signal.SIGINT)
+        return original(*given)
+
+    monkeypatch.setattr(session, called, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        command(capsys, *search)
+    monkeypatch.setattr(session, called, original)
+    err = capsys.readouterr().err
+    if is_created:
+        assert err == "\nstopped: 0 of 2 trials are saved in runs/k\ncontinue with: hpo resume k\n"
+    else:
+        assert err == "\nstopped before any training began\nbegin again with: the same command\n"
+        assert not Path("runs").exists()
+    assert command(capsys, *(("resume", "k") if is_created else search))[0] == 0
+
+
+# Keys with dots, inside of lists, and numbers.
+
+
+def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():
+    def last(space, config):
+        found(lambda config: note(config) or config["x"], space=space, config=config, trials=1)
+        return noted()[-1]
+
+    assert set(last({"optim.lr": hpo.log(1e-5, 1e-2), "x": [1]}, None)) == {"optim.lr", "x"}
+    assert list(last({"optim.lr": [1, 2], "x": [1]}, {"optim": {"lr": 2}})["optim"]) == ["lr"]
+    assert last({"optim": {"lr": [1]}, "x": [1]}, {"optim.lr": 2}) == {"optim.lr": 1, "x": 1}
+    with pytest.raises(hpo.HpoError, match=r"config: 'optim\.lr' is given twice"):
+        last({"x": [1]}, {"optim.lr": 2, "optim": {"lr": 2}})
+    with pytest.raises(hpo.HpoError, match=r"config\.optim: must be a dict, as in the space, given 3"):
+        last({"optim": {"lr": [1]}}, {"optim": 3})
+
+
+def test_keys_with_dots_are_found_changed_and_removed_where_they_are():
+    tree = {"a.b": {"c": 1}, "a": {"b": {"d": 2}, "e.f": 3}}
+    changed = {"a.b": {"c": 5}, "a": {"b": {"d": 6}, "e.f": 7}, "x": {"y": 8}}
+    assert replaced(tree, {"a.b.c": 5, "a.b.d": 6, "a.e.f": 7, "x.y": 8}) == changed
+    assert without(without(tree, "a.b.c"), "a.e.f") == {"a.b": {}, "a": {"b": {"d": 2}}}
+    assert without(tree, "a.x") == tree
+    assert list(flatten(tree)) == ["a.b.c", "a.b.d", "a.e.f"]
+
+
+def test_the_inside_of_a_list_is_not_searched_and_made_a_key_next_to_it(capsys):
+    says = "space.layers.0.w: is inside a list; search 'layers' as a whole, with choices"
+    for space in ({"layers.0.w": [0.1, 0.2]}, {"layers": {"0": {"w": [0.1, 0.2]}}}):
+        with pytest.raises(hpo.HpoError) as error:
+            found(lambda config: 1.0, space=space, config={"layers": [{"w": 5}]})
+        assert str(error.value) == says
+    Path("obj.py").write_text("def f(config):\n    return 1.0\n")
+    arguments = ["objective=obj:f", "+layers=[{w: 5}]", "space.layers.0.w=[0.1,0.2]", "study.direction=minimize"]
+    assert says in refused(capsys, "search", *arguments, "dispatch=local", "track=none")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        ({"layers": {1: [2, 3], 2: [4, 5]}}, "space.layers: must have strings as keys, given 1; write '1'"),
+        ({1: [2, 3]}, "space: must have strings as keys, given 1; write '1'"),
+        ({"a": {"b": {None: hpo.log(1, 2)}}}, "space.a.b: must have strings as keys, given None; write 'None'"),
+    ],
+)
+def test_a_number_as_a_name_in_a_space_is_refused_because_the_function_would_get_a_text(space, says):
+    with pytest.raises(hpo.HpoError) as error:
+        found(lambda config: 1.0, space=space)
+    assert str(error.value) == says
+    assert not Path("runs").exists()
+
+
+def test_the_winner_has_the_tuples_and_numbers_as_keys_that_the_function_got():
+    def train(config):
+        return config["v"][1] * config["net"]["units"].index(2) + config["x"][1]
+
+    # `optim.lr` is one key, because `optim` is a list.
+    space = {"net.units": [(1, 2), (2, 1)], "x": [{1: 2}, {1: 3}], "optim.lr": [1]}
+    config = {"v": {1: 2}, "net": {"act": "relu"}, "optim": [1]}
+    given = {"direction": "minimize", "settings": HERE, "progress": False, "name": "named"}
+    best = hpo.search(train, space, config=config, trials=4, **given).best
+    net = {"act": "relu", "units": (2, 1)}
+    assert best.config == {"v": {1: 2}, "net": net, "optim": [1], "x": {1: 2}, "optim.lr": 1}
+    assert (best.point["net.units"], best.score, train(best.config)) == ((2, 1), 2, 2)
+    assert hpo.load("named").best == best

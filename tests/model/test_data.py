@@ -1,0 +1,278 @@
+"""What is read, from files of every format, and its tokens."""
+
+import functools
+import gzip
+import itertools
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from model import objective
+from model.config.whole import parse
+from model.data.readers.source import read_examples
+from model.data.tokens.subwords import RESERVED, ByteSubwords, Subwords
+from model.data.tokens.tokens import learn_tokens, tokens_from_dict
+from model.data.tokens.unknown import UnknownTokens
+from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
+from model.errors import DataError
+from model.tasks.language_modelling import LanguageModelling
+from model.tasks.sequence_to_sequence import SequenceToSequence
+from model.tasks.tagging import Tagging
+from tests.model.conftest import compose, of, small
+
+
+def describe(path, data="text_classification", **overrides):
+    return objective.describe_data(compose(data, data__path=str(path), **of("data", overrides)))
+
+
+def write(path, content):
+    path.write_bytes(gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'text,label\n"one, two",x\nthree,y\n'),
+        ("a.csv", '"one, two",x\nthree,y\n'),
+        ("a.csv", '\ufefftext,label\r\n"one, two",x\r\nthree,y\r\n'),
+        ("a.csv.gz", 'id,label,sentence\n1,x,"one, two"\n2,y,three\n'),
+        ("a.tsv", "one, two\tx\nthree\ty\n"),
+        ("a.tsv.gz", "Label\tText\nx\tone, two\ny\tthree"),
+        ("a.jsonl", '{"text": "one, two", "label": "x"}\n\n{"label": "y", "text": "three"}\n'),
+        ("a.ndjson.gz", '{"sentence": "one, two", "class": "x"}\n{"class": "y", "sentence": "three"}\n'),
+    ],
+)
+def test_the_same_examples_come_out_of_every_format(tmp_path, name, content):
+    described = describe(write(tmp_path / name, content))
+    assert (described["labels"], described["parts"]) == (["x", "y"], None)
+    assert described["digests"] == describe(write(tmp_path / "b.tsv", "one, two\tx\nthree\ty\n"))["digests"]
+
+
+def test_columns_are_chosen_by_name_or_by_number(tmp_path):
+    path = write(tmp_path / "a.csv", "who,what,kind\nme,one,x\nyou,two,y\n")
+    named = describe(path, text_column="what", label_column="kind")
+    assert named["digests"] == describe(path, text_column=1, label_column=2, header=True)["digests"]
+
+
+def test_separate_files_are_numbered_train_validation_test(tmp_path):
+    paths = {}
+    for part, size in (("train", 3), ("validation", 2), ("test", 1)):
+        text = "".join(f"{part} {number}\t{number % 2}\n" for number in range(size))
+        paths[f"data__{part}"] = str(write(tmp_path / f"{part}.tsv", text))
+    described = objective.describe_data(compose("text_classification", **paths))
+    assert described["parts"] == {"train": 3, "validation": 2, "test": 1}
+    assert described["labels"] == ["0", "1", "0", "0", "1", "0"]
+    assert [file["bytes"] for file in described["files"]] == [30, 30, 9]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", 'text,label\n"one\ntwo",x\nthree\n', r"a.csv:4: .*1 field; must .* 2"),
+        ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
+        ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
+        ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': holds half a character"),
+        ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' .*0\.5"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_gives_one_line_that_names_the_place(tmp_path, name, content, message):
+    with pytest.raises(DataError, match=message) as caught:
+        describe(write(tmp_path / name, content))
+    assert "\n" not in str(caught.value)
+
+
+def test_texts_that_are_cut_are_counted_and_refused_above_the_share(tmp_path):
+    path = write(tmp_path / "a.tsv", "one two\tx\none two three four\ty\none\tx\nONE TWO, three\ty\n")
+    assert describe(path)["notes"] == ()
+    (note,) = describe(path, max_length=3)["notes"]
+    assert note.startswith("2 of 4 texts (50.00%) are cut to data.max_length=3 tokens (the longest has 4)")
+    assert describe(path, max_length=3, max_cut_share=0.5)["notes"] == (note,)
+    with pytest.raises(DataError, match=r"^data\.max_cut_share: 2 of 4 texts .*0\.4"):
+        describe(path, max_length=3, max_cut_share=0.4)
+
+
+@pytest.mark.parametrize("unit", ["words", "blanks", "characters", "subwords"])
+def test_the_sources_and_targets_that_a_training_cuts_are_counted_before(tmp_path, unit):
+    """By the tokens that the training itself learns, of which a letter may become two, and without the test split."""
+    texts = ["a", *(" ".join(["\u0130stanbul"] * length) for length in (1, 2, 2, 3, 5))]
+    splits = {"train": texts, "validation": texts[2:5], "test": ["a b c d e f g h"]}
+    for part, rows in splits.items():
+        lines = (f"{text}, {place}\t{text} {place}\n" for place, text in enumerate(rows))
+        write(tmp_path / f"{part}.tsv", "".join(lines))
+    given = {"tokens": unit, "lowercase": True, "min_count": 1, "max_length": 5}
+    config = compose("translation", **of("data", given | {part: str(tmp_path / f"{part}.tsv") for part in splits}))
+    items, notes = read_examples(parse(config).data).items[:-1], objective.describe_data(config)["notes"]
+    task = SequenceToSequence.learn(parse(config), items, range(6))
+    for side, tokens in (("source", task.source_tokens), ("target", task.target_tokens)):
+        lengths = [len(tokens.encode(item[side])) for item in items]
+        cut, longest = sum(length > 5 for length in lengths), f"(the longest has {max(lengths)}"
+        found = [note for note in notes if note.startswith(f"{cut} of 9 {side}s ({cut / 9:.2%})") and longest in note]
+        assert len(found) == (cut > 0)
+    assert notes
+    with pytest.raises(DataError, match=r"^data\.max_cut_share: \d of 9 sources"):
+        objective.describe_data(config | {"data": config["data"] | {"max_cut_share": 0.0}})
+
+
+def test_sentences_are_divided_by_blank_lines_and_comments_left_out(tmp_path):
+    sentences = "# a comment\nThe\tDET\tx\ndog\tNOUN\tx\n\n\nA\tDET\tx\ncat\tNOUN\tx\n\n" * 30
+    described = describe(write(tmp_path / "a.tsv", sentences), "tagging")
+    assert (described["size"], described["labels"], len(set(described["digests"]))) == (60, None, 2)
+
+
+def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):
+    path = write(tmp_path / "a.txt", "the cats sat on the mat\n" * 60)
+    described = describe(path, "language_modelling", context=8, test_fraction=0.2)
+    assert (described["parts"], described["labels"]) == ({"train": 42, "validation": 6, "test": 12}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "ein Hund\ta dog\ndie Katze\tthe cat\n"),
+        ("a.csv", "target,source\na dog,ein Hund\nthe cat,die Katze\n"),
+        ("a.jsonl", '{"source": "ein Hund", "target": "a dog"}\n{"source": "die Katze", "target": "the cat"}\n'),
+    ],
+)
+def test_pairs_come_alike_from_tables_and_from_aligned_files(tmp_path, name, content):
+    write(tmp_path / "pairs.de", "ein Hund\ndie Katze\n")
+    write(tmp_path / "pairs.en", "a dog\nthe cat\n")
+    endings = {"source_ending": ".de", "target_ending": ".en"}
+    aligned = describe(tmp_path / "pairs", "translation", format="aligned", **endings)
+    assert describe(write(tmp_path / name, content), "translation")["digests"] == aligned["digests"]
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("reverse", lambda source: source[::-1]),
+        ("copy", lambda source: source),
+        ("sort", lambda source: sorted(source, key=int)),
+        ("modular_addition", lambda source: [str(sum(map(int, source)) % 7)]),
+    ],
+)
+def test_generated_targets_are_what_the_task_says(task, expected):
+    config = compose("generated", **of("data", {"task": task, "max_length": 6, "num_symbols": 7, "num_examples": 300}))
+    items = read_examples(parse(config).data).items
+    assert len({item["source"] for item in items}) == 300
+    assert all(item["target"].split() == expected(item["source"].split()) for item in items)
+    assert objective.describe_data(config)["digests"] == objective.describe_data(config)["digests"]
+
+
+def stored(tokens):
+    """Return tokens as a checkpoint gives them back."""
+    return tokens_from_dict(json.loads(json.dumps(tokens.to_dict())))
+
+
+def test_a_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
+    tokens = Vocabulary.learn(["b a c b d"], unit="words", lowercase=True, min_count=1, max_size=3)
+    assert tokens.tokens[4:] == ("b", "a", "c")
+    assert tokens.encode("B d") == [4, UNKNOWN]
+
+
+def test_a_vocabulary_without_a_token_is_refused():
+    with pytest.raises(DataError, match=r"data\.min_count: .*no token occurs"):
+        Vocabulary.learn(["a b"], unit="words", lowercase=True, min_count=2, max_size=None)
+    with pytest.raises(DataError, match=r"data\.min_count: .*no word occurs"):
+        Tagging.learn(parse(small("tagging", data__min_count=2)), [{"words": ["a", "b"], "tags": ["X", "Y"]}], [0])
+
+
+def test_subwords_are_learned_alike_each_time_and_give_the_text_back():
+    texts = ["der große Hund", "die große Katze", "der kleine Hund läuft"] * 5
+    one, other = (Subwords.learn(texts, lowercase=False, min_count=2, max_size=60) for _ in range(2))
+    assert one.definition == other.definition
+    assert [stored(one).decode(one.encode(text)) for text in texts] == texts
+    assert len(one.encode("der große Hund")) < len("der große Hund")
+    assert UNKNOWN in one.encode("€")
+
+
+@pytest.mark.parametrize("unit", ["blanks", "characters", "subwords"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_name_of_a_special_token_in_a_text_is_text(unit, is_known):
+    text = f"a {' x'.join(SPECIAL)} b"
+    learned = [text] * 3 if is_known else ["a b", "".join(sorted({*"".join(SPECIAL)}))] * 3
+    tokens = stored(learn_tokens(learned, unit=unit, lowercase=False, min_count=1, max_size=500))
+    numbers = tokens.encode(text)
+    if is_known:
+        assert min(numbers) >= len(SPECIAL)
+        assert tokens.decode(numbers) == text
+    else:
+        assert {number for number in numbers if number < len(SPECIAL)} <= {UNKNOWN}
+    assert tokens.names(range(len(SPECIAL))) == list(SPECIAL)
+    assert tokens.decode([START, *numbers, END, PADDING]) == tokens.decode(numbers)
+
+
+@functools.cache
+def subwords(lowercase):
+    texts = ["the cat sat\n", "the mat\n"]
+    return stored(ByteSubwords.learn(texts, lowercase=lowercase, min_count=2, max_size=300))
+
+
+@given(st.text() | st.sampled_from([*SPECIAL, *RESERVED]), st.booleans())
+def test_byte_level_subwords_give_every_text_back(text, lowercase):
+    tokens = subwords(lowercase)
+    numbers = tokens.encode(text)
+    assert tokens.decode([START, *numbers, END, PADDING]) == tokens.normalize(text)
+    assert lowercase or tokens.normalize(text) == text
+    assert all(number >= len(SPECIAL) for number in numbers)
+    assert tokens.names(tokens.encode("the cat")) == ["the", "Ġ", "c", "at"]  # GPT-2's letter for a blank
+
+
+def test_a_text_is_read_as_subwords_of_which_none_is_unknown():
+    config = small("language_modelling", **of("data", {"tokens": "subwords", "max_size": 270, "path": "a.txt"}))
+    items = [{"text": f"the {number % 7} cats sat on the mat\n"} for number in range(60)]
+    task = LanguageModelling.learn(parse(config), items, range(40))
+    assert len(task.vocabulary) <= 270 + len(SPECIAL)
+    lines = [*items[40:], {"text": "ein Mäuschen 猫\n"}]
+    data, text = task.encode(lines), "".join(line["text"] for line in lines)
+    stream = data.blocks.flat.tolist()
+    assert task.vocabulary.decode(stream) == text
+    assert len(stream) < len(text) / 2
+    assert data.bytes_per_token * len(stream) == pytest.approx(len(text.encode()))
+    assert data.unknown_bits == 0.0
+    assert LanguageModelling.from_dict(task.to_dict()).to_dict() == task.to_dict()
+    method = objective.describe_method(config)
+    assert method["vocabulary"].endswith("no text is unknown")
+    assert "unknown" not in method["metrics"]["bits_per_byte"]
+
+
+@pytest.mark.parametrize("size", [None, 255])
+def test_subwords_have_room_for_every_byte(size):
+    with pytest.raises(ValidationError, match=f"at least 256 .*subwords.*given {size}"):
+        parse(small("language_modelling", data__tokens="subwords", data__max_size=size, data__path="a.txt"))
+
+
+@pytest.mark.parametrize("texts", [["ab ab bc", "a a"], ["ab cc aab", "dd ab dd"], ["aa aa", ""]])
+@pytest.mark.parametrize("unit", ["characters", "words"])
+@pytest.mark.parametrize("min_count", [1, 2])
+def test_the_tokens_that_an_unknown_one_may_be_have_probabilities_that_sum_to_one_at_most(texts, unit, min_count):
+    vocabulary = Vocabulary.learn(texts, unit=unit, lowercase=False, min_count=min_count, max_size=None)
+    unknown = UnknownTokens.learn(texts, vocabulary)
+    longest = 1 if unit == "characters" else 4
+    products = (itertools.product("abcdÄ", repeat=length) for length in range(1, longest + 1))
+    tokens = {"".join(letters) for letters in itertools.chain(*products)}
+    others = {*unknown.left_out, *tokens} - set(vocabulary.tokens)
+    assert 0 < math.fsum(2 ** -unknown.bits(token) for token in others) <= 1
+    # All of Unicode's other letters are as likely as Ä.
+    if unit == "characters" and min_count == 1:
+        assert 2 ** -unknown.bits("Ä") * (0x110000 - 0x800) == pytest.approx(1)
+
+
+def test_a_word_to_tag_is_known_by_itself_its_ending_and_its_capital():
+    items = [{"words": ["The", "dog", "runs"], "tags": ["D", "N", "V"]}, {"words": ["cats"], "tags": ["N"]}]
+    task = Tagging.learn(parse(small("tagging", data__min_count=1, data__ending_length=2)), items, [0, 1])
+    assert set(task.words[4:]) == {"the", "dog", "runs", "cats"}
+    assert set(task.endings[4:]) == {"^he", "og", "ns", "ts"}
+
+
+def test_a_word_to_tag_that_is_called_like_a_special_token_is_a_word():
+    config = parse(small("tagging", data__min_count=1, data__ending_length=20))
+    items = [{"words": [*SPECIAL, "dog"], "tags": ["X", "X", "X", "X", "N"]}]
+    known, unknown = Tagging.learn(config, items, [0]), Tagging.learn(config, [{"words": ["a"], "tags": ["X"]}], [0])
+    assert known.encode(items).inputs.flat.min() >= len(SPECIAL)
+    assert known.encode(items).inputs.flat.unique(dim=0).shape == (5, 2)
+    assert (unknown.encode(items).inputs.flat == UNKNOWN).all()
