@@ -18,7 +18,7 @@ class HpoError(Exception):
 
 
 class ConfigError(HpoError):
-    """A configuration key is unknown, or its value is of the wrong type, out of bounds, or in conflict with another."""
+    """A configuration key is unknown, or its value has the wrong type, is out of bounds, or contradicts another key."""
 
 
 class SpaceError(HpoError):
@@ -39,7 +39,7 @@ class MachineError(HpoError):
 
 
 class StudyError(HpoError):
-    """The study does not allow the operation; for example, it is missing, changed, unfinished or in use."""
+    """The study does not allow the operation; for example, the study is missing, changed, unfinished or in use."""
 
 
 class NoTrialError(StudyError):
@@ -70,7 +70,7 @@ class TrackError(HpoError):
 class Interruption(KeyboardInterrupt):
     """This process got a signal to stop; `number` is the number of the signal.
 
-    With this type, the signal differs from a KeyboardInterrupt that an objective raises itself.
+    This type distinguishes the signal from a KeyboardInterrupt that an objective raises itself.
     """
 
     def __init__(self, number: int) -> None:

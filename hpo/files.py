@@ -45,7 +45,7 @@ def entries(folder: Path) -> Iterator[Entry]:
 
 
 def links_out(folder: Path) -> list[Entry]:
-    """Return the links below a folder that lead out of it.
+    """Return all links below a folder whose targets are outside of that folder.
 
     If another process removes a file at the same time, the result is empty.
     """
@@ -71,12 +71,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def copy_tree(
     source: Path, target: Path, excluded: Collection[str] = (), copy: Callable[[Path, Path], Any] = shutil.copy2
 ) -> None:
-    """Copy a folder. Links to targets inside it lead to the copied targets; links out of it are copied unchanged.
+    """Copy a folder. Links to targets inside the folder lead to the copied targets; other links are copied unchanged.
 
     Args:
         source: the folder.
         target: the path of the copy.
-        excluded: name patterns; entries directly below the folder whose names match a pattern are not copied.
+        excluded: name patterns. An entry directly below the folder is not copied if its name matches a pattern.
         copy: the function that copies a single file.
     """
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

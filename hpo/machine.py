@@ -31,10 +31,10 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """Describe an error that the machine caused in one line, with the path and the free bytes; None for other errors.
+    """If the machine caused the error, return one line with the reason, the path and the free bytes; else None.
 
-    The causes of the error are examined, too. A permission error counts only if it concerns a file in `folder`, the
-    folder of the study.
+    Also examine the causes of the error. A permission error counts only if it concerns a file in `folder`, the folder
+    of the study.
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):
@@ -104,12 +104,12 @@ def _free(path: Path) -> str:
 
 
 def _text(path: object) -> str:
-    """Return a path as text; for any other object, return an empty text. The OSError of a user may hold any object."""
+    """Return a path as text, and an empty text for any other object. An OSError of user code may hold any object."""
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
 
 
 def free_and_total() -> tuple[int, int]:
-    """Return the available and the total memory of this machine or container in bytes.
+    """Return the bytes of available memory and of total memory, for this machine or container.
 
     Available memory is what processes can get without swapping.
     """

@@ -50,7 +50,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
 
 @contextmanager
 def store_weights(attentions: Sequence[StoresWeights]) -> Iterator[None]:
-    """Inside the context, every attention module appends its weights to `stored_weights`, one tensor per call."""
+    """In the context, every attention module appends its attention weights to `stored_weights`, one tensor per call."""
     for attention in attentions:
         attention.stored_weights = []
     try:
@@ -66,7 +66,7 @@ class Reading:
 
     Attributes:
         inputs: the arguments of the network.
-        axes: for each key of NAMES, the tokens of the queries and the tokens of the keys.
+        axes: for each key of the dict NAMES, the tokens of the queries and the tokens of the keys.
         piece: a text that says which piece of the input is read; empty = the whole input.
     """
 
@@ -76,7 +76,7 @@ class Reading:
 
 
 def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
-    """Return the forward passes for an input: for a sentence to tag, one pass per piece; for others, a single pass."""
+    """Return the forward passes for an input: one per piece for a sentence to tag, one for any other input."""
     task, device, first = checkpoint.task, checkpoint.device, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None
@@ -116,7 +116,7 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
 
 
 def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
-    """Yield one map per layer from the stored weights: encoder layers, decoder layers, then cross-attention layers."""
+    """From the stored weights, yield one map per layer: encoder layers, decoder layers, then cross-attention layers."""
     for name, place, attention in _attentions(network, reading.axes):
         rows, columns = reading.axes[name]
         assert attention.stored_weights is not None
@@ -126,7 +126,7 @@ def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, StoresWeights]]:
-    """Yield (key of NAMES, layer number, attention module) for every attention module under the keys `names`."""
+    """Yield (key of NAMES, layer number, attention module) for every attention module under these `names`."""
     for name in names:
         body: Any = getattr(network, "encoder" if name == "encoder" else "decoder", None)
         if body is not None:

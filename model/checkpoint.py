@@ -24,7 +24,7 @@ WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A network that can predict, with its configuration and its task (vocabulary, classes)."""
+    """A trained network, with the configuration and the task (vocabulary, classes) of its training."""
 
     config: Config[Any, Any]
     task: Task
@@ -49,7 +49,7 @@ def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, w
 
 
 def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
-    """Return the network with its weights, on the CPU, in evaluation mode.
+    """Return the checkpoint in a folder; the network is on the CPU and in evaluation mode.
 
     Raises:
         CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not fit together.

@@ -46,7 +46,8 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 def is_of_any_depth(name: str) -> bool:
     """Return whether the output size `name` can be compared between networks of different depth.
 
-    The residual sum after a layer, and the changes of its input and output, depend on the number of layers before.
+    The residual sum after a layer depends on the number of layers before it. So do the changes of the layer's input and
+    output.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))
@@ -90,7 +91,7 @@ def _size(output: Tensor) -> float:
 
 @contextmanager
 def _recorded(network: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Inside the context, collect the last output of each layer in the yielded dict, by the layer's name."""
+    """Inside the context, record the last output of each layer; the yielded dict holds the outputs by layer name."""
     outputs: dict[str, Tensor] = {}
 
     def record(name: str, _: nn.Module, __: Any, output: Any) -> None:

@@ -35,8 +35,8 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     """Return the cost of training from one evaluation to the next, in multiplications, up to a constant factor.
 
     Without `evaluate_every_steps`, evaluations are one epoch apart. All trials of a study have the same number of
-    examples per epoch, so the cost of one example is returned instead. The backward pass and the evaluations change the
-    cost of all trials by the same factor, so they do not count either.
+    examples per epoch, so the cost of one example is returned instead of the cost of an epoch. The backward pass and
+    the evaluations change the cost of all trials by the same factor, so they do not count.
 
     If lengths differ, each sequence is padded to the longest sequence of its batch. For a shuffled batch, the longest
     length is estimated as sqrt(2 ln batch) standard deviations above the mean. The expected maximum of `batch` normal
@@ -75,7 +75,7 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
     """Return the number of different tokens that the network can predict; 0 = it predicts no tokens.
 
     If the number depends on the data, the result is an estimate. For subwords and words, the estimate is `max_size`,
-    because a vocabulary usually reaches this size. For characters and words between blanks, the estimate is
+    because a vocabulary usually reaches this size. For words between blanks and for characters, the estimate is
     `otherwise`, but at most `max_size`. Without `max_size`, the estimate is always `otherwise`.
     """
     if isinstance(data, GeneratedConfig):
@@ -128,8 +128,8 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
         - for each feed-forward network: the inner layer before the nonlinearity, after it, and after dropout; norm,
           output, dropout, residual sum.
 
-    Source: Kaplan et al. 2020, "Scaling laws for neural language models", table 1; the scores and sums of attention are
-    added.
+    Source: Kaplan et al. 2020, "Scaling laws for neural language models", table 1; this function adds the scores and
+    sums of attention.
     """
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0
     blocks = model.num_layers + reading

@@ -10,7 +10,7 @@ class DataError(ModelError, ValueError):
 
 
 class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- searches recognize this name
-    """The training or validation loss became NaN or infinite."""
+    """The training loss or the validation loss became NaN or infinite."""
 
 
 class OutOfMemoryError(ModelError, MemoryError):
@@ -22,7 +22,7 @@ class SequenceTooLongError(ModelError, ValueError):
 
 
 class CheckpointError(ModelError, ValueError):
-    """A checkpoint folder is missing, incomplete or belongs to another configuration."""
+    """A checkpoint folder is missing, is incomplete, or belongs to another configuration."""
 
 
 class FormatError(CheckpointError):

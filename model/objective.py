@@ -75,7 +75,7 @@ def describe_method(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:
-    """Write the examples at `indices`, in this order, into the folder `data_dir`, and replace its content."""
+    """Write the examples at `indices`, in this order, into the folder `data_dir`, and replace the folder's content."""
     items = read_examples(parse(config, source_required=True).data).items
     write_store([items[index] for index in indices], data_dir)
 
@@ -123,8 +123,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
             - `checkpoint_dir`: the folder for the trained network; None = do not save it.
             - `seed`, `threads`: the random seed, and the number of threads.
             - `processes` (optional): the number of processes that train together; 1 by default.
-            - `resume_dir` (optional): the folder of the training state, which is saved after evaluations, at the end,
-              and every training.save_minutes. The task continues from the state of an earlier task that was
+            - `resume_dir` (optional): the folder of the training state. The state is saved after evaluations, at the
+              end, and every training.save_minutes. The task continues from the state of an earlier task that was
               interrupted, or that had a smaller `amount`. The result is bit-identical to the result of an uninterrupted
               training.
             - `trained` (optional): the number of epochs whose points an earlier task yielded.

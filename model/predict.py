@@ -1,4 +1,4 @@
-"""Predicts unlabelled inputs with a trained network."""
+"""Computes the predictions of a trained network for new inputs."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence

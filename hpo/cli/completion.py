@@ -126,7 +126,7 @@ def _candidates(
 
     Args:
         before: the complete words after `hpo`.
-        begun: the incomplete word. A dash at its start selects options instead of values; the caller compares the
+        begun: the incomplete word. A dash at its start selects options instead of values; the caller compares the other
             letters.
         commands: the help lines of all commands, by name.
         find: returns the function of a command.

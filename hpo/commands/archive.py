@@ -78,7 +78,7 @@ def archive_or_restore(
 ) -> Archived:
     """Write a study into one archive, with the SHA-256 of each file; or restore a study from an archive.
 
-    --restore asks before a study from another machine may run its code; --trust allows this without a question.
+    --restore asks whether the code of a study from another machine may run; --trust allows the code without a question.
 
     Args:
         file: the archive, which must not exist yet.

@@ -16,10 +16,10 @@ class Word:
 
     Attributes:
         metavar: the placeholder in `--help`; empty = the parameter's name.
-        description: the help text, if the docstring of the command has none.
+        description: the help text, if the docstring of the command does not describe the parameter.
         read: converts one word, or raises ConfigError.
-        collect: converts all words of a parameter that takes several.
-        option: the option's name, such as `--as`; needed if it differs from the parameter's name, or if the
+        collect: converts all words of a parameter that takes several words.
+        option: the option's name, such as `--as`; needed if this name differs from the parameter's name, or if the
             parameter is positional in Python.
         is_dashed: whether the value may begin with a dash, as in `--sort -score`.
         is_hidden: whether only Python can give the parameter.
@@ -39,10 +39,10 @@ class Word:
 
 
 class Fields:
-    """Base of frozen dataclasses for results: `--json` prints their fields, except names that begin with `_`."""
+    """Base of frozen dataclasses for results: `--json` prints all fields whose names do not begin with `_`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, with absolute paths."""
+        """Return the fields by name; paths become absolute."""
         return {name: _plain(value) for name, value in vars(self).items() if not name.startswith("_")}
 
 
@@ -65,7 +65,9 @@ def data_places(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         key, equals, path = text.partition("=")
         if key not in DATA_SOURCES or not equals or not path:
-            raise ConfigError(f"KEY=PATH: KEY must be one of {', '.join(DATA_SOURCES)}, PATH a path, given {text!r}")
+            raise ConfigError(
+                f"KEY=PATH: KEY must be one of {', '.join(DATA_SOURCES)}, and PATH must be a path, given {text!r}"
+            )
         paths[key] = path
     return paths
 
@@ -88,7 +90,7 @@ def tag_values(texts: Sequence[str]) -> dict[str, str]:
     return {key: value if equals else "true" for key, equals, value in pairs}
 
 
-StudyRef = Annotated[str | Path, Word("STUDY", "its name under runs/, or its folder")]
+StudyRef = Annotated[str | Path, Word("STUDY", "the study's name under runs/, or its folder")]
 StudyOrMirror = Annotated[str | Path, Word("STUDY", "its name under runs/, its folder, or the URL of its mirror")]
 Overrides = Annotated[Sequence[str], Word("OVERRIDE", "key=value, group=name, +key=value, ~key", collect=list)]
 Point = Annotated[Mapping[str, Any], Word("KEY=VALUE", "values of searched hyperparameters", collect=point_values)]
@@ -127,9 +129,9 @@ PICTURES = (".png", ".html")
 
 
 def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path | None:
-    """Return the path of an output file; DataError if it cannot be written.
+    """Return the path of an output file; DataError if the file cannot be written.
 
-    Call this before the computation, so that the error comes early.
+    Call this function before the computation, so that the error comes early.
     """
     if output is None:
         return None
@@ -147,7 +149,7 @@ def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path 
 
 
 def write_output(path: Path, content: str | bytes) -> None:
-    """Write the file whole or not at all; DataError if it cannot be written."""
+    """Write the file completely or not at all; DataError if the file cannot be written."""
     with writing(path):
         write_atomically(path, content)
 
@@ -158,4 +160,4 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"output: {path}: {error.strerror}") from error
+        raise DataError(f"output: '{path}' cannot be written: {error.strerror}") from error

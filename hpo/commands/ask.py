@@ -22,7 +22,7 @@ class OpenTrials(Fields):
 
     Attributes:
         study: the study's name.
-        open: the open trials, each with the fields of `hpo ask`.
+        open: the open trials, each with the fields that `hpo ask --json` prints.
     """
 
     study: str
@@ -42,7 +42,8 @@ class Told(Fields):
         state: `complete`, `failed` or `stopped`; `running` after a point of the learning curve.
         score: the value of the (leading) metric; `null` = no score.
         error: the error of a failed trial; else `null`.
-        should_stop: after a point of the learning curve, whether the median rule ends the training there; else `null`.
+        should_stop: whether the median rule ends the training at the reported point of the learning curve; `null` = no
+            point was reported.
     """
 
     study: str
@@ -63,7 +64,7 @@ def ask(study: StudyRef, *, open_: bool = False) -> "AskedTrial | OpenTrials":
     """Get the next trial of a study that is trained elsewhere; exit code 1 if there is no trial now.
 
     Args:
-        open_: list the trials that have no result yet, instead of getting a new one.
+        open_: list the trials that have no result yet, instead of getting a new trial.
 
     Raises:
         hpo.NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials.
@@ -106,7 +107,7 @@ def tell(
 
     Args:
         trial: the trial's number.
-        values: the score, or NAME=NUMBER for each metric; - reads JSON from standard input.
+        values: the score, or NAME=NUMBER for each metric; '-' reads JSON from standard input.
         error: the error of a failed trial.
         step: report a point of the learning curve, at this epoch.
 
@@ -134,7 +135,7 @@ def tell(
 
 
 def _open_briefly(study: StudyRef) -> "Session":
-    """Open a study for one command, without output; wait for other `ask` and `tell` commands."""
+    """Open a study for one command, and print nothing. First wait some seconds for other `ask` and `tell` commands."""
     from hpo.commands.session import Session
     from hpo.study.preparing.preparation import load_study
 
@@ -145,4 +146,4 @@ def _number(text: str, given: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(f"VALUE: must be a number, NAME=NUMBER or -, given {given!r}") from None
+        raise ConfigError(f"VALUE: must be a number, NAME=NUMBER or '-', given {given!r}") from None

@@ -1,4 +1,4 @@
-"""The winner of a study for Python users, and the Pareto front that it was chosen from."""
+"""For Python: the winner of a study, and the Pareto front from which the winner was chosen."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -25,19 +25,19 @@ class Best:
     """The winner of a study.
 
     Attributes:
-        number: the number of its trial.
-        score: its value of the (leading) metric on the validation splits; with `study.finalists`, the value from the
+        number: the number of the trial.
+        score: the value of the (leading) metric on the validation splits; with `study.finalists`, the value from the
             trainings on fresh seeds.
-        point: its values of the searched hyperparameters, by dotted key.
-        config: its complete configuration. Python objects are in their JSON form, except tuples and number keys, which
+        point: the values of the searched hyperparameters, by dotted key.
+        config: the complete configuration. Python objects are in their JSON form, except tuples and number keys, which
             are as the objective gets them.
-        amount: how far it was trained, under a strategy that trains partially; None = fully trained.
-        scores: all metrics and all numbers with limits, by name. Each value is the mean over folds and repeats.
+        amount: how far the trial was trained, if the strategy trains partially; None = fully trained.
+        scores: all metrics, and all other numbers with limits, by name. Each value is the mean over folds and repeats.
         search_scores: the same numbers from the search, if fresh seeds chose the winner; else empty.
-        model_dir: the folder of its model, written by its training into `trial.checkpoint_dir`. None = the training
-            wrote no model, or there are several folds and no `run_test`.
-        expected: the score to expect of a new training: `value`, and `low` and `high`, the ends of its 95 %
-            interval. None = no report yet, or the noise of the scores is not known.
+        model_dir: the folder of the model. The training wrote the model into `trial.checkpoint_dir`. None = the
+            training wrote no model, or the study has several folds and its objective has no `run_test`.
+        expected: the score to expect of a new training: `value`, with the ends of its 95 % interval, `low` and `high`.
+            None = there is no report yet, or the noise of the scores is not known.
     """
 
     number: int
@@ -52,7 +52,7 @@ class Best:
 
 
 def best_of(study: PreparedStudy, run: StudyRun) -> Best:
-    """Return the winner; StudyError if there is none."""
+    """Return the winner; StudyError if there is no winner."""
     winner, fresh = winner_of(study, run), run.fresh_winner
     scored = fresh or winner
     assert scored.score is not None
@@ -112,7 +112,7 @@ def front_table(study: PreparedStudy, run: StudyRun) -> "pd.DataFrame":
 
 
 def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
-    """Return one row per trial of the Pareto front that was scored on the test split; see `Evaluation.front`."""
+    """Return the trials of the Pareto front that were scored on the test split, one per row; see `Evaluation.front`."""
     rows = []
     for each in result["front"]:
         row = {"trial": each["trial"], "is_chosen": each["trial"] == result["trial"]}

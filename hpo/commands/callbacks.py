@@ -43,7 +43,7 @@ class EndedTrial:
 
     @classmethod
     def of(cls, trial: Trial, goal: Goal, config: Mapping[str, Any]) -> Self:
-        """Build the object that callbacks receive from a trial; `goal` has the names of the metrics."""
+        """Convert a trial to the object that callbacks receive; `goal` has the names of the metrics."""
         return cls(
             number=trial.number,
             state=trial.state,
@@ -63,7 +63,7 @@ def given_callbacks(
 ) -> tuple[Callable[[Steering, Trial], None], ...]:
     """Convert callbacks `f(study, trial)` to the functions that a search calls.
 
-    `study_of` returns the argument `study`. ConfigError if `callbacks` is not a list of functions.
+    `study_of` returns the argument `study` of the callbacks. ConfigError if `callbacks` is not a list of functions.
     """
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
         raise ConfigError(f"callbacks: must be a list of functions f(study, trial), given {callbacks!r:.200}")

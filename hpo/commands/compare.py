@@ -138,9 +138,9 @@ def _labels(given: str) -> dict[str, str]:
             # For a user's strategy, package.module:Class, the label is the name of the class.
             label, name = label.rpartition(":")[2], label
         if not label.replace("_", "").replace("-", "").isalnum():
-            raise ConfigError(f"--strategies: a label must have letters, digits, '_' and '-' only, given '{label}'")
+            raise ConfigError(f"--strategies: a label may have only letters, digits, '_' and '-', given '{label}'")
         if label in names:
-            raise ConfigError(f"--strategies: '{label}' is listed twice; rename one of them: LABEL={label}")
+            raise ConfigError(f"--strategies: '{label}' is listed twice; give one of them another label: LABEL={label}")
         names[label] = name or label
     return names
 
@@ -171,15 +171,15 @@ def compare(
         what: studies (names under runs/, or folders); with --strategies: key=value, group=name, as in hpo search.
         strategies: the strategies to compare; LABEL=NAME gives a strategy another label.
         repeats: searches per strategy; repeat r has the seed study.seed + r (default: 30).
-        set_: a setting of one strategy; may be repeated.
+        set_: a setting of one strategy; the option may be repeated.
         at: compare after these numbers of trials, too.
         at_seconds: compare after these seconds of training, too; shortest = the length of the shortest search.
         optimum: the best possible score, for regret; known for a table of scores; not allowed with several metrics.
-        name: the folder under runs/ (default: compare- and the study's name).
-        publish: copy the files that other users need into studies/<name>/.
+        name: the folder under runs/ (default: `compare-` and the study's name).
+        publish: copy into studies/<name>/ the files that other users need.
 
     Raises:
-        hpo.HpoError: an argument is not allowed; the message says what is.
+        hpo.HpoError: an argument is not allowed; the message says what is allowed.
 
     Examples:
         hpo compare --strategies grid,random,shifting_window,evolutionary,tpe --repeats 30 \\
@@ -275,7 +275,7 @@ def compare_strategies(
 ) -> Comparison:
     """Repeat whole searches of each strategy with paired seeds and compare them, as `hpo compare --strategies` does.
 
-    Arguments without a description here are those of `hpo.search`.
+    `hpo.search` describes the arguments of a search in more detail.
 
     Args:
         objective: a function, its path, or a whole configuration of `hpo.compose`.
@@ -295,16 +295,16 @@ def compare_strategies(
         repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
         at: compare after these numbers of trials, too.
         at_seconds: compare after these seconds of training, too.
-        optimum: the best possible score, for regret; known for a table of scores. For one metric only: several metrics
-            are compared by the hypervolume regret of their Pareto fronts, 0 to 1, lower is better.
+        optimum: the best possible score, for regret; known for a table of scores. Only for one metric: several metrics
+            are compared by the hypervolume regret of their Pareto fronts, from 0 to 1 (lower is better).
         name: the folder under runs/.
-        publish: whether to copy the files that other users need into studies/<name>/.
-        progress: `"auto"` = bars, or one line per search, then the result; `"json"` = JSON lines on standard error,
-            then the result; `"none"` = only the result; `False` = nothing.
+        publish: whether to copy into studies/<name>/ the files that other users need.
+        progress: `"auto"` = bars or one line per search, and at the end the result; `"json"` = JSON lines on standard
+            error, then the result; `"none"` = only the result; `False` = nothing.
 
     Raises:
         hpo.HpoError: an argument is not allowed.
-        KeyboardInterrupt: an interrupt; finished searches are saved, and the same call continues.
+        KeyboardInterrupt: after an interrupt. Finished searches are saved, and the same call continues.
     """
     if strategies is None or isinstance(strategies, str):
         raise ConfigError(
@@ -334,9 +334,10 @@ def compare_studies(
     publish: bool = False,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> Comparison:
-    """Compare existing studies, one sentence per pair; the arguments are those of `hpo.compare_strategies`.
+    """Compare existing studies; the result has one sentence per pair. For the arguments, see `hpo.compare_strategies`.
 
-    With one metric, compare the winners fold by fold; with several, the hypervolume regret of the Pareto fronts.
+    With one metric, compare the winners fold by fold. With several metrics, compare the hypervolume regret of the
+    Pareto fronts.
     """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")

@@ -28,13 +28,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Mapping[str, float]):
-    """A mapping of the winner's metrics on the test split, with all scores of this test evaluation.
+    """The winner's metrics on the test split, as a mapping. The attributes have all scores of this test evaluation.
 
     Attributes:
-        study: the view of the study, with these metrics.
+        study: the view of the study, including these metrics.
         result: the content of test.json.
         report: the path of the report's page.
-        why_no_default: why the default configuration has no score; None = the default has a score, or was left out.
+        why_no_default: why the default configuration has no score; None = the default configuration has a score, or was
+            left out.
     """
 
     study: "StudyView"
@@ -99,7 +100,7 @@ class Evaluation(Mapping[str, float]):
         yield f"report: {short_path(self.report)}"
 
     def _front_lines(self) -> Iterator[str]:
-        """Yield a table of the front: the test and validation metrics of each trial; then the errors."""
+        """Yield a table with the test and validation metrics of each trial of the front; then yield the errors."""
         front, chosen = self.result["front"], self.result["trial"]
         trials = (f"trial {each['trial']}{', chosen' if each['trial'] == chosen else ''}" for each in front)
         columns = {"the front": [*trials]}
@@ -131,7 +132,7 @@ def evaluate(
     The study's run in MLflow gets the score, too. A new path of the data is saved with the study.
 
     Args:
-        again: score on the test split once more; the report says how often.
+        again: score on the test split once more; the report says how often the split was used.
         with_default: also train and score the default configuration; --no-default leaves it out.
         front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
             saved model are trained again first.

@@ -25,7 +25,7 @@ class Synced(Fields):
 
     Attributes:
         study: the study's name.
-        reference: its name for commands: the name under runs/, or the folder.
+        reference: the study's name for commands: the name under runs/, or the folder.
         uri: the address of MLflow.
         recorded: how many trials the record has.
         there: how many trials MLflow has; `null` = MLflow cannot be reached.
@@ -64,7 +64,7 @@ class Exported(Fields):
 
     Attributes:
         study: the study's name in that storage.
-        url: the storage.
+        url: the address of that storage.
         trials: how many trials were copied.
         left_out: how many trials were not copied, because they are not finished.
     """
@@ -89,7 +89,7 @@ class ImportedTrials(Fields):
         trials: how many trials there are.
         failed: how many of them failed.
         unfinished: how many trials were left out, because they are not finished.
-        metrics: the directions of the metrics, the leading metric first.
+        metrics: the directions of the metrics by name, the leading metric first.
         left_out: keys that were left out, because their values are lists or mappings.
         constraints: constraints of the trials; they do not become limits.
     """
@@ -123,7 +123,7 @@ class ImportedTrials(Fields):
 
 
 def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = None, overrides: Overrides = ()) -> Synced:
-    """Send a study's trials and files to MLflow if they are missing there; the others stay unchanged.
+    """Send a study's trials and files to MLflow, except those that MLflow has already; these stay unchanged.
 
     Args:
         uri: the address of another MLflow; None = the address in the study's configuration.
@@ -174,10 +174,10 @@ def export(
 
     Args:
         url: the storage, such as sqlite:///shared.db.
-        name: the study's name in that storage (default: its own name).
+        name: the name of the copy (default: the study's name).
 
     Raises:
-        hpo.HpoError: a storage cannot be opened, or it has a study of this name already.
+        hpo.HpoError: a storage cannot be opened, or the other storage has a study of this name already.
 
     Examples:
         hpo export digits --optuna sqlite:///shared.db
@@ -212,7 +212,7 @@ def _new_names(text: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in list_of(str)(text)]
     for old, _, new in pairs:
         if not old.strip() or not new.strip():
-            raise ConfigError(f"--rename: must be OLD=NEW, or several separated by commas, given '{text}'")
+            raise ConfigError(f"--rename: must be OLD=NEW, or several of these separated by commas, given '{text}'")
     return {old.strip(): new.strip() for old, _, new in pairs}
 
 
@@ -237,10 +237,10 @@ def import_trials(
         optuna: an Optuna storage: sqlite:///old.db, journal://old.log.
         ray: the folder of a Ray Tune experiment, with its JSON files.
         csv: a table with a header and one row per trial.
-        study: with --optuna: the study's name, if the storage has several.
+        study: with --optuna: the study's name, if the storage has several studies.
         metric: with --ray: the name of the result; with --csv: the column of the score (default: score).
         direction: with --ray, --csv: maximize or minimize; optional for known names, such as val_loss.
-        keys: with --csv: the columns of hyperparameters (default: all others).
+        keys: with --csv: the columns of hyperparameters (default: all other columns).
         rename: new names of hyperparameters and metrics.
 
     Raises:

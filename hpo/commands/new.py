@@ -19,7 +19,7 @@ FOLDER = "my_conf"
 
 @dataclass(frozen=True)
 class Created(Fields):
-    """The written module and configuration.
+    """The module and the configuration that `new` has written.
 
     Attributes:
         name: the name of the module and of the study.
@@ -53,7 +53,7 @@ def new(name: Annotated[str, Word("NAME")]) -> Created:
     paths = {"objective.py.txt": Path(f"{name}.py"), "study.yaml.txt": Path(FOLDER, "study", f"{name}.yaml")}
     for path in paths.values():
         if path.exists():
-            raise ConfigError(f"{path}: exists already; choose another name, or move it away")
+            raise ConfigError(f"{path}: exists already; choose another name, or move this file away")
     for template, path in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         text = files("hpo.commands").joinpath("templates", template).read_text()
@@ -84,7 +84,7 @@ class ClusterJob(Fields):
         kind: `slurm`, `kubernetes` or `local`.
         path: the file; `null` with `--output -`.
         text: the content of the file.
-        fill_in: the placeholders in the file that the user must replace before submitting it.
+        fill_in: the placeholders that the user must replace in the file before submitting the file.
         next: the command that submits the file; `null` without a file.
     """
 
@@ -102,7 +102,7 @@ class ClusterJob(Fields):
 
 
 def _matching(option: str, pattern: str, must: str, hint: str = "", kind: type = str) -> Callable[[str], Any]:
-    """Return a function that reads the value of an option, and raises ConfigError unless the pattern matches."""
+    """Return a function that reads the value of an option; it raises ConfigError if the pattern does not match."""
 
     def read(text: str) -> Any:
         if not re.fullmatch(pattern, text):
@@ -154,7 +154,7 @@ def cluster(
         partition: slurm: partition of the cluster.
         image: kubernetes: container image with hpo and your code.
         hosts: local: the other machines, separated by commas.
-        output: the file to write (default: the study's name); - prints it.
+        output: the file to write (default: named after the study); '-' prints the job instead.
 
     Raises:
         hpo.HpoError: an argument is not allowed, or the file exists.

@@ -1,4 +1,4 @@
-"""`clean` and `remove`: delete unneeded files of studies, or whole studies with their runs in MLflow and mirrors."""
+"""`clean` and `remove`: delete unneeded files of studies, or whole studies with their MLflow runs and mirrors."""
 
 import sys
 from collections import Counter
@@ -44,7 +44,7 @@ class Freed(Fields):
 
     @property
     def kept(self) -> str | None:
-        """The reason why files remain that a search deletes at its end; None = no such files remain."""
+        """The reason why files that a search deletes at its end are still there; None = there are no such files."""
         return "; ".join(each.kept for each in self.studies if each.kept) or None
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def clean(
     logs: bool = False,
     files: bool = False,
 ) -> Freed:
-    """Delete files that no study needs: states, models of trials that are not among the best, copies of data.
+    """Delete files that no study needs: states, copies of data, and models of trials that are not among the best.
 
     An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner and
     of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also keeps
@@ -76,7 +76,7 @@ def clean(
     Args:
         studies: names under runs/, or folders (default: all).
         dry_run: print the sizes; delete nothing.
-        states: also delete the states of finished searches from which a larger budget would continue.
+        states: for finished searches, also delete the states from which a larger budget would continue.
         logs: also delete the logs of complete trials.
         files: also delete the files that trainings wrote into their own folders (`trial.dir`).
 
@@ -119,7 +119,7 @@ class RemovedStudy(Fields):
         study: the study's name.
         folder: the folder that was removed.
         files: the number of removed files.
-        bytes: their size.
+        bytes: the size of the removed files.
         runs: the number of removed runs in MLflow.
         mirror: the URL of the removed mirror; `null` = no mirror was removed.
     """
@@ -275,7 +275,9 @@ def _delete_runs(config: StudyConfig, study_id: str) -> int:
     try:
         return delete_study(tracking_uri(config), study_id)
     except HpoError as error:
-        raise type(error)(f"{error}; the study's folder is unchanged; --keep-runs removes only the folder") from error
+        raise type(error)(
+            f"{error}; the study's folder is unchanged; to remove only the folder, give --keep-runs"
+        ) from error
 
 
 def _empty(store: UrlStore) -> None:

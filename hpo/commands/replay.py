@@ -121,10 +121,10 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 
 
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
-    """Return the files of a study and the configuration of its replay.
+    """Return a study's files, and the configuration of the study's replay.
 
-    Take the values that decide the trials (`TAKEN`) from the study. Take all others from the defaults of `hpo search`
-    and the overrides: where trials run, and where they are stored, copied and shown.
+    Take the values that decide the trials (`TAKEN`) from the study. Take all other values, such as where trials run and
+    where they are stored, from the defaults of `hpo search` and from the overrides.
     """
     files = read_files(find_study(name))
     folder, study = files.folder, files.config.study
@@ -165,7 +165,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
 
 
 def prepare_replay(original: Replay) -> PreparedStudy:
-    """Return the prepared study of a replay; its notes list the changes since the original study."""
+    """Return the prepared study of a replay; the notes of this study list the changes since the original study."""
     config = config_from_dict(original.tree)
     study = original.study_of(prepare_study(config, original.files.folder.pickled_function(config), is_again=True))
     for line in changed_code(original.files.report, study):

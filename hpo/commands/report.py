@@ -61,7 +61,7 @@ _VALUES: Mapping[str, bool | None] = {"null": None, "true": True, "false": False
 def report_texts(words: Sequence[str]) -> dict[str, str | bool | None]:
     """Return the values of the section `report` by key, from words `report.KEY=TEXT`.
 
-    The text is used as written, except null, which removes the key's text. `report.figures` is true or false.
+    The text is used as written; only the text `null` removes the key's text. `report.figures` is true or false.
     """
     texts: dict[str, str | bool | None] = {}
     for text in words:
@@ -86,12 +86,12 @@ def report(
     """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
     Args:
-        publish: copy the files that other users need into studies/<name>/.
+        publish: copy into studies/<name>/ the files that other users need.
         checklist: write the reproducibility checklist, checklist.md.
         latex: write the tables of ranges and of results, tables.tex.
-        schema: print the JSON Schema of report.json; no study needed.
-        said: values of conf/report by key: facts that only you know, and whether the page has figures. The study
-            saves them.
+        schema: print the JSON Schema of report.json; this needs no study.
+        said: values of conf/report by key: facts that only you know, and whether the page has figures. The study saves
+            these values.
 
     Returns:
         The paths of the `written` files, and the `page`, report.html.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduction(Fields):
-    """The scores of repeated trainings, next to the recorded ones.
+    """The scores of repeated trainings, next to the recorded scores.
 
     Attributes:
         study: the study, as the user named it.
@@ -33,8 +33,8 @@ class Reproduction(Fields):
         tolerance: the largest allowed difference, as a share.
         folds: the trained folds; `null` = all.
         trainings: for each training, the fields `trial`, `name`, the metric as `recorded` and as `reproduced`, `error`,
-            and `holds` (whether both agree). An entry with `is_mean` true is the mean of a further metric, not a
-            training.
+            and `holds` (whether the two values agree). An entry with `is_mean` true is the mean of a further metric,
+            not a training.
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
@@ -53,7 +53,7 @@ class Reproduction(Fields):
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether all trainings agree with the record, and the report's numbers with the trainings."""
+        """Whether all trainings agree with the record, and all numbers of report.json agree with the trainings."""
         return not self._missed and not self.differing_numbers
 
     @property
@@ -63,7 +63,7 @@ class Reproduction(Fields):
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row per training: trial, name of the task, recorded and reproduced metric, error, and whether both agree.
+        """One row per training: trial, task, recorded and reproduced value, error, and whether the two values agree.
 
         With several metrics or limits, the table also has one row per further metric of a trial, with the means over
         all tasks. It also has one row per differing number of report.json, named by its key (`report.json:
@@ -160,14 +160,16 @@ def reproduce(
     uri: str = "sqlite:///mlflow.db",
     progress: Progress = "auto",
 ) -> Reproduction:
-    """Train recorded trials again in this process and compare the scores; exit code 1 if they differ.
+    """Train recorded trials again in this process and compare the scores; exit code 1 if scores differ.
 
-    On the machine that made the study, the result goes into its folder (reproduction.json) and its next report.
+    On the machine that made the study, the result goes into reproduction.json in the study's folder, and into the next
+    report.
 
     Args:
-        trial: a trial's number, all, or best (default: best).
+        trial: a trial's number, 'all' or 'best' (default: best).
         folds: only these folds (default: all).
-        tolerance: largest allowed difference, as a share of the record (default: 0 on the same machine, else 0.02).
+        tolerance: largest allowed difference, as a share of the recorded value (default: 0 on the same machine, else
+            0.02).
         uri: MLflow's address, for runs:/RUN_ID.
         progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
@@ -212,7 +214,7 @@ def reproduce(
 
 
 def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Callable[[Repetition], None]":
-    """Print what has changed since the record, and the tolerance; return a function that prints each training."""
+    """Print the tolerance, and what has changed since the record; return a function that prints a training."""
     changes = recorded.files.changes
     if progress in ("none", False):
         return lambda _: None
@@ -238,7 +240,7 @@ def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Cal
 
 
 def _save_result(result: Reproduction, folder: StudyFolder, changes: Sequence[str]) -> None:
-    """Write the result into the study's folder, for its next report; a read-only folder stays unchanged."""
+    """Write the result into the study's folder, for the study's next report; a read-only folder stays unchanged."""
     content: ReproductionPart = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "trials": sorted({repetition.trial for repetition in result.trainings}),
@@ -283,7 +285,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":
     """Return a study's record, and whether it was made on this machine.
 
-    If the study was made on another machine, ask the user before its code is imported.
+    If the study was made on another machine, ask the user before the study's code is imported.
     """
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study

@@ -54,28 +54,28 @@ def resume(
 ) -> "Searched":
     """Continue a study from its frozen configuration; later edits of configuration files have no effect.
 
-    If another process is running the study, this call only raises the budget of that search, and returns at once. No
-    other change is possible then.
+    If another process is running the study, this call only raises the budget of the running search, and returns at
+    once. No other change is possible then.
 
-    New limits after the search choose the winner again among the existing trials, without training. The report says
-    when the limits were given, and whether the test split had been used before.
+    If new limits are given after the search, they choose the winner again among the existing trials, without training.
+    The report says when the limits were given, and whether the test split had been used before.
 
     Args:
         trials: a larger budget, as in `hpo.search`.
-        overrides: a larger budget or other workers, such as study.trials=40, dispatch.workers=4, track=none.
+        overrides: changes, such as study.trials=40 (a larger budget), dispatch.workers=4 or track=none.
         minutes: a larger budget in wall time, as in `hpo.search`.
         workers: how many processes train at once.
         settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
         data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
             study saves the paths.
         callbacks: functions `f(study, trial)`, as in `hpo.search`.
-        name: continue a copy of the study under this name; the copy is a separate study.
+        name: copy the study to this name, and continue only the copy, which is a separate study.
         allow_changes: continue although code, data or configuration have changed; the report lists the changes.
         trust: with a URL: allow the code of a study from another machine to run, without a question.
 
     Raises:
         hpo.HpoError: the study cannot continue; the message says what to do.
-        KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
+        KeyboardInterrupt: after an interrupt. Finished trainings are saved; the same call continues the study.
 
     Examples:
         hpo resume digits
@@ -134,19 +134,20 @@ def extend(
     name: Annotated[str | None, Word(is_hidden=True)] = None,
     progress: Progress = "auto",
 ) -> "Searched":
-    """Train the best trials of a study further, longer or larger, in a new study.
+    """Train the best trials of a study further, in a new study: for example longer, or with a larger model.
 
     The new study takes over the points, folds and seeds of the best trials, and its report compares old and new scores.
-    All commands work on it. A training continues from its saved state if the objective's CONTINUES_WITH allows the
-    change; else it starts anew. Only trials of halving's last rungs have saved states. With `climb`, the new study is a
-    ladder: it searches at a larger scale, around the best trials of the old study.
+    All commands work on the new study. A training continues from its saved state if the objective's CONTINUES_WITH
+    allows the change; else it starts anew. After halving, only trials of the last rungs have saved states. With
+    `climb`, the new study is a ladder: it searches at a larger scale, around the best trials of the old study.
 
     Args:
-        changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change: train
-            stopped and partially trained trials fully.
-        overrides: changes of the configuration, such as training.epochs=60; or study.name=longer.
+        changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change; stopped and
+            partially trained trials are then trained fully.
+        overrides: changes of the configuration, such as training.epochs=60; or the new study's name, such as
+            study.name=longer.
         best: how many of the best trials to train (default: 5).
-        trials: train this trial, by its number, instead of the best; may be several.
+        trials: the number of a trial to train instead of the best trials; several numbers are allowed.
         climb: search with the changed configuration, in windows around the best trials, instead of training these
             trials; study.trials among the changes says how many trials to add.
         data: the new paths of moved data, by key; the new study saves them.
@@ -154,7 +155,7 @@ def extend(
 
     Raises:
         hpo.HpoError: the study cannot be extended in this way; the message says what to do. Nothing was created.
-        KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
+        KeyboardInterrupt: after an interrupt. Finished trainings are saved; the same call continues the study.
 
     Examples:
         hpo extend digits training.epochs=60

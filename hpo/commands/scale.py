@@ -77,10 +77,10 @@ class ScalesTried:
     """The result of a study that trains every value of one hyperparameter at several scales.
 
     Attributes:
-        table: the `key`, its `values`, the `scores` (by scale, the smallest first, and value; `null` = none) and the
-            `best` value of each scale. `moves` is the distance between the best values. `moves_is` says whether that is
-            a `factor`, or a number of `places` in the list of values. `cost` is the largest loss at another scale if
-            the best value of the smallest scale is used there.
+        table: the `key`, its `values`, the `scores` by scale and value, and the `best` value of each scale; the
+            smallest scale is first, and `null` = no score. `moves` is the distance between the best values. `moves_is`
+            says whether that is a `factor`, or a number of `places` in the list of values. `cost` is the largest loss
+            at another scale, if that scale uses the best value of the smallest scale.
         verdict: the result as a sentence.
     """
 
@@ -119,11 +119,11 @@ def scale(
     Args:
         check: the coordinate check: whether the outputs of layers, after 1 to 10 steps, depend on the model's size.
         table: train every value of one hyperparameter at every size; by default six learning rates.
-        over: the quantity that grows if there is no study.scales: all widths, or the number of layers (default: width).
+        over: what grows without study.scales: width = all widths, depth = the number of layers (default: width).
         output: with --check: the picture, .png or .html (default: coordinate_check.png).
 
     Raises:
-        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
+        hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
 
     Examples:
         hpo scale --check data=language_modelling data.path=text.txt model.parametrization=mup
@@ -147,7 +147,7 @@ def scale(
 
 
 def _run_table(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
-    """Run the study of a table, and return its table; without a complete trial, only the result of the search."""
+    """Run the study of a table, and return the table. If no trial is complete, return only the result of the search."""
     study = prepare_study(with_its_tracker(config))
     from hpo.session.running import run_shown
 
@@ -172,8 +172,8 @@ def coordinate_check(
 ) -> CoordinateCheck:
     """Check whether the outputs of layers keep their size when the model grows, as `hpo scale --check` does.
 
-    It trains a few steps with three seeds at each scale, and saves no model. The scales are `study.scales`, or four
-    sizes of the toolkit's network, each twice as large as the one before.
+    The check trains a few steps with three seeds at each scale, and saves no model. The scales are `study.scales`, or
+    four sizes of the toolkit's network, each twice as large as the one before.
 
     Args:
         overrides: as in `compose`: `hpo.coordinate_check("data=digits", "model.parametrization=mup")`.
@@ -211,9 +211,10 @@ def scale_table(
 ) -> "Study":
     """Train every value of one hyperparameter at several scales, as `hpo scale --table` does, and return that study.
 
-    Its report has the table and its picture; `study.trials.pivot_table("score", "study.scale", "training.lr")` is
-    the same table. Defaults: the scales of `coordinate_check`; six learning rates around the configured one, each
-    twice the one before; one trial per point; the name `scale-table-NAME`.
+    The report of the study has the table and a picture of the table;
+    `study.trials.pivot_table("score", "study.scale", "training.lr")` is the same table. Defaults: the scales of
+    `coordinate_check`; six learning rates around the configured one, each twice the one before; one trial per point;
+    the name `scale-table-NAME`.
 
     Args:
         overrides: as in `compose`: `hpo.scale_table("data=digits", "space.training.lr=[0.001,0.002,0.004]")`.
@@ -223,7 +224,7 @@ def scale_table(
         progress: how progress is shown, as in `hpo.search`.
 
     Raises:
-        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
+        hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
     """
     from hpo.commands.study import run
 

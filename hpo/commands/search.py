@@ -114,7 +114,7 @@ class Checked(Fields):
         workers: how many workers train at once; `null` = as many as fit.
         package: the installed package of the code; `null` = the code is in a folder.
         files: the files to send to other machines: `name` and `bytes`.
-        not_sent: files and links in the folder that would not be sent.
+        not_sent: files and links that would not be sent, although the folder of the code contains them.
     """
 
     study: str
@@ -155,7 +155,7 @@ def search_composed(
         trust: with --replay: allow the code of a study from another machine to run, without a question.
 
     Raises:
-        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
+        hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
 
     Examples:
         hpo search                                        the default study: a Transformer on handwritten digits
@@ -277,18 +277,18 @@ def search(
     Args:
         objective: the function to optimize: `f(config)`, or `f(config, trial)`, which may call
             `trial.report(epoch=..., loss=...)` and read `trial.seed`, `trial.fold` and `trial.checkpoint_dir` (see
-            `hpo.RunningTrial`). It returns the score, or a dict of numbers that has the metric. A function whose
-            parameter is called `task` gets the complete task of a training, as in a module of `hpo new`. May also
-            be the path of a function, `"package.module:function"`, or a complete configuration of `hpo.compose`;
-            with such a configuration, leave out space, config, strategy and metric.
-        space: the search space: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
-            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration.
-            May also be a function that suggests values, such as Hugging Face's `hp_space(trial)`. None = the values
-            that an objective for Optuna, `f(trial)`, suggests.
+            `hpo.RunningTrial`). The function returns the score, or a dict of numbers that includes the metric. A
+            function whose parameter is called `task` gets the complete task of a training, as in a module of `hpo new`.
+            May also be the path of a function, `"package.module:function"`, or a complete configuration of
+            `hpo.compose`; with such a configuration, leave out space, config, strategy and metric.
+        space: the search space: `hpo.log(1e-5, 1e-2)` for a logarithmic range, `(0.0, 0.5)` for a range, `[1, 2, 3]`
+            for ordered values, `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested
+            configuration. May also be a function that suggests values, such as Hugging Face's `hp_space(trial)`. None =
+            the values that an objective for Optuna, `f(trial)`, suggests.
         config: constants of the configuration. Values of searched hyperparameters are the first point. References
             of OmegaConf's DictConfig (`lr: ${base}`), also inside a dict, follow the searched values.
-        trials: how many points to evaluate. If an existing study has more trials, the search returns it with all of
-            them.
+        trials: how many points to evaluate. If the study exists already and has more trials, the search returns the
+            study with all its trials.
         minutes: the time limit of the search; no trial begins after it.
         strategy: a name of conf/strategy (None = random; with scales, ladder), or a name with settings, such as
             `{"name": "evolutionary", "population": 8}`.
@@ -300,26 +300,26 @@ def search(
         limits: the limits that the best trial must keep, by name of a metric or of another returned number. A single
             number is the maximum, or for a maximized metric the minimum: `{"memory": 8e9}`. A dict may set `min` and
             `max`: `{"latency": {"min": 1, "max": 5}}`.
-        measured: names of other returned numbers to record and show, such as `["latency_ms"]`. A training without
-            one of them fails, so that limits on them may be set after the search.
+        measured: names of other returned numbers to record and show, such as `["latency_ms"]`. A training that does not
+            return all of these numbers fails, so that limits on them may be set after the search.
         choose: with several metrics, the rule that chooses from the Pareto front: `"knee"` (the default),
             `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency":
             0.3}`, or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
         scales: scales of the training, from the smallest to the target, each as changes of `config`, such as
             `[{"width": 64}, {"width": 256}]`. `strategy="ladder"` tries most points at the cheap scales.
-        score: which reported value counts if the function returns nothing (None = best).
+        score: which reported value counts if the function returns nothing: `"best"` (the default) or `"last"`.
         name: the study's name, a folder under runs/. None = the function's name, with a number if another study has
             that name; a line then says what differs.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as fit.
         data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with one row per
-            example. `trial.data` has the rows outside of the test split, in the same form; the arrays `trial.train`
-            and `trial.validation` index them. May also be the number of examples: the function then loads its data
+            example. `trial.data` has the rows outside of the test split, in the same form; the arrays `trial.train` and
+            `trial.validation` index these rows. May also be the number of examples: the function then loads its data
             itself, and can read the test split.
-        folds: trainings per trial, each with another fold of the data as validation split (`split.folds`); None =
-            3, 1 = one hold-out. `settings` takes the other keys of `split`.
-        stratify_by: the column of the DataFrame, or the array of the dict, with the classes; every split gets the
-            same share of each class. None = split at random.
+        folds: trainings per trial, each with another fold of the data as validation split (`split.folds`). None means 3
+            folds; 1 means one hold-out split. `settings` takes the other keys of `split`.
+        stratify_by: the name of the DataFrame's column, or of the dict's array, that holds the classes; every split
+            gets the same share of each class. None = split at random.
         callbacks: functions `f(study, trial)`, called in this process when a trial ends on the study's clock, in
             the same order for any number of workers. They are not called again for trials in the record. A callback
             may call `study.add(...)`, `study.retry(...)` and `study.stop()`, or raise `hpo.Stop`, which also ends
@@ -334,8 +334,8 @@ def search(
         The study, at the end of its budget.
 
     Raises:
-        hpo.HpoError: an argument is not allowed; the message says what is. Nothing was created.
-        KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
+        hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
+        KeyboardInterrupt: after an interrupt. Finished trainings are saved; the same call continues the study.
     """
     from hpo.commands.study import SteeredStudy, run
 
@@ -391,7 +391,7 @@ def given_study(
 
 
 def load(name: str | Path) -> "Study":
-    """Return an existing study, by its name under runs/ or its folder; StudyError if it does not exist."""
+    """Return the study with this name under runs/, or in this folder; StudyError if the study does not exist."""
     from hpo.commands.study import Study
 
     return Study(find_study(str(name)))
@@ -430,14 +430,14 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
 
 
 def with_its_trials(config: StudyConfig) -> StudyConfig:
-    """Return the configuration; if the study exists and its budget is larger, use that budget."""
+    """Return the configuration. If the study exists with a larger budget, the configuration gets that budget."""
     config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
     return _with_study(config, trials=trials)
 
 
 def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
-    """Return the configuration with a name that no different study has.
+    """Return the configuration with a name that no study of another configuration has.
 
     The name is the configured one, or the configured one with a number. With `is_printed`, print how the new study
     differs from the most similar study of the same name.

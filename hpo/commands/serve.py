@@ -1,4 +1,4 @@
-"""`ui` and `hpo.open_ui`: serve the MLflow UI, or optuna-dashboard, on this project's studies."""
+"""`ui` and `hpo.open_ui`: serve the MLflow UI, or optuna-dashboard, for this project's studies."""
 
 import atexit
 import contextlib
@@ -86,7 +86,7 @@ def ui(
     expose: bool = False,
     password: bool = False,
 ) -> Server:
-    """Serve the MLflow UI for this project's runs on the loopback address, and open the UI in a browser.
+    """On the loopback address, serve the MLflow UI for this project's runs, and open the UI in a browser.
 
     Args:
         study: the same as STUDY, for one study.
@@ -99,8 +99,8 @@ def ui(
         password: protect the UI with a password: the one in MLFLOW_TRACKING_PASSWORD, or a new one, which is printed.
 
     Raises:
-        hpo.HpoError: there are no runs yet, the port is in use, or other machines could reach the server without
-            --expose.
+        hpo.HpoError: there are no runs yet, the port is in use, or other machines could reach the server and --expose
+            is not given.
 
     Examples:
         hpo ui                                   all studies in mlflow.db, or in MLFLOW_TRACKING_URI
@@ -112,7 +112,7 @@ def ui(
     """
     names = list(dict.fromkeys([*studies, *filter(None, [study])]))
     if not 1 <= port <= 65535:
-        raise TrackError(f"--port: must be 1 to 65535, given {port}; leave it out for 5000")
+        raise TrackError(f"--port: must be 1 to 65535, given {port}; leave it out to use port 5000")
     if optuna:
         refuse_without_effect({"--password": password, "--uri": uri}, "with --optuna, which shows the study's record")
         if len(names) != 1:
@@ -259,8 +259,8 @@ def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[Tracke
         config, _, _, notes = _record(name)
         if given is None and config.track.name == "none":
             raise TrackError(
-                f"--study: '{name}' has no MLflow store, because its track is none; send it with `hpo sync {name}`, "
-                f"then give --uri"
+                f"--study: '{name}' has no MLflow store, because it has track=none; send the study "
+                f"with `hpo sync {name}`, then give --uri"
             )
         uri = given or tracking_uri(config)
         uris[uri] = name
@@ -335,7 +335,10 @@ def open_ui(
 
 
 def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
-    """Start a serving command of `hpo` in a process that ends with this one; TrackError with the command's error."""
+    """Start a serving command of `hpo` in another process, which ends with this process.
+
+    If the command fails, raise TrackError with the command's error.
+    """
     process = subprocess.Popen(
         python("hpo", *words, "--no-browser", "--json"),
         stdin=subprocess.DEVNULL,

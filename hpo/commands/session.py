@@ -40,7 +40,7 @@ class AskedTrial:
         seed: the seed for all randomness of the training.
         scale: the number of its scale, from 1; 0 = the study has no scales.
         changes: the changes of the configuration at that scale, by dotted key.
-        amount: how far to train, counted from the start, such as epochs, under a strategy that trains partially;
+        amount: how far to train, counted from the start, such as epochs, if the strategy trains partially;
             None = fully.
         continues: the number of the earlier trial to continue, which has the same point; None = start anew.
         trained: how far the earlier trial was trained.
@@ -76,7 +76,8 @@ class AskedTrial:
         `trained`.
 
         Raises:
-            hpo.HpoError: the trial has a result already, its epoch or step is not larger, or a value is no number.
+            hpo.HpoError: the trial has a result already, `epoch` or `step` is not larger than the one before, or a
+                value is no number.
         """
         try:
             reported = point_of(self._metric, point, step, numbers)
@@ -86,7 +87,7 @@ class AskedTrial:
 
     @property
     def should_stop(self) -> bool:
-        """Whether `study.stop_rule=median` ends the training here; `session.tell(trial)` then records a stop."""
+        """Whether `study.stop_rule=median` ends the training at this point; `tell(trial)` then records a stop."""
         return self._outside.asking.stops(self.number)
 
     def number_in(self, outside: OutsideSession) -> int:
@@ -99,7 +100,7 @@ class AskedTrial:
         return self.number
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields that `hpo ask --json` prints: objects in their JSON form, secrets by name."""
+        """Return the fields that `hpo ask --json` prints; objects have their JSON form, and names replace secrets."""
         names = ("study", "reference", "seed", "scale", "changes", "amount", "continues", "trained", "metrics")
         return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
 
@@ -145,12 +146,12 @@ class Session:
 
         Raises:
             hpo.NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials,
-                as at the end of a round. The message says which.
+                for example at the end of a round. The message says which is the case.
         """
         return self.open_trial(self._outside.ask())
 
     def add(self, point: Mapping[str, Any]) -> None:
-        """Add a point of your own, by dotted key, as the next trial; missing keys get their defaults.
+        """Add a point of your own, with values by dotted key, as the next trial; missing keys get their defaults.
 
         Raises:
             hpo.HpoError: the point is outside of the space, or was tried or added before.
@@ -165,13 +166,14 @@ class Session:
         Args:
             trial: the trial, or its number.
             result: the score; or a dict of the metrics, optionally with `seconds`, the training time; or the values of
-                several metrics in their order. None = the best reported value, or the last with `score="last"`; if
-                `should_stop` is true, the trial is then recorded as stopped. With a metric that is NaN or infinite the
-                trial fails.
+                several metrics in their order. None = the best reported value, or with `score="last"` the last reported
+                value. With None, a trial whose `should_stop` is true is recorded as stopped. If a metric is NaN or
+                infinite, the trial fails.
             error: the error of a failed trial, as a text or an exception; give no result then.
 
         Raises:
-            hpo.HpoError: the trial is not open or of another study, or a metric is missing. Nothing was written.
+            hpo.HpoError: the trial is not open, or belongs to another study, or a metric is missing. Nothing was
+                written.
         """
         number = trial.number_in(self._outside) if isinstance(trial, AskedTrial) else trial
         if result is not None and error is not None:
@@ -186,7 +188,7 @@ class Session:
         return [self.open_trial(number) for number in sorted(self._outside.asking.open)]
 
     def open_trial(self, number: int) -> AskedTrial:
-        """Return an open trial by its number; StudyError if it is not open."""
+        """Return an open trial by its number; StudyError if the trial is not open."""
         return AskedTrial(self._outside, self._outside.asking.task(number), self._objects)
 
     @property

@@ -1,6 +1,6 @@
 """`list`, `show` and `logs`: print studies, a trial, and the output of trainings.
 
-These commands change nothing. They open only the record of the study that they show, and of searches that were killed.
+These commands change nothing. They open only the records of the shown study and of killed searches.
 """
 
 from collections.abc import Callable, Sequence

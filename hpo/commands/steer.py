@@ -1,7 +1,8 @@
-"""`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, even while it is running.
+"""`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, even while the search is running.
 
 Before an action takes effect, it is written to the study's record with its time on the study's clock. So resume, replay
-and reproduce repeat the action, and the report lists it. Notes are an exception, because they do not change the search.
+and reproduce repeat the action, and the report lists the action. Notes are an exception, because they do not change the
+search.
 """
 
 import os
@@ -82,7 +83,7 @@ def add(study: StudyRef, point: Point) -> Answer:
     """Add a point of your own to a running or stopped search, as its next trial.
 
     Args:
-        point: values of searched hyperparameters, by dotted key; the others get their defaults.
+        point: values of searched hyperparameters, by dotted key; the other hyperparameters get their defaults.
 
     Raises:
         hpo.HpoError: the point is outside of the space, was tried or added before, or the search has just ended.
@@ -157,8 +158,8 @@ def _refuse_past_search(folder: StudyFolder, participle: str) -> None:
 def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:
     """Raise the budget of a running search to the budget in a configuration, and return the search's answer.
 
-    Return None if no search is running, or if the configuration differs from the study's in more than the budget.
-    StudyError if the search has just ended.
+    Return None if no search is running, or if more than the budget differs between this configuration and the study's
+    configuration. StudyError if the search has just ended.
     """
     if folder.holder() is None:
         return None
@@ -173,7 +174,7 @@ def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:
 
 @dataclass(frozen=True)
 class Noted(Fields):
-    """The notes and tags of a study, with the new note.
+    """The notes and tags of a study, including the new note.
 
     Attributes:
         study: the study's name.

@@ -75,7 +75,7 @@ class Study:
         return tags(self._folder)
 
     def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False, files: bool = False) -> Freed:
-        """Delete files that no study needs: states, models of trials that are not among the best, copies of data.
+        """Delete files that no study needs: states, copies of data, and models of trials that are not among the best.
 
         An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner
         and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also
@@ -84,7 +84,7 @@ class Study:
 
         Args:
             dry_run: print the sizes; delete nothing.
-            states: also delete the states of finished searches from which a larger budget would continue.
+            states: for finished searches, also delete the states from which a larger budget would continue.
             logs: also delete the logs of complete trials.
             files: also delete the files that trainings wrote into their own folders (`trial.dir`).
 
@@ -123,10 +123,10 @@ class Study:
 
         Args:
             url: the storage, such as sqlite:///shared.db.
-            name: the study's name in that storage (default: its own name).
+            name: the name of the copy (default: the study's name).
 
         Raises:
-            hpo.HpoError: a storage cannot be opened, or it has a study of this name already.
+            hpo.HpoError: a storage cannot be opened, or the other storage has a study of this name already.
         """
         return export(self.folder, url, name)
 
@@ -143,7 +143,7 @@ class Study:
         return logs(self.folder, trial, tail=tail)
 
     def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> Synced:
-        """Send a study's trials and files to MLflow if they are missing there; the others stay unchanged.
+        """Send a study's trials and files to MLflow, except those that MLflow has already; these stay unchanged.
 
         Args:
             uri: the address of another MLflow; None = the address in the study's configuration.
@@ -204,7 +204,7 @@ class Study:
         """Add a point of your own to a running or stopped search, as its next trial.
 
         Args:
-            point: values of searched hyperparameters, by dotted key; the others get their defaults.
+            point: values of searched hyperparameters, by dotted key; the other hyperparameters get their defaults.
 
         Raises:
             hpo.HpoError: the point is outside of the space, was tried or added before, or the search has just ended.
@@ -250,7 +250,7 @@ class Study:
         The study's run in MLflow gets the score, too. A new path of the data is saved with the study.
 
         Args:
-            again: score on the test split once more; the report says how often.
+            again: score on the test split once more; the report says how often the split was used.
             with_default: also train and score the default configuration; --no-default leaves it out.
             front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
                 saved model are trained again first.
@@ -280,7 +280,7 @@ class Study:
     def test_front(
         self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
     ) -> "pd.DataFrame":
-        """Return the table `front` of `test` with `front=True`; the arguments are those of `test`."""
+        """Call `test` with `front=True`, and return the table `front`; the arguments are those of `test`."""
         return self.test(again, with_default, data, front=True).front
 
     @interrupted_in_one_line()
@@ -301,28 +301,28 @@ class Study:
     ) -> Self:
         """Continue a study from its frozen configuration; later edits of configuration files have no effect.
 
-        If another process is running the study, this call only raises the budget of that search, and returns at once.
-        No other change is possible then.
+        If another process is running the study, this call only raises the budget of the running search, and returns at
+        once. No other change is possible then.
 
-        New limits after the search choose the winner again among the existing trials, without training. The report says
-        when the limits were given, and whether the test split had been used before.
+        If new limits are given after the search, they choose the winner again among the existing trials, without
+        training. The report says when the limits were given, and whether the test split had been used before.
 
         Args:
             trials: a larger budget, as in `hpo.search`.
-            overrides: a larger budget or other workers, such as study.trials=40, dispatch.workers=4, track=none.
+            overrides: changes, such as study.trials=40 (a larger budget), dispatch.workers=4 or track=none.
             minutes: a larger budget in wall time, as in `hpo.search`.
             workers: how many processes train at once.
             settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
             data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
                 study saves the paths.
             callbacks: functions `f(study, trial)`, as in `hpo.search`.
-            name: continue a copy of the study under this name; the copy is a separate study.
+            name: copy the study to this name, and continue only the copy, which is a separate study.
             allow_changes: continue although code, data or configuration have changed; the report lists the changes.
             trust: with a URL: allow the code of a study from another machine to run, without a question.
 
         Raises:
             hpo.HpoError: the study cannot continue; the message says what to do.
-            KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
+            KeyboardInterrupt: after an interrupt. Finished trainings are saved; the same call continues the study.
         """
         resumed = resume(
             self.folder,
@@ -353,19 +353,21 @@ class Study:
         name: str | None = None,
         progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Train the best trials of a study further, longer or larger, in a new study.
+        """Train the best trials of a study further, in a new study: for example longer, or with a larger model.
 
         The new study takes over the points, folds and seeds of the best trials, and its report compares old and new
-        scores. All commands work on it. A training continues from its saved state if the objective's CONTINUES_WITH
-        allows the change; else it starts anew. Only trials of halving's last rungs have saved states. With `climb`, the
-        new study is a ladder: it searches at a larger scale, around the best trials of the old study.
+        scores. All commands work on the new study. A training continues from its saved state if the objective's
+        CONTINUES_WITH allows the change; else it starts anew. After halving, only trials of the last rungs have saved
+        states. With `climb`, the new study is a ladder: it searches at a larger scale, around the best trials of the
+        old study.
 
         Args:
-            changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change: train
-                stopped and partially trained trials fully.
-            overrides: changes of the configuration, such as training.epochs=60; or study.name=longer.
+            changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change; stopped
+                and partially trained trials are then trained fully.
+            overrides: changes of the configuration, such as training.epochs=60; or the new study's name, such as
+                study.name=longer.
             best: how many of the best trials to train (default: 5).
-            trials: train this trial, by its number, instead of the best; may be several.
+            trials: the number of a trial to train instead of the best trials; several numbers are allowed.
             climb: search with the changed configuration, in windows around the best trials, instead of training these
                 trials; study.trials among the changes says how many trials to add.
             data: the new paths of moved data, by key; the new study saves them.
@@ -373,7 +375,7 @@ class Study:
 
         Raises:
             hpo.HpoError: the study cannot be extended in this way; the message says what to do. Nothing was created.
-            KeyboardInterrupt: an interrupt; finished trainings are saved, and the same call continues.
+            KeyboardInterrupt: after an interrupt. Finished trainings are saved; the same call continues the study.
         """
         extended = extend(
             self.folder,
@@ -389,9 +391,9 @@ class Study:
         return type(self)(StudyFolder(extended.folder))
 
     def train(self, *, progress: Literal["auto", "json", "none"] | bool = "auto") -> dict[str, float]:
-        """Train the winner's configuration once more, fully, on the first fold, and return its metrics.
+        """Train the winner's configuration once more, fully, on the first fold, and return the metrics.
 
-        It does the same as `hpo train --config best.yaml`, also for a function from Python.
+        This does the same as `hpo train --config best.yaml`, and also works for a function from Python.
 
         Args:
             progress: how to print the learning curve, as in `hpo.train`.
@@ -415,14 +417,16 @@ class Study:
         uri: str = "sqlite:///mlflow.db",
         progress: Progress = "auto",
     ) -> Reproduction:
-        """Train recorded trials again in this process and compare the scores; exit code 1 if they differ.
+        """Train recorded trials again in this process and compare the scores; exit code 1 if scores differ.
 
-        On the machine that made the study, the result goes into its folder (reproduction.json) and its next report.
+        On the machine that made the study, the result goes into reproduction.json in the study's folder, and into the
+        next report.
 
         Args:
-            trial: a trial's number, all, or best (default: best).
+            trial: a trial's number, 'all' or 'best' (default: best).
             folds: only these folds (default: all).
-            tolerance: largest allowed difference, as a share of the record (default: 0 on the same machine, else 0.02).
+            tolerance: largest allowed difference, as a share of the recorded value (default: 0 on the same machine,
+                else 0.02).
             uri: MLflow's address, for runs:/RUN_ID.
             progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
@@ -468,13 +472,14 @@ class Study:
     ) -> Predictions:
         """Classify, tag, translate or continue texts with a study's winner or any checkpoint.
 
-        One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
+        Return one result per input, in the same order, each on its own line. A line break in a result is written as
+        \\n.
 
         Args:
             inputs: texts, or other values that the objective accepts.
-            input_: a file with one input per line; - is standard input.
+            input_: a file with one input per line; '-' is standard input.
             text: one text; give either this or a file.
-            output: a file for the results (default in a shell: standard output, as with -).
+            output: a file for the results (default in a shell: standard output, as with '-').
             temperature: language models: below 1 favours likely tokens, above 1 unlikely ones; 0 takes the likeliest.
             top_k: language models: draw from the K likeliest tokens only.
             top_p: language models: draw from the smallest set of likeliest tokens that has this total probability.
@@ -513,7 +518,7 @@ class Study:
             text: the text; give either this or a file.
             target: the input of the decoder (default: the model's own prediction).
             output: the picture to write, .png or .html (default in a shell: attention.png).
-            input_: a file with the text in one line; - is standard input.
+            input_: a file with the text in one line; '-' is standard input.
 
         Raises:
             hpo.HpoError: the model does not exist, or has no attention.
@@ -560,8 +565,8 @@ class Study:
 
         Columns:
             number: the number of the trial.
-            is_chosen: whether it is the winner.
-            NAME: each metric and limited number, in the search.
+            is_chosen: whether the trial is the winner.
+            NAME: the value of each metric and limited number in the search.
             NAME_standard_error: the standard error of NAME over folds and repeats, if there are several.
             NAME_on_fresh_seeds: the value of NAME on fresh seeds, with `study.finalists`.
             KEY: each searched value.
@@ -574,7 +579,7 @@ class Study:
             return front_table(study, run)
 
     def choose(self, how: str | Mapping[str, Any], *, save: bool = False) -> Best:
-        """Return the winner by another rule of choice from the Pareto front.
+        """Return the winner that another rule chooses from the Pareto front.
 
         With `study.finalists`, another rule may select other finalists. If one of them has no score on fresh seeds, the
         scores of the search decide. With `save`, the next `resume` trains the missing finalists on fresh seeds. Then
@@ -604,11 +609,11 @@ class Study:
         """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
 
         Args:
-            publish: copy the files that other users need into studies/<name>/.
+            publish: copy into studies/<name>/ the files that other users need.
             checklist: write the reproducibility checklist, checklist.md.
             latex: write the tables of ranges and of results, tables.tex.
             said: values of conf/report by key: facts that only you know, and whether the page has figures. The study
-                saves them.
+                saves these values.
 
         Returns:
             The paths of the `written` files, and the `page`, report.html.
@@ -626,15 +631,16 @@ class Study:
         return report_schema()
 
     def plot(self, figure: str = "best_so_far", file: str | Path | None = None) -> Any:
-        """Return a figure of the report as a plotly figure: `best_so_far`, `importance`, ...
+        """Return a figure of the report, such as `best_so_far` or `importance`, as a plotly figure.
 
-        A notebook also saves a static picture of the figure, for GitHub and exports. It saves none of `contours`,
-        because drawing them needs a browser.
+        A notebook also saves a static picture of the figure, for GitHub and exports. It saves no picture of the figure
+        `contours`, because drawing contours needs a browser.
 
         Args:
             figure: the name of the figure.
-            file: also write the figure for a paper, to a `.pdf`, `.png` or `.svg`, about 6.5 inches wide with text of
-                10 points; an existing file is replaced. `contours` needs the package kaleido and Chrome.
+            file: also write the figure to this `.pdf`, `.png` or `.svg` file, in a form for papers: about 6.5 inches
+                wide, with text of 10 points. An existing file is replaced. `contours` needs the package kaleido and
+                Chrome.
 
         Raises:
             StudyError: the figure does not exist, has nothing to show for this study, or the file cannot be written.
@@ -672,7 +678,8 @@ class Study:
             height: the height of the page in the cell, in pixels.
 
         Returns:
-            The page, with its `address` for a browser on this machine. It ends at `close()`, or with this process.
+            The page, with its `address` for a browser on this machine. The page ends at `close()`, or with this
+            process.
         """
         return open_page(str(self.folder), height)
 

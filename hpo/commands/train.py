@@ -54,7 +54,7 @@ def train_composed(
     """Train one configuration on the first fold of the split, without a search.
 
     Raises:
-        hpo.HpoError: the configuration is not allowed; the message says what is.
+        hpo.HpoError: the configuration is not allowed; the message says what is allowed.
 
     Examples:
         hpo train

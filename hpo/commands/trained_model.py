@@ -1,4 +1,4 @@
-"""`predict` and `attention`: use a trained model, the winner of a study or any checkpoint."""
+"""`predict` and `attention`: use a trained model, which is the winner of a study or any checkpoint."""
 
 import os
 import sys
@@ -97,13 +97,13 @@ def predict(
 ) -> Predictions:
     """Classify, tag, translate or continue texts with a study's winner or any checkpoint.
 
-    One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
+    Return one result per input, in the same order, each on its own line. A line break in a result is written as \\n.
 
     Args:
         inputs: texts, or other values that the objective accepts.
-        input_: a file with one input per line; - is standard input.
+        input_: a file with one input per line; '-' is standard input.
         text: one text; give either this or a file.
-        output: a file for the results (default in a shell: standard output, as with -).
+        output: a file for the results (default in a shell: standard output, as with '-').
         temperature: language models: below 1 favours likely tokens, above 1 unlikely ones; 0 takes the likeliest.
         top_k: language models: draw from the K likeliest tokens only.
         top_p: language models: draw from the smallest set of likeliest tokens that has this total probability.
@@ -148,7 +148,7 @@ def attention(
         text: the text; give either this or a file.
         target: the input of the decoder (default: the model's own prediction).
         output: the picture to write, .png or .html (default in a shell: attention.png).
-        input_: a file with the text in one line; - is standard input.
+        input_: a file with the text in one line; '-' is standard input.
 
     Raises:
         hpo.HpoError: the model does not exist, or has no attention.
@@ -220,7 +220,7 @@ def _find_model(name: str) -> "tuple[Objective, str]":
         )
     if model is None:
         raise StudyError(
-            f"model: study '{name}' has no final model of its winner, or a changed one; `hpo resume {name}` trains it"
+            f"model: study '{name}' has no unchanged final model of its winner; train it by `hpo resume {name}`"
         )
     return study.objective, str(study.folder.inside(model.checkpoint_dir))
 
@@ -237,7 +237,9 @@ def _texts(text: str | None, source: str | Path | None) -> list[str]:
         content = sys.stdin.buffer.read() if str(source) == "-" else Path(str(source)).read_bytes()
         lines = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
     except OSError as error:
-        raise DataError(f"--input: {name}: {error.strerror}; give a file, or the text itself by --text") from error
+        raise DataError(
+            f"--input: {name} cannot be read: {error.strerror}; give a file, or the text itself by --text"
+        ) from error
     except UnicodeDecodeError as error:
         raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
     if not lines:

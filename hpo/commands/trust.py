@@ -46,11 +46,11 @@ def ask_for_trust(
         changes: the changes since the study was recorded, printed with the question.
         is_given: whether the user trusts the study already (--trust).
         pickled: the study's pickled function.
-        earlier: other configurations of the objective with which some of the study's trials were trained.
+        earlier: other configurations with which some of the study's trials were trained.
         own_keys: keys whose values this user has given.
         places: addresses that the study connects to.
-        packages: packages that its workers install.
-        commands: commands that it runs on this machine.
+        packages: packages that the study's workers install.
+        commands: commands that the study runs on this machine.
 
     Raises:
         ConfigError: nobody can be asked, or the answer is no.
@@ -87,7 +87,7 @@ def ask_for_trust(
 def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the texts in these trees that are code, and the texts that are paths outside of the working directory."""
+    """Return two lists of texts from these trees: code, and paths outside of the working directory."""
     # A key in a space continues after the objective's key, as in `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
     texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))

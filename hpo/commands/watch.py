@@ -100,7 +100,7 @@ def _page_server(study: str | None, in_: str | Path | None, port: int | None, br
     if study is not None:
         refuse_without_effect({"--in": in_}, "with a study; give its folder instead")
     if not 0 <= (port or 0) <= 65535:
-        raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out for a free one")
+        raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out to use a free port")
 
     from hpo.show.page.server import PageServer
     from hpo.study.view.reader import open_reader

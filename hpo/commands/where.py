@@ -45,7 +45,7 @@ def condition(text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:
 
 
 def _as_python(text: str, fields: Mapping[str, Kind]) -> str:
-    """Return the condition as Python code of field names, strings, operators, brackets, and, or, not."""
+    """Return the condition as Python code, which has only fields, strings, operators, brackets, `and`, `or`, `not`."""
     words, place, is_value = list[str](), 0, False
     while text[place:].strip():
         token = _TOKEN.match(text, place)

@@ -69,7 +69,7 @@ class ComparisonPlan:
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
     def table(self) -> list[Trial] | None:
-        """Return a trial for each point of the objective's table; None if there is no table, or if it is too large."""
+        """Return a trial per point of the objective's table; None if there is no table, or the table is too large."""
         study, space = self.study, self.study.space
         if study.config.objective != _TABLE or space.size is None or space.size > _MAX_LOOKUPS:
             return None
@@ -152,7 +152,7 @@ def prepare_comparison(
     """Check the arguments, and return the plan of a comparison; create no files.
 
     Args:
-        config: the configuration of a study; its strategy is not used.
+        config: the configuration of a study; the strategy in it is not used.
         strategies: the settings of strategies, by label.
         repeats: searches per strategy.
         name: the folder under runs/; None = `compare-` and the study's name.
@@ -163,13 +163,13 @@ def prepare_comparison(
     """
     if len(strategies) < 2:
         labels = ", ".join(strategies) or "none"
-        raise ConfigError(f"strategies: must be two or more, such as grid,random,evolutionary, given {labels}")
+        raise ConfigError(f"strategies: must be two or more, given {labels}; give for example grid,random,evolutionary")
     if repeats < 1:
         raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
     if config.study.scales is not None:
         raise ConfigError(
-            "study.scales: must be null in a comparison of strategies, because all searches have the same scale; to "
-            "compare studies with scales, run them first, then `hpo compare STUDY STUDY`"
+            "study.scales: must be null in a comparison of strategies, because all searches must have the same scale; "
+            "to compare studies with scales, run the studies first, then run `hpo compare STUDY STUDY`"
         )
     given = flatten(config.to_dict())
     for key, neutral in _NO_EFFECT.items():
@@ -195,7 +195,7 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
 
 
 def _fingerprints(study: PreparedStudy) -> dict[str, str]:
-    """Return the fingerprints of the data splits; if the study has no splits, those of the objective's files."""
+    """Return the fingerprints of the data splits; without splits, return the hashes of the objective's files."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
     return {file.path: file.sha256 for file in study.own.files}

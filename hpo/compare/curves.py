@@ -22,17 +22,18 @@ class FinishedSearch:
     """A whole search of a strategy or a study, as numbers.
 
     Attributes:
-        label: the label of the strategy with its settings, or the name of the study.
+        label: the label of the strategy, or the name of the study.
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
         losses: the loss of each trial, sorted by the trial's number; lower is better. An incomplete trial has an
-            infinite loss. A partly trained trial has the loss that it reached; in a comparison of studies, an infinite
-            loss.
+            infinite loss. A partly trained trial has the loss that it reached. But in a comparison of studies, it has
+            an infinite loss.
         seconds: the seconds of each trial, summed over folds and workers.
         is_partial: whether trials have different amounts or scales, so that equal numbers of trials are not equal
             budgets.
         other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has those of the
             leading metric.
-        excess: with limits, how far each trial is beyond the limits; 0 = within the limits, or incomplete.
+        excess: with limits, how far each trial is beyond the limits. It is 0 for a trial within the limits, and for an
+            incomplete trial.
         nothing: the loss before the first trial.
     """
 
@@ -104,7 +105,7 @@ class FinishedSearch:
         return float(self.cost[-1]) if len(self.cost) else 0.0
 
     def best_at(self, budget: float, unit: Unit) -> float:
-        """Return the lowest loss within a budget; if the search ended before, the lowest loss of the search."""
+        """Return the lowest loss within a budget. If the search ended earlier, this is the search's lowest loss."""
         done = self._done(budget, unit)
         return float(self.best[done - 1]) if done else self.nothing
 

@@ -25,8 +25,8 @@ class Yardstick:
     Attributes:
         goal: the metrics and limits.
         scale: the best and the worst loss of each metric, shape (2, metrics), among all trials within the limits.
-        whole: the hypervolume of the Pareto front of all these trials, in scaled losses; 0 if there are no such trials.
-        is_table: whether these trials are a whole table, not only the trials of the searches.
+        whole: the hypervolume of the front of all trials within the limits, in scaled losses; 0 without such trials.
+        is_table: whether scale and front come from a whole table. If not, they come from the trials of the searches.
     """
 
     goal: Goal
@@ -49,14 +49,15 @@ class Yardstick:
         """Return a copy of the search in which each loss is the hypervolume regret after the trial.
 
         The regret is 1 - (hypervolume of the trials within the limits so far) / `whole`. The regret is 1 before the
-        first such trial, 0 for the reference front, and never rises. For the sources see `hpo.trials.fronts`.
+        first trial within the limits, 0 for the reference front, and never rises. See `hpo.trials.fronts` for the
+        sources.
         """
         volumes = np.concatenate(([0.0], growing(scaled(search.losses_within_limits, self.scale))))
         regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))
         return replace(search, losses=tuple(regrets[search.keeps_limits.cumsum()].tolist()), nothing=1.0)
 
     def method(self) -> dict[str, str]:
-        """Return, for each number, a sentence that says how the number is computed."""
+        """Return a sentence for each number; the sentence says how the number is computed."""
         whose = "the whole table" if self.is_table else "all searches together"
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
@@ -109,7 +110,7 @@ def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list
 
     Each percentage has the corners of a staircase as pairs of values, sorted from the best value of the first metric. A
     search attains a pair of values if one of its trials within the limits is at least as good in both metrics. For a
-    single search, the result has only `50`, its Pareto front.
+    single search, the result has only `50`: the search's Pareto front.
 
     Source: the empirical attainment function, by Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011, "On the computation
     of the empirical attainment function".

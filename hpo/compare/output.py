@@ -88,7 +88,7 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
 
 
 def _fitted(console: Console, cells: CellTable) -> CellTable:
-    """Return the table; on a narrow terminal, with both labels of a pair in one cell, so that the verdict fits."""
+    """Return the table. On a narrow terminal, put both labels of a pair into one cell, so that the verdict fits."""
     if console.width >= _NARROW or cells.head[1] != "A":
         return cells
     head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
@@ -113,5 +113,5 @@ def _table(cells: CellTable) -> Table:
 
 
 def _printable(text: str) -> str:
-    """Return a text without control characters except line breaks, because other users may have written parts of it."""
+    """Remove control characters, but no line breaks, from a text, because other users may have written parts of it."""
     return "\n".join(map(printable, text.split("\n")))

@@ -63,7 +63,7 @@ class Measure:
 
     Attributes:
         metric, direction: the metric of the studies; with several metrics, the hypervolume regret, which is minimized.
-        optimum: the best possible score; None = not known, or several metrics.
+        optimum: the best possible score; None if it is not known, or if there are several metrics.
         yardstick: with several metrics, the common scale of the Pareto fronts.
         limits: the limits of the study.
     """
@@ -159,7 +159,7 @@ def as_json(
 
 
 def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[Pair]:
-    """Return the tests of each pair of strategies at one budget, corrected for the number of pairs."""
+    """Return the test of each pair of strategies at one budget; the tests are corrected for the number of pairs."""
     pairs = [_pair(a, b, searches, budget) for a, b in itertools.combinations(searches, 2)]
     tested = [(pair, flips) for pair, flips in pairs if flips is not None]
     for (pair, flips), (p, divisor) in zip(tested, holm([flips.p for _, flips in tested]), strict=True):

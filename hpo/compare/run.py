@@ -56,7 +56,7 @@ def run_comparison(
         at: numbers of trials to compare at, in addition to the full budget.
         at_seconds: seconds of training to compare at; `shortest` is the length of the shortest search. This length is
             added if trials are trained by different amounts.
-        optimum: the best possible score; None = the best score of the table, if the objective has one.
+        optimum: the best possible score; None = the best score of the objective's table, if the objective has a table.
         progress: how progress is shown.
 
     Raises:
@@ -123,7 +123,7 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
     if optimum is not None and len(goal.metrics) > 1:
         raise ConfigError(
             f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; leave the "
-            f"optimum out, because the regret is then relative to the best Pareto front"
+            f"optimum out, because the regret with several metrics is relative to the best Pareto front"
         )
 
 
@@ -134,7 +134,7 @@ def _budgets(at: Sequence[int], full: int) -> list[Budget]:
     """
     for amount in at:
         if not 1 <= amount <= full:
-            raise ConfigError(f"at: must be 1 to {full}, the trials of the shortest search, given {amount}")
+            raise ConfigError(f"at: must be 1 to {full}, given {amount}; give a number of trials that every search has")
     return [Budget(amount, "trials") for amount in sorted({*at, full}, reverse=True)]
 
 
@@ -159,8 +159,8 @@ def _costs(seconds: Sequence[float | str], shortest: float, is_partial: bool) ->
     for amount in amounts:
         if not 0 < amount <= shortest:
             raise ConfigError(
-                f"at: the number of seconds must be above 0 and at most {shortest:.6g}, the length of the shortest "
-                f"search, given {amount:g}"
+                f"at: the number of seconds must be above 0 and at most {shortest:.6g}, given {amount:g}; give no "
+                f"more than the length of the shortest search"
             )
     if "shortest" in seconds or is_partial:
         amounts.add(shortest)
@@ -173,7 +173,7 @@ def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
 
 
 class ComparingProgress(Observer):
-    """Shows the progress of a comparison: bars for the searches and for the trials of the running search.
+    """Shows the progress of a comparison: one bar for the searches, and one bar for the trials of the running search.
 
     Without a terminal it prints one line per search. At the start, `num_done` of `total` searches are already finished.
     """

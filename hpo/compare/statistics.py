@@ -60,8 +60,8 @@ class SignFlips:
     sorted means of all sets.
 
     Attributes:
-        means: the sorted means of all non-empty sets; for more than 16 numbers, of 99,999 random sets.
-        total: the number of sets, including the empty ones. The empty set leaves the signs as observed.
+        means: the sorted means of all non-empty sets. For more than 16 numbers, the sorted means of 99,999 random sets.
+        total: the number of sets, including empty sets. The empty set leaves the signs as observed.
 
     Source: the test is from Fisher 1935, "The Design of Experiments", section 21. Random sets include the observed
     signs, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero". The interval is from Hartigan 1969,
@@ -102,7 +102,8 @@ class SignFlips:
     def interval(self, tests: int = 1) -> Interval | None:
         """Return the interval of all shifts that the test does not reject at the level 0.05 / `tests`.
 
-        The interval excludes 0 exactly if p is below this level. None = too few numbers to reject any shift.
+        The interval excludes 0 exactly if p is below this level. Return None if there are too few numbers to reject any
+        shift.
         """
         rank = math.ceil(LEVEL / 2 * self.total / tests) - (self.total - len(self.means))
         return (float(self.means[rank - 1]), float(self.means[-rank])) if rank > 0 else None
@@ -117,7 +118,7 @@ def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
-    """Return each p-value corrected for multiple tests, and the divisor of 0.05 for its test, in the given order.
+    """Return, in the given order, each p-value corrected for multiple tests, and the divisor of 0.05 for its test.
 
     The procedure compares the smallest of m p-values with 0.05 / m, the next with 0.05 / (m - 1), and so on. It stops
     at the first p-value that is not below its level. All larger p-values get the same divisor, because they are not
@@ -139,6 +140,6 @@ def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def fewest_repeats(comparisons: int) -> int:
-    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction; 6 for one pair."""
+    """Return how many repeats are needed to reach p < 0.05 after Holm's correction for this many comparisons."""
     # The smallest p-value of n pairs is 2 / 2^n.
     return next(n for n in itertools.count(1) if comparisons * 2 / 2**n < LEVEL)

@@ -1,4 +1,4 @@
-"""Compares existing studies: makes a sentence per pair, and the data of their curves or Pareto fronts."""
+"""Compares existing studies: a sentence per pair of studies, and the data of all studies' curves or Pareto fronts."""
 
 import itertools
 import math
@@ -37,9 +37,9 @@ class FinishedStudy:
 
     Attributes:
         run: the study with its record.
-        search: the losses and seconds of its trials.
+        search: the losses and seconds of the study's trials.
         data: identifiers of the `examples` and of the `split`. Two studies with equal identifiers used the same data.
-        units: the units of its metrics.
+        units: the units of the study's metrics.
     """
 
     run: StudyRun
@@ -78,7 +78,7 @@ class FinishedStudy:
 
     @cached_property
     def worth(self) -> Worth | None:
-        """The winner's expected value of the (leading) metric; None if it is not known."""
+        """The expected value of the winner's (leading) metric; None if this value is not known."""
         expected = expected_of(self.run)
         return None if expected is None else expected.worths[self.goal.metric]
 
@@ -96,10 +96,12 @@ class FinishedStudy:
 
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
-    """Read studies by their names under runs/ or their folders; raise StudyError if they cannot be compared."""
+    """Read studies, given as names under runs/ or as folders; raise StudyError if the studies cannot be compared."""
     if len(references) < 2:
         given = ", ".join(references) or "none"
-        raise StudyError(f"studies: must be two or more, given {given}; or give --strategies to compare strategies")
+        raise StudyError(
+            f"studies: must be two or more, given {given}; give another study, or compare strategies with --strategies"
+        )
     studies = [_read(find_study(reference)) for reference in references]
     first = studies[0]
     for place, study in enumerate(studies):
@@ -109,14 +111,14 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
         if metrics[0] != metrics[1] and max(map(len, metrics)) > 1:
             raise StudyError(
                 f"study.metrics: must be the same in all studies, in the same order, given {_named(first)} in "
-                f"{first.label} and {_named(study)} in {study.label}; their fronts cannot be compared"
+                f"{first.label} and {_named(study)} in {study.label}; compare only studies with the same metrics"
             )
         for key in ("metric", "direction"):
             one, other = getattr(first.config.study, key), getattr(study.config.study, key)
             if one != other:
                 raise StudyError(
                     f"study.{key}: must be the same in all studies, given {one} in {first.label} and {other} in "
-                    f"{study.label}; their scores cannot be compared"
+                    f"{study.label}; compare only studies with the same {key}"
                 )
     _refuse_other_units(studies)
     return studies
@@ -133,8 +135,8 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
         unit, varied = study.units[metric], varied_keys(study.config)
         if changed := unit.changed_by(varied):
             raise StudyError(
-                f"study.metric: scores of {metric} in {study.label} cannot be compared, because the study searches "
-                f"{', '.join(changed)}, which changes the unit of {metric} ({unit.unit})"
+                f"study.metric: scores of {metric} in {study.label} cannot be compared, because the unit of {metric} "
+                f"({unit.unit}) depends on the searched {', '.join(changed)}"
                 f"{_comparable_metrics(study.units.unchanged_by(varied))}"
             )
         for key, (one, other) in first.units.differences(metric, study.units).items():
@@ -269,7 +271,7 @@ def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
 def _pairs(
     group: Sequence[FinishedStudy], loss: Callable[[FinishedStudy], float], are_all: bool
 ) -> Iterable[tuple[FinishedStudy, FinishedStudy]]:
-    """Return all pairs of studies if `are_all`; else the pairs of each other study with the best study."""
+    """Return all pairs of studies if `are_all`. Otherwise, pair the best study with each other study."""
     if are_all:
         return itertools.combinations(group, 2)
     best = min(group, key=loss)
@@ -365,7 +367,7 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a sentence for each difference between studies that makes the comparison unfair."""
+    """Yield a sentence for each difference that makes the comparison of the studies unfair."""
     first = studies[0]
     for study in studies[1:]:
         both = f"{first.label} and {study.label}"
@@ -383,7 +385,7 @@ def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _other_space(one: FinishedStudy, other: FinishedStudy) -> str | None:
-    """Return the hyperparameters with different values, and those that only one study searches, as a text.
+    """Return, as a text, the hyperparameters with different values, and those that only one study searches.
 
     Return None if the spaces are equal.
     """

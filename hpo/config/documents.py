@@ -1,4 +1,4 @@
-"""Safe readers of YAML and JSON, in which a file can neither execute code nor exhaust the memory."""
+"""Safe readers of YAML and JSON: the file that is read can neither execute code nor exhaust the memory."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def yaml_text(tree: Mapping[str, Any]) -> str:
 
 
 def read_json(path: Path, where: str = "") -> dict[str, Any]:
-    """Return the object in a JSON file; DocumentError if it cannot be read, or is not a JSON object."""
+    """Return the object in a JSON file; raise DocumentError if the file cannot be read, or holds no JSON object."""
     place = f"{where}: {path}" if where else str(path)
     content = parse_json(_text(path, place), place)
     if not isinstance(content, dict):
@@ -90,7 +90,7 @@ def _as_json(value: Any) -> Any:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """Return the value of a JSON text; DocumentError if it is not valid JSON."""
+    """Return the value of a JSON text; raise DocumentError if the text is not valid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

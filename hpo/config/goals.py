@@ -89,7 +89,8 @@ def _check_target(given: Any) -> Any:
     scores = [*given.values()] if isinstance(given, dict) else [given]
     if not scores or any(isinstance(score, bool) or not isinstance(score, int | float) for score in scores):
         raise ValueError(
-            "must be a score, or with study.metrics one score for each metric, such as {accuracy: 0.95, latency: 2}"
+            "must be a score; with study.metrics, it must be one score for each metric, "
+            "such as {accuracy: 0.95, latency: 2}"
         )
     return given
 
@@ -99,14 +100,14 @@ TargetScores = Annotated[float | dict[Name, float], BeforeValidator(_check_targe
 
 
 def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return `metric` and `direction` of the first of several metrics as a dict; empty if they are not valid."""
+    """Return `metric` and `direction` of the first of several metrics as a dict; empty if the metrics are not valid."""
     name, direction = next(iter(metrics.items()), (None, None))
     is_sound = isinstance(name, str) and name and direction in get_args(Direction)
     return {"metric": name, "direction": direction} if is_sound else {}
 
 
 def refuse_beside_metrics(given: Collection[str]) -> None:
-    """Raise ConfigError if `study.metric` or `study.direction` is given, which have no effect with `study.metrics`."""
+    """Raise ConfigError for `study.metric` and `study.direction`: neither has an effect with `study.metrics`."""
     for key in ("study.metric", "study.direction"):
         if key in given:
             raise ConfigError(
@@ -115,7 +116,7 @@ def refuse_beside_metrics(given: Collection[str]) -> None:
 
 
 def one_name(given: Any) -> Any:
-    """Return a single name of a metric unchanged; ValueError if several names are given."""
+    """Return a single name of a metric unchanged; raise ValueError if several names are given."""
     if isinstance(given, Mapping | list):
         raise ValueError("must be one name; use study.metrics for several metrics with their directions")
     return given
@@ -155,7 +156,7 @@ Choice = Annotated[str | dict[str, Any], BeforeValidator(_check_choice)]
 
 
 def share_of(given: Any) -> float:
-    """Convert `5 %`, `5%` or 0.05 to the share 0.05; ValueError for a negative share or another form."""
+    """Convert `5 %`, `5%` or 0.05 to the share 0.05; raise ValueError for a negative share or another form."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", given) if isinstance(given, str) else None
     if match is not None:
         return float(match[1]) / 100
@@ -191,7 +192,7 @@ Scales = Annotated[list[dict[str, Any]], AfterValidator(_check_scales)]
 
 
 def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """Return the values of a point by key; if it has a scale, the changes of the scale replace its number."""
+    """Return the values of a point by key; if the point has a scale, the scale's changes replace the scale's number."""
     if SCALE not in point or scales is None:
         return point
     own = {key: value for key, value in point.items() if key != SCALE}

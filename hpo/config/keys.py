@@ -31,7 +31,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the tree with these values set by dotted key.
 
-    A new value replaces the whole old value, also a mapping. A new key creates nested mappings.
+    A new value replaces the whole old value, even if the old value is a mapping. A new key creates nested mappings.
     """
     copy: dict[str, Any] = copy_plain(tree)
     for key, value in changes.items():
@@ -46,7 +46,7 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def copy_plain(value: Any) -> Any:
-    """Return a deep copy of plain lists and dicts, which the caller may change."""
+    """Return a deep copy of plain lists and dicts; the caller may change the copy."""
     return map_leaves(value, lambda leaf: leaf)
 
 
@@ -83,7 +83,7 @@ def at_path(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def refuse_inside_of_list(tree: Mapping[str, Any], key: str) -> None:
-    """Raise ConfigError if a searched key is not in the tree because it leads into a list."""
+    """Raise ConfigError if a searched key leads into a list, and so is not in the tree."""
     names = key.split(".")
     for place, name in enumerate(names):
         path = path_of(tree, ".".join(names[:place])) if name.isdigit() else None
@@ -129,8 +129,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the objective's own tree in the form of a plain configuration.
 
-    The keys of the own tree are at the top level. If one of these keys is also the name of a section, all of them are
-    below `objective_config`.
+    The keys of the own tree are at the top level. If one of these keys is also the name of a section, all these keys
+    are below `objective_config`.
     """
     is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
     return {OWN: dict(own)} if is_taken else dict(own)

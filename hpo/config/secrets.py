@@ -6,8 +6,8 @@ memory, in the record, in every file, and in error messages. The value is *revea
 (`hpo.workers.training`), and when a connection to an address is made.
 
 - A reference `${oc.env:NAME}` that the user has written stays as it is.
-- For a value under a key that looks like a secret (`my.api_key=...`), and for a password in an address, the toolkit
-  makes a name (`HPO_MY_API_KEY`). Only this process knows the value.
+- If a key is named like a secret (`my.api_key=...`), or an address has a password, the toolkit makes a name for the
+  value (`HPO_MY_API_KEY`). Only this process knows the value.
 - Resume, test and reproduce read the value from the environment again. These commands cannot check that the value is
   unchanged, because a password could be guessed from a stored hash.
 """

@@ -1,4 +1,4 @@
-"""The sections of a configuration that belong to the search, with the rules of each."""
+"""The configuration's sections for the search, with the rules of each section."""
 
 import math
 import re
@@ -86,13 +86,14 @@ class Section(BaseModel):
 
 
 class ExtendedTrial(Section):
-    """A trial of another study to train further.
+    """A trial of another study; this study trains the trial further.
 
     Attributes:
         number: the trial's number in the other study.
         score: the trial's score in the other study.
         amount: how far the other study trained the trial; None = fully.
-        continues: whether the training continues from the trial's state; otherwise, it starts from the beginning.
+        continues: whether the training continues from the trial's state; otherwise, the training starts from the
+            beginning.
     """
 
     number: int
@@ -163,7 +164,7 @@ class StudySection(Section):
     @model_validator(mode="before")
     @classmethod
     def _set_leading_metric(cls, given: Any) -> Any:
-        """Copy the first of `metrics` into `metric` and `direction`; then drop `metrics` if it has only one."""
+        """Copy the first of `metrics` into `metric` and `direction`; then drop `metrics` if there is only one."""
         metrics = given.get("metrics") if isinstance(given, Mapping) else None
         if not isinstance(metrics, Mapping):
             return given
@@ -206,8 +207,9 @@ class StudySection(Section):
     def _check_stop_rule(self) -> Self:
         if self.metrics is not None and self.stop_rule != "none":
             text = (
-                f"must be none with study.metrics, because a training with a poor {self.metric} may be among the best "
-                f"for another metric, given {self.stop_rule}; use split.race_after, which compares all metrics"
+                f"must be none with study.metrics, given {self.stop_rule}, because a training with a poor "
+                f"{self.metric} may be among the best for another metric; use split.race_after, which compares all "
+                "metrics"
             )
             raise conflict(text, "study.stop_rule")
         return self
@@ -261,7 +263,8 @@ class DispatcherType:
     Attributes:
         path: `package.module:Class`.
         is_one_at_a_time: whether the dispatcher always runs a single task at a time, whatever `dispatch.workers` is.
-        has_own_processes: whether the dispatcher runs tasks in other processes, on any machine, with shares of GPUs.
+        has_own_processes: whether tasks run in separate processes. These processes can be on any machine, and can use
+            shares of GPUs.
         has_own_time: whether the dispatcher simulates the training time.
     """
 

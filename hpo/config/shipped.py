@@ -23,7 +23,7 @@ _OR_DEFAULT = re.compile(r"\$\{oc\.env:(\w+),(.*)\}")
 def shipped_dir() -> Path:
     """Return the folder of the configuration files: `hpo/conf` of an installed hpo, or `conf` in the repository.
 
-    Find it by path, not by import, because a user may have a package called `conf`.
+    Find the folder by path, not by import, because a user may have a package called `conf`.
     """
     installed = PACKAGE / "conf"
     return installed if installed.is_dir() else ROOT / "conf"

@@ -175,7 +175,7 @@ def study_name(given: str, option: str) -> str:
 
 
 def explain(error: ValidationError, prefix: str = "") -> str:
-    """Describe the first error of a validation in one line: the full key, what is allowed, and what was given."""
+    """Describe, in one line, the first error of a validation: the full key, what is allowed, and what was given."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "cross_field":
         return f"{', '.join(first['ctx']['keys'])}: {first['msg']}"

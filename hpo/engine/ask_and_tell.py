@@ -43,7 +43,7 @@ class AskAndTell:
         self._begin_again(observers)
 
     def _begin_again(self, notified: Sequence[Observer]) -> None:
-        """Make a new scheduler from the record, and notify the observers in `notified` of the open trials."""
+        """Make a new scheduler from the record, and notify the observers in `notified` about the open trials."""
         current = [*notified]
         self._scheduler = Scheduler(self._rules, self._record, self._num_trials, _LANES, current)
         # No trial may be opened until the next `ask`.

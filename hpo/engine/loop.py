@@ -1,4 +1,4 @@
-"""The main loop of a search: it passes tasks from the scheduler to the workers, and their reports to the scheduler."""
+"""The main loop of a search: it passes the scheduler's tasks to workers, and the workers' reports to the scheduler."""
 
 import time
 from collections import deque
@@ -48,7 +48,7 @@ def search(
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
     Workers take tasks in the order in which the tasks begin on the clock. The strategy gets a report when the clock
-    reaches it, so the trials do not depend on the workers. The record says which budget ended the search.
+    reaches the report, so the trials do not depend on the workers. The record says which budget ended the search.
 
     Args:
         rules: what determines the search.
@@ -58,9 +58,9 @@ def search(
         observers: the observers to notify of each event.
         minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after the
             limit. The trials that began are the same as without a limit.
-        stop_after_failures: stop when the first trials of this run all fail with the same error; the value is their
-            number. Also stop when the study's first training does not report a metric. Both apply only while budget
-            is left. None = never stop for failures.
+        stop_after_failures: stop when the first trials of this run all fail with the same error; the value is the
+            number of these trials. Also stop when the study's first training does not report a metric. Both apply only
+            while budget is left. None = never stop for failures.
         user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped; this
             is False while a continued search replays its record. The caller must check the actions: added points are
             untried and in the space, stopped trials are running, and raised budgets are larger. Each action takes
@@ -71,8 +71,8 @@ def search(
             ended, the callback is not called with those trials.
 
     Raises:
-        StudyError: the strategy no longer proposes the trials of the record, or its first trials failed with the same
-            error.
+        StudyError: the strategy no longer proposes the trials of the record, or the first trials of this run failed
+            with the same error.
     """
     if _stays_ended(rules, record):
         return record.history()
@@ -311,7 +311,7 @@ class _Search:
         self._record.actions = [*self._record.actions, recorded]
 
     def _stop_task(self, key: Key) -> None:
-        """Stop a task at a user's request; its outcome holds the points that it has reported."""
+        """Stop a task at a user's request; the task's outcome holds the points that the task has reported."""
         running = self._running.pop(key, None)
         if running is not None:
             self._dispatcher.drop(running.task)
@@ -339,7 +339,7 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
-    """Return whether a callback has ended the search, and no larger budget or added point has continued it since."""
+    """Return whether a callback has ended the search, and no larger budget or added point continues the search."""
     ends = [action for action in record.actions if action.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 

@@ -20,7 +20,7 @@ from hpo.workers.training.tasks import Task, checkpoint_name
 class Observer:
     """Base class: reacts to the events of a search after they are recorded, without influence on the search.
 
-    By default, it does nothing.
+    By default, an observer does nothing.
     """
 
     def trial_opened(self, trial: Trial) -> None:
@@ -152,10 +152,10 @@ class CheckpointPruner(Observer):
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """Delete the models that are not among the best after all of these trials; keep those of the trials `needed`.
+        """Delete the models that are not among the best after all of these trials; keep models of trials in `needed`.
 
         The trials are compared together, because some of them may have been fully trained in the meantime. If they were
-        compared one by one, such a trial would displace a better one whose full training comes later in the list.
+        compared one by one, such a trial would displace a better trial that comes later in the list.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

@@ -59,12 +59,12 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
 
 
 def with_score(trial: Trial, score: Any, direction: Direction) -> Trial:
-    """Return the trial with its score; if the score is not a finite number of Python or NumPy, the trial is failed."""
+    """Return the trial with its score. If the score is not a finite Python or NumPy number, the trial is failed."""
     return with_scores(trial, [score], [direction])
 
 
 def with_scores(trial: Trial, scores: Sequence[Any] | None, directions: Sequence[Direction]) -> Trial:
-    """Return the trial with its scores; if a score is missing or not finite, the trial is failed."""
+    """Return the trial with its scores; if a score is missing or not finite, the trial counts as failed."""
     checked = [None if isinstance(score, bool) else number(score) for score in scores or ()]
     given = [float(score) for score in checked if score is not None]
     if len(given) < len(directions):

@@ -44,8 +44,8 @@ class StrategySampler(BaseSampler):
     as pending.
 
     Optuna cannot make a trial wait. If the strategy has no point yet, for example before the end of a generation, the
-    trial gets a substitute. A substitute is a point that the strategy would propose if no trials were pending, or a
-    random point. The strategy learns from substitutes, but no generation includes them or waits for them.
+    trial gets a substitute. A substitute is a random point, or a point that the strategy would propose if no trials
+    were pending. The strategy learns from substitutes, but no generation includes them or waits for them.
 
     Proposals are stored as user attributes of the Optuna study. After a study is loaded again, even in another process,
     the search continues with the same points. The order in which the objective suggests its parameters does not matter.
@@ -189,7 +189,7 @@ def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) ->
     if not same:
         raise SpaceError(
             f"space.{dimension.key}: the objective suggests {distribution}, but the space has {_text(dimension)}; "
-            "make them the same"
+            "use the same values in both"
         )
 
 

@@ -146,7 +146,7 @@ class StrategySearcher(Searcher):
         return with_score(trial, score, "maximize" if self.mode == "max" else "minimize")
 
     def save(self, checkpoint_path: str) -> None:
-        """Write the state as JSON; Tune calls this during the run."""
+        """Write the state as JSON; Tune calls this method during the run."""
         state = {
             "history": [_to_dict(trial) for trial in self._history],
             "round": self._round,

@@ -38,8 +38,9 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     The class has the methods and attributes of GridSearchCV: `fit`, `best_params_`, `best_score_`, `best_estimator_`,
     `cv_results_`. The study is only in memory; `hpo.search` stores a study on disk and uses Ray workers.
 
-    GridSearchCV describes the other arguments. With several scores (`scoring` as a list or dict), `cv_results_` has all
-    scores. Then `refit` names the score that the search optimizes, and that `best_params_` and `best_score_` refer to.
+    The documentation of GridSearchCV describes the other arguments. With several scores (`scoring` as a list or dict),
+    `cv_results_` has all scores. Then `refit` names the score that the search optimizes, and that `best_params_` and
+    `best_score_` refer to.
 
     Args:
         estimator: the estimator to tune.

@@ -93,7 +93,7 @@ def make_again(
 ) -> Trainer:
     """Return a new trainer of this class with copies of these arguments and attributes; only data sets are shared.
 
-    This calls the constructor of Trainer, because the arguments of a subclass's constructor are unknown.
+    This function calls the constructor of Trainer, because the arguments of a subclass's constructor are unknown.
 
     Args:
         kind: the class of the trainer.

@@ -144,7 +144,7 @@ def _make_scorer(
         values = list(given) if isinstance(given, list | tuple) else [given]
         if len(values) != len(names):
             raise ValueError(
-                f"compute_objective: must return a value for each of the study's metrics, {', '.join(trial.metrics)}, "
+                f"compute_objective: must return a value for each of the study's metrics ({', '.join(trial.metrics)}), "
                 f"given {given!r}"
             )
         if known := [name for name in names if name in metrics]:
@@ -158,7 +158,7 @@ def _make_scorer(
 
 
 class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
-    """The last callback of a training: reports evaluations to the search, and ends the training at its amount."""
+    """The last callback of a training. It reports evaluations, and ends the training at the amount of the trial."""
 
     def __init__(self, trial: RunningTrial, checkpoint: str | None = None) -> None:
         self._trial, self._checkpoint = trial, checkpoint
@@ -202,7 +202,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
 def objective_of(
     trainer: Trainer, compute_objective: Callable[[dict[str, float]], Any] | None = None
 ) -> Callable[..., Any]:
-    """Return an objective for `hpo.search` that trains like this trainer; this replaces `hyperparameter_search`.
+    """Return an objective for `hpo.search` that trains like this trainer; use it instead of `hyperparameter_search`.
 
     The space may have TrainingArguments of the trainer, and values that `model_init(trial)` reads (see
     `SearchedValues`). The trainer's arguments form the default configuration, which is the first point if it is in the
@@ -297,7 +297,7 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return the largest possible number of evaluations in a training; infinite if it depends on the data."""
+    """Return the largest possible number of evaluations in a training; infinite if the number depends on the data."""
     length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has at least one step.

@@ -14,7 +14,7 @@ Curves = dict[str, dict[str, dict[str, list[float]]]]
 
 
 class AtBudget(TypedDict):
-    """A budget at which searches are compared: trials, or seconds of training, per search."""
+    """The budget of each compared search: a number of trials, or of seconds of training."""
 
     budget: float
     unit: Unit
@@ -29,11 +29,11 @@ class Standing(AtBudget):
     """The results of a strategy or a study at one budget.
 
     Attributes:
-        mean_regret, regret_interval: the distance to the optimum, and its interval; lower is better. Both are null if
-            the optimum is not known.
-        mean_seconds: mean training time of a search up to this budget.
-        share_over_limits: share of the trials up to this budget that exceed a limit, as the mean over the searches;
-            absent without limits.
+        mean_regret, regret_interval: the mean distance from the best score to the optimum, and the interval of this
+            mean. Lower is better. Both are null if the optimum is not known.
+        mean_seconds: the mean time that a search trained up to this budget.
+        share_over_limits: of a search's trials up to this budget, the share that exceeds a limit. The number is the
+            mean over the searches; it is absent without limits.
     """
 
     label: str
@@ -49,13 +49,13 @@ class Pair(AtBudget):
     """The comparison of two strategies at one budget.
 
     Attributes:
-        pairs: the number of pairs of searches with the same seed.
-        mean_difference: the gain of B over A, in the metric's unit; below 0, A is better.
+        pairs: the number of pairs of searches; both searches of a pair have the same seed.
+        mean_difference: the mean gain of B over A, in the metric's unit. If it is below 0, A is better.
         a_beats_b: share of the pairs that A wins; a tie counts as half a win.
-        interval: the interval of the mean difference; it excludes 0 exactly if one strategy is significantly better.
+        interval: the interval of `mean_difference`. It excludes 0 exactly if one strategy is significantly better.
         p: the p-value of a two-sided sign-flip test; null if the pair is not comparable.
-        p_holm: this p-value after Holm's correction for all pairs at this budget.
-        level: the significance level for p: 0.05 divided as in Holm's correction; null if p is null.
+        p_holm: `p` after Holm's correction for all pairs at this budget.
+        level: the significance level for `p`: 0.05 / the divisor of Holm's correction. It is null if `p` is null.
         better: the label of the better strategy; null = no significant difference.
     """
 
@@ -78,9 +78,10 @@ class FoldPair(TypedDict):
 
     Attributes:
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
-        mean_difference: the difference of the winners' expected scores. If these are not known, the mean of `by_fold`;
-            with several metrics, the difference of the hypervolume regrets.
-        interval: the 95 % interval of the difference of expected scores; null if these are not known.
+        mean_difference: with one metric, the difference of the winners' expected scores, or the mean of `by_fold` if
+            an expected score is not known. With several metrics, the difference of the hypervolume regrets.
+        interval: the 95 % interval of the difference of expected scores; null if `mean_difference` is no such
+            difference.
     """
 
     a: str
@@ -96,7 +97,8 @@ class WinnerOf(TypedDict):
     Attributes:
         folds: the winner's score on each fold in the search.
         fresh: the winner's mean score on fresh seeds; absent if the search's scores chose the winner.
-        values: the winner's metrics and its other numbers with limits, by name; absent for one metric without limits.
+        values: by name, the winner's metrics, and its other numbers that have a limit. Absent for one metric without
+            limits.
     """
 
     label: str
@@ -107,18 +109,19 @@ class WinnerOf(TypedDict):
 
 
 class FrontsJson(TypedDict):
-    """The Pareto fronts of searches by several metrics, and the scale of their hypervolume.
+    """The Pareto fronts of searches with several metrics, and the scale of the fronts' hypervolume.
 
     Attributes:
         metrics: the direction of each metric; the leading metric comes first.
-        scale: for each metric, the values that are scaled to 0 and to 1: the best and the worst of all trials within
-            the limits; empty if no trial is within the limits.
+        scale: for each metric, the value that becomes 0 and the value that becomes 1. These are the best and the
+            worst value of all trials within the limits. Empty if no trial is within the limits.
         reference: the reference point on this scale.
-        hypervolume: the hypervolume of the best front on this scale. The regret of a search is 1 - its hypervolume /
-            this hypervolume.
-        is_table: whether scale and best front come from a whole table of scores, not from the trials of the searches.
-        attainment: for each label and each percentage of its searches, the corners of the staircase that this
-            percentage of searches attained; absent with more than two metrics.
+        hypervolume: the hypervolume of the best front, on this scale. The regret of a search is 1 - h / `hypervolume`,
+            where h is the hypervolume of the search's own front.
+        is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
+            trials of the searches.
+        attainment: for each label, and each percentage of the label's searches, the corners of the staircase that
+            this percentage of searches attained. Absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -130,15 +133,16 @@ class FrontsJson(TypedDict):
 
 
 class ComparisonJson(TypedDict):
-    """The whole of comparison.json.
+    """The content of comparison.json.
 
     Attributes:
-        kind: `strategies` = searches repeated with paired seeds; `studies` = one search each.
+        kind: `strategies` = repeated searches of each strategy, with paired seeds; `studies` = one search per study.
         optimum: the best possible score; null = not known.
         strategies: the settings of each strategy, by label.
         method: how the numbers were computed.
         notes: sentences that a reader must know.
-        curves: for each label and each unit, the budgets, and `mean`, `low` and `high` of the best score so far.
+        curves: for each label and each unit, the curve of the best score so far: the budgets, and at each budget the
+            `mean` with the ends `low` and `high` of its band.
         answers: which study is better, one sentence per pair.
         winners, folds, answers: absent in a comparison of strategies.
         fronts: the Pareto fronts; absent with one metric. With several metrics, `metric` is `hypervolume regret`, and

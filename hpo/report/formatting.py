@@ -12,7 +12,7 @@ HASH = re.compile(r"[0-9a-f]{32,}")
 
 
 def escape_markup(text: str) -> str:
-    """Return a text for a figure with its markup escaped, because plotly reads some tags as style."""
+    """Return the text with its markup escaped, because plotly reads some tags in a figure's text as style."""
     return html.escape(text, quote=False)
 
 

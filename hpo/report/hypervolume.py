@@ -56,12 +56,12 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
     """Return the expected hypervolume of n trials drawn at random without replacement, for n = 1 to half of all trials.
 
-    The draws include trials that failed, were stopped, or exceed a limit; they add nothing. The result is exact with
-    at most `NUM_ORDERS` subsets of n trials. Otherwise it is an estimate over the first n trials of `NUM_ORDERS` random
-    orders (seed 0).
+    The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. The result is exact
+    if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, it is an estimate over the first n trials of
+    `NUM_ORDERS` random orders (seed 0).
 
-    Source: Tang et al. 2020 (arXiv 2004.13705), equation 6, has the closed form for one metric; the hypervolume has
-    none.
+    Source: Tang et al. 2020 (arXiv 2004.13705), equation 6, has the closed form for one metric. No closed form
+    is known for the hypervolume.
     """
     is_within = [trial.keeps_limits for trial in trials]
     losses = np.full((len(trials), scale.shape[1]), np.inf)
@@ -81,7 +81,7 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
 
 def budgets_of(number: int) -> list[int]:
-    """Return the numbers of trials at which a curve of expected values has points: up to half of `number`."""
+    """Return the numbers of trials, up to half of `number`, at which a curve of expected values has points."""
     return sorted({round(n) for n in np.geomspace(1, max(1, number // 2), _NUM_BUDGETS).tolist()})
 
 

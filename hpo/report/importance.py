@@ -41,7 +41,7 @@ class Importances:
     """The importance of each hyperparameter for reaching the best trials.
 
     Attributes:
-        shares: the share of each searched hyperparameter, the most important first; they sum to 1.
+        shares: the share of each searched hyperparameter, the most important first. All shares sum to 1.
         significant: the hyperparameters that matter more than chance explains, in the same order.
         num_trials: the number of trials behind the shares.
     """
@@ -52,7 +52,7 @@ class Importances:
 
     @property
     def visible(self) -> dict[str, float]:
-        """The shares that a figure shows: with fewer than 30 trials, only significant ones."""
+        """The shares that a figure shows: with fewer than 30 trials, only the shares of significant hyperparameters."""
         return {key: v for key, v in self.shares.items() if self.num_trials >= ENOUGH or key in self.significant}
 
 
@@ -65,10 +65,10 @@ def importances(
     values among all trials. `scores` are the trials' values of one metric and must be comparable. Each hyperparameter
     is considered separately. A dimension with one value has no share.
 
-    A hyperparameter is significant if at most 5 % of 200 orders of the scores give it at least as much importance. The
-    orders are the real one and 199 shuffles (seed 0). The test uses importances before they are divided by their sum,
-    so that one important hyperparameter does not hide another. One in twenty hyperparameters without effect passes the
-    test; docs/explanation/statistics.md lists the power of the test.
+    A hyperparameter is significant if at most 5 % of 200 orders of the scores give it at least its real importance. The
+    orders are the real order and 199 shuffles (seed 0). The test uses the importances before they are divided by their
+    sum, so that one important hyperparameter does not hide another. One in twenty hyperparameters without effect passes
+    the test; docs/explanation/statistics.md lists the power of the test.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), with conditional hyperparameters as in arXiv
     2601.20800. Settings and shares are those of `optuna.importance.PedAnovaImportanceEvaluator`. P-values of shuffles:
@@ -100,7 +100,7 @@ def importances(
 def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any:
     """Return how far the values of a dimension in each set of trials differ from its values in all trials.
 
-    The result is Pearson's divergence of the two densities, weighted by the share of trials in the set that have the
+    The result is Pearson's divergence of the two densities, weighted by the share of the set's trials that have the
     dimension. `sets` marks the members of each set, shape (sets, trials).
     """
     present = [place for place, trial in enumerate(trials) if dimension.key in trial.point]
@@ -120,7 +120,7 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return the grid cell of each value, and the number of the dimension's values in each cell.
 
     A range has at most 50 cells. Any other dimension has one cell per value that occurs in `values`, and one more cell
-    for all values that do not occur.
+    for all values that do not occur there.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)
@@ -138,9 +138,9 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
 def _density(counts: Any) -> Any:
     """Return the density over the grid cells of a range from the `counts` of values, both of shape (sets, cells).
 
-    The density is the mean of one normal kernel per value and one more kernel in the middle that is as wide as the
-    grid. Each kernel is truncated at the ends of the grid. Scott's rule gives the width of the values' kernels, with a
-    minimum of about one cell.
+    The density is the mean of normal kernels: one per value, and one in the middle of the grid. The kernel in the
+    middle is as wide as the grid. Each kernel is truncated at the ends of the grid. Scott's rule gives the width of
+    the values' kernels, with a minimum of about one cell.
 
     Source: Scott 1992, "Multivariate Density Estimation", as in Optuna's `ScottParzenEstimator`, with its constants.
     """
@@ -229,10 +229,10 @@ def rank_of(dimension: Dimension, value: Value) -> int:
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
-    """Return the players of the Shapley game: the hyperparameters in which the two points differ, each with its keys.
+    """Return the players of the Shapley game: the hyperparameters in which the two points differ. Each player has keys.
 
-    The keys of a player are its own, and those of hyperparameters that exist in only one of the two points because of
-    the player's value.
+    A player has its own key. It also has the keys of hyperparameters that exist in only one of the two points because
+    of the player's value.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}

@@ -33,7 +33,7 @@ Seconds = Annotated[float, Field(ge=0)]
 
 @dataclass(frozen=True)
 class Absent:
-    """A missing figure, or missing numbers of a figure, with the reason in one line."""
+    """The reason, in one line, why a figure is missing, or why numbers of a figure are missing."""
 
     reason: str
 
@@ -43,10 +43,10 @@ class UnknownValueError(LookupError):
 
 
 def part(make: Callable[[], Value], instead: Callable[[str], Instead]) -> Value | Instead:
-    """Return the result of `make`; if `make` fails, the result of `instead` with the reason.
+    """Return the result of `make`; if `make` fails, return `instead(reason)`.
 
-    So a part that fails does not prevent the other parts. Only an HpoError is raised again, because the user can fix
-    its cause, such as an unreadable file of the study.
+    So a failing part does not prevent the other parts. Only an HpoError is raised again, because the user can fix
+    the error's cause, such as an unreadable file of the study.
     """
     try:
         return make()
@@ -72,12 +72,12 @@ def is_missing(value: object) -> TypeIs[Missing]:
 
 
 def reason_missing(value: object) -> str | None:
-    """Return the reason if a value of report.json is missing; None if it is present."""
+    """Return the reason why a value of report.json is missing; None if the value is present."""
     return value["missing"] if is_missing(value) else None
 
 
 def require(value: Value | Missing) -> Value:
-    """Return the value; raise UnknownValueError if it is missing."""
+    """Return the value; raise UnknownValueError if the value is missing."""
     if is_missing(value):
         raise UnknownValueError(value["missing"])
     return value

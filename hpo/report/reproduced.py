@@ -1,7 +1,7 @@
 """Compares a report with its configuration, its study, and its reproduced trainings.
 
-A reproduction must also check the numbers that people read: even if all trainings are equal, the report may state a
-wrong score.
+A reproduction must also check the numbers that people read: even if all trainings are reproduced exactly, the
+report may state a wrong score.
 """
 
 import math
@@ -49,7 +49,8 @@ class ReportedNumber:
         key: the key of the number in report.json, such as `winner.score`.
         said: the value in the report; any type, because reports may come from strangers.
         recorded: the number computed from the recorded values.
-        given: the number computed from the reproduced trainings; if some are missing, from the recorded values.
+        given: the number computed from the reproduced trainings; if a reproduced training is missing, from the
+            recorded values.
     """
 
     trial: int
@@ -60,7 +61,7 @@ class ReportedNumber:
 
     @property
     def holds(self) -> bool:
-        """Whether the reported number equals the one computed from recorded values."""
+        """Whether the reported number equals `recorded`."""
         if self.recorded is None or self.said is None:
             return self.said is None and self.recorded is None
         if not is_number(self.said):
@@ -69,7 +70,7 @@ class ReportedNumber:
 
 
 def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> None:
-    """Raise StudyError if the report has invalid numbers or contradicts its configuration."""
+    """Raise StudyError if the report has invalid numbers or contradicts the study's configuration."""
     winner = inner(report, "winner")
     scores = {"winner.score": winner.get("score")} if winner.get("score") is not None else {}
     scores |= {f"winner.values.{name}": value for name, value in inner(winner, "values").items()}
@@ -139,9 +140,10 @@ def _task_names(recorded: Recorded) -> list[str]:
 
 
 def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[str]:
-    """Return the keys of the report whose numbers were not checked; where possible, one key for a whole section.
+    """Return the report's keys with unchecked numbers; where possible, one key for a whole section.
 
-    `_config_values` and `_trial_numbers` list the checked keys; every other key counts as unchecked.
+    Checked are the keys of `reported` and `_study_numbers`, most keys of `_config_values`, and the numbers and points
+    of the reported trials. Every other key counts as unchecked.
     """
     report, config = recorded.files.report, recorded.study.config
     # Of the settings in `config`, only those that decide trials count as checked, because the report repeats the others
@@ -158,7 +160,7 @@ def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[st
 
 
 def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
-    """Return the keys of the parts of a section that have unchecked numbers; the section's key if there are too many.
+    """Return the keys of a section's parts with unchecked numbers; if there are too many parts, the section's key.
 
     Return an empty list if all numbers are checked.
     """
@@ -188,9 +190,9 @@ def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str,
 def _numbers_of_several(
     values: Mapping[str, float], further: Mapping[str, float], goal: Goal
 ) -> dict[str, float | None]:
-    """Return the numbers about a trial that only a report with several metrics or limits has, by their keys.
+    """Return a trial's numbers that exist only in a report with several metrics or limits, by their keys in a report.
 
-    `values` are the trial's values of the leading metric, `further` are its means of the other metrics.
+    `values` are the trial's values of the leading metric. `further` are the trial's means of the other metrics.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {goal.metric: math.fsum(values.values()) / len(values), **further}
@@ -206,7 +208,7 @@ def _numbers_of_several(
 
 
 def _config_values(config: StudyConfig) -> dict[str, Any]:
-    """Return the report's values that come from its configuration, and the numbers of its 25 fields, by key."""
+    """Return, by key, the report's values that come from the configuration, and the numbers of the 25 fields."""
     study = config.study
     own = {"name": study.name, "seed": study.seed, "objective": config.objective, "intent": config.report.intent}
     tree = {
@@ -224,9 +226,9 @@ def _config_values(config: StudyConfig) -> dict[str, Any]:
 
 
 def _study_numbers(recorded: Recorded) -> dict[str, Any]:
-    """Return the numbers that the report must have according to the study, by key.
+    """Return, by key, the numbers that the report must have according to the study.
 
-    The numbers are the winner's number and, if data and code have not changed since the report, the numbers of the
+    One is the winner's number. If data and code have not changed since the report, the others are the numbers of the
     space and the data.
     """
     study = recorded.study
@@ -241,7 +243,7 @@ def _study_numbers(recorded: Recorded) -> dict[str, Any]:
 
 
 def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the key and the content of each part of a report that describes the trial."""
+    """Yield the key and the content of each part that describes the trial in a report."""
     for place, name in _PARTS_OF_TRIALS.items():
         *before, last = place.split(".")
         part = inner(report, *before).get(last)
@@ -252,7 +254,7 @@ def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mappi
 
 
 def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of a JSON tree with its dotted key."""
+    """Yield the dotted key and the value of every leaf of a JSON tree."""
     # A loop instead of recursion, because a stranger's report may be deeply nested.
     stack = [(key, tree)]
     while stack:
@@ -272,7 +274,9 @@ def is_number(value: Any) -> bool:
 def _refuse_differences(report: Mapping[str, Any], expected: Mapping[str, Any], source: str) -> None:
     for key, value in leaves(report):
         if key in expected and value != expected[key]:
-            raise StudyError(f"report.json: {key} is {value!r}, but {source} has {expected[key]!r}")
+            raise StudyError(
+                f"report.json: {key} is {value!r}, but {source} has {expected[key]!r}; restore the original files"
+            )
 
 
 def _refuse_other_winner(recorded: Recorded) -> None:
@@ -283,7 +287,13 @@ def _refuse_other_winner(recorded: Recorded) -> None:
     row, names = recorded.winner, _task_names(recorded)
     if row is None or row["number"] != str(winner.get("number")):
         number = winner.get("number")
-        raise StudyError(f"report.json: winner.number is {number!r}, but no complete trial has this number")
+        raise StudyError(
+            f"report.json: winner.number is {number!r}, but no complete trial has this number; restore the original "
+            f"report"
+        )
     for name in {*names} ^ {*inner(winner, "values")}:
         problem = "is missing" if name in names else "is no task of the study"
-        raise StudyError(f"report.json: winner.values.{name} {problem}; the study has the tasks {', '.join(names)}")
+        raise StudyError(
+            f"report.json: winner.values.{name} {problem} (the study's tasks: {', '.join(names)}); restore the "
+            f"original report"
+        )

@@ -34,15 +34,15 @@ class Subject:
 
     Attributes:
         trials: all trials, in the order of their numbers.
-        finalists: the finalists' trainings on fresh seeds if these chose the winner; empty if the search's scores chose
-            the winner.
+        finalists: the finalists as trained on fresh seeds, if the scores of these trainings chose the winner. Empty if
+            the search's scores chose the winner.
         default: the default configuration; None if it is outside the space.
-        trainings: the trials at the end of the search, then the trials that were trained further after the search,
-            under the same numbers; None = `trials`.
+        trainings: the trials at the end of the search, followed by the trials that were trained further after the
+            search. The latter have the same numbers as before. None = `trials`.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock; None if `order` is `clock` and the strategy never
-            waits for a training.
+        lanes: number of parallel trainings on the study's clock. It is None if `order` is `clock` and the strategy
+            never waits for a training.
         clock: start and end of each task on the study's clock.
         scale_results: the trials by scale; None for a study without scales.
         is_over: whether the search has chosen the winner; if not, `winner` is the best trial so far.
@@ -132,7 +132,7 @@ class Subject:
 
     @cached_property
     def front(self) -> list[Trial]:
-        """The Pareto front of the trials within the limits, the best of the leading metric first."""
+        """The Pareto front of the trials within the limits, sorted by the leading metric, the best trial first."""
         return front(self.trials)
 
     @cached_property
@@ -161,7 +161,7 @@ class Subject:
 
     @property
     def why_no_expectation(self) -> str | None:
-        """The reason why the expected hypervolume of a random search is unknown; None if it is known."""
+        """The reason why the expected hypervolume of a random search is unknown; None if the hypervolume is known."""
         if (why := dependent_text(self.strategy)) is not None:
             return f"it needs {why}"
         return None if len(self._ended) > 1 else "fewer than two trials have ended"

@@ -111,8 +111,8 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known.
 
-        The costs are those on the study's clock if they differ between the scales. Otherwise they are the number of
-        trainings at each scale times the cost of one training.
+        If the costs on the study's clock differ between the scales, these costs count. Otherwise, the cost of a scale
+        is its number of trainings times the cost of one training at this scale.
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -133,7 +133,7 @@ class ScaleResults:
 
     @property
     def ordered(self) -> list[Dimension]:
-        """The dimensions with more than one value, whose values have an order."""
+        """The dimensions that have more than one value, and whose values have an order."""
         return [
             d for d in self.dimensions if isinstance(d, Range) or (not isinstance(d, Choices) and len(d.values) > 1)
         ]
@@ -152,7 +152,7 @@ class ScaleResults:
 
     @property
     def no_law(self) -> str | None:
-        """The reason why the loss at the target is not predicted; None if it is predicted."""
+        """The reason why the loss at the target is not predicted; None if the loss is predicted."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
             scored = f", and {len(below)} of {self.target - 1} below the target have a score"
@@ -172,8 +172,8 @@ class ScaleResults:
     def law(self) -> Law | None:
         """The power law of loss over cost from the scales below the target; None if `no_law` gives a reason.
 
-        Factor and exponent are a linear fit of the logarithms. So few scales do not determine a third number, the
-        irreducible loss. The interval is the prediction interval of one more observation, by Student's t.
+        Factor and exponent come from a linear fit of the logarithms. So few scales do not determine a third number,
+        the irreducible loss. The interval is the prediction interval of one more observation, by Student's t.
 
         Source: Kaplan et al. 2020, "Scaling laws for neural language models", equation 1.3, for the power law.
         """

@@ -54,8 +54,8 @@ class WrittenReport:
 def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> WrittenReport:
     """Write the report's files into the study's folder.
 
-    The files are trials.csv, report.json, report.md, report.html and, if there is a winner, best.yaml. Without
-    `has_page`, skip report.html, which takes seconds to write, and remove an outdated one.
+    The files are trials.csv, report.json, report.md, report.html and, if there is a winner, best.yaml. Writing
+    report.html takes seconds: without `has_page`, skip this file, and remove an outdated report.html.
     """
     folder = study.folder
     trials, winner = run.trials, run.winner
@@ -92,7 +92,7 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
 
 
 def _drawings(study: PreparedStudy, subject: Subject) -> tuple[Drawing, ...]:
-    """Return the figures of the page; with `report.figures=false`, placeholders that name the command to draw them."""
+    """Return the page's figures. With `report.figures=false`, return placeholders with the command to draw them."""
     if study.config.report.figures:
         return draw_figures(subject)
     how = f"hpo report {study.reference} report.figures=true draws the figures"
@@ -116,8 +116,8 @@ def write_latex(study: PreparedStudy, report: ReportJson) -> Path:
 def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
     """Return the SHA-256 of each file next to the report, by the file's path within the study's folder.
 
-    A reproduction detects changed files by these hashes. The report itself has no hash, nor do unpublished files,
-    except the files of the winner's model.
+    A reproduction detects changed files by these hashes. The report itself has no hash. Unpublished files have no
+    hash either, except the files of the winner's model.
     """
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
@@ -127,7 +127,7 @@ def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
 
 
 def publish(study: PreparedStudy) -> list[Path]:
-    """Copy the study's files into `studies/<name>/`, replace an older publication, and return their paths.
+    """Copy the study's files into `studies/<name>/`, replace an older publication, and return the copies' paths.
 
     Raises:
         StudyError: the study's own folder is the target, or the target is a link.
@@ -136,7 +136,7 @@ def publish(study: PreparedStudy) -> list[Path]:
 
 
 def publish_comparison(folder: Path, name: str) -> list[Path]:
-    """Copy a comparison into `studies/<name>/` as `publish` does, but leave out its page of 5 MB."""
+    """Copy a comparison into `studies/<name>/` as `publish` does, but leave out the comparison's page of 5 MB."""
     return _copy_files(folder, name, _COMPARISON_FILES)
 
 
@@ -145,7 +145,7 @@ def _copy_files(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
     refuse_link(target)
     StudyFolder(folder).refuse_links()
     if target.resolve() == folder.resolve():
-        raise StudyError(f"publish: {target} is the study's folder and cannot be the target; publish a study in runs/")
+        raise StudyError(f"publish: {target} cannot be copied to itself; publish a study or comparison of runs/")
     target.mkdir(parents=True, exist_ok=True)
     # Other users may read published files, unlike the files in runs/.
     for place in (STUDIES, target):

@@ -50,7 +50,7 @@ class Steering:
         return retried_text(adds)
 
     def end(self) -> None:
-        """End the search: no further trial begins, and running trials are trained to the end."""
+        """End the search: no further trial begins, and running trials finish their trainings."""
         self._act(End())
 
     def _act(self, action: Add | End) -> None:

@@ -54,7 +54,7 @@ class Ended:
 
 
 class ShownStudy(Protocol):
-    """The attributes of a study that a progress display needs, both in the driver and in a viewer."""
+    """The attributes that a progress display needs of a study, both in the driver and in a viewer."""
 
     @property
     def config(self) -> StudyConfig: ...  # noqa: D102
@@ -72,8 +72,8 @@ class ShownStudy(Protocol):
 class Progress(Observer, AbstractContextManager["Progress", None]):
     """Counts the trials of a search and tracks the best trial, the scores and the time; this base class shows nothing.
 
-    With several metrics it tracks the Pareto front. `history` has the trials of earlier sessions, which took
-    `seconds_before`. Enter the context before the first trial.
+    With several metrics it tracks the Pareto front. `history` has the trials of earlier sessions; these sessions took
+    `seconds_before` seconds. Enter the context before the first trial.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
 
 
 def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) -> str:
-    """Return the line about other searches on this machine, and their effect on this one."""
+    """Return the line about other searches on this machine, and about their effect on this search."""
     are = "another search runs" if len(others) == 1 else f"{len(others)} other searches run"
     each = ", ".join(f"process {other.process} of {other.user} with {other.use}" for other in others)
     effect = ""
@@ -237,11 +237,11 @@ def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) ->
 
 
 def peak_in_words(peak: int, total: int) -> str:
-    """Return the line about a training's peak GPU memory in bytes, and how many such trainings fit on one GPU."""
+    """Return the line about the peak GPU memory of a training, and about how many such trainings fit on one GPU."""
     used = f"the first training used {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU"
     return f"{used}: about {total // max(peak, 1)} such trainings fit on one GPU (dispatch.workers)"
 
 
 def follow_up_in_words(what: str, num_ended: int, num_all: int) -> str:
-    """Return the line about trainings after the search and their progress."""
+    """Return the line about trainings after the search, and about their progress."""
     return f"training {what}, {num_ended} of {format_count(num_all, 'training*')} done"

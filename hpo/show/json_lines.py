@@ -34,7 +34,7 @@ def print_message(message: Mapping[str, Any]) -> None:
 
 
 class JsonLines(Display):
-    """Prints a line for each event; docs/reference/json.md lists them with their fields."""
+    """Prints a line for each event; docs/reference/json.md lists the events with their fields."""
 
     def __init__(self) -> None:
         self._workers, self._others = 0, list[dict[str, Any]]()

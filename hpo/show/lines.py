@@ -65,7 +65,7 @@ def question_text(view: StudyView) -> str:
 
 
 def best_text(view: StudyView, values: str | None = None) -> str:
-    """Return the winner or the best trial so far, with its values; without a best trial, the reason."""
+    """Return the winner or the best trial so far, with its values; if there is no best trial, return the reason."""
     best = view.best
     if best is None:
         return view.why_none or ""
@@ -100,7 +100,7 @@ def progress_text(view: StudyView) -> str:
 
 
 def untried_line(view: StudyView) -> str:
-    """Return the number of untried added points and retries; empty with none."""
+    """Return a line with the number of untried added points and retries; empty if there are none."""
     return f"{view.untried_text} not tried yet" if view.untried_text else ""
 
 

@@ -150,7 +150,7 @@ class TerminalProgress(Progress):
             self._last_line = self._clock()
 
     def _explain(self, trial: Trial) -> None:
-        """Print what the marks in a trial's line mean, before the first line that has them."""
+        """Before the first line of a trial with marks, print what the marks mean."""
         is_one = len(self._goal.metrics) == 1
         if trial.scale:
             self._say_once(_SCALES, _SCALES)
@@ -163,7 +163,7 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """Print `text` about the first trial if there is no panel, and the text is due or follows a silence."""
+        """If there is no panel, print `text` about the first trial, when the text is due or after a silence."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):

@@ -1,4 +1,4 @@
-"""Shows, in a terminal, a search that another process runs; the output looks the same as that process's own."""
+"""Shows, in a terminal, a search that another process runs; the output looks the same as in that process."""
 
 import time
 from collections.abc import Iterator

@@ -108,7 +108,7 @@ def check_user_actions(
 class _RandomUser:
     """A user who performs the actions of `check_user_actions` at random times.
 
-    When no trial is running, the user raises the budget, unless the budget was raised before.
+    If the budget was not raised before, the user raises the budget when no trial is running.
     """
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:

@@ -249,7 +249,7 @@ class AnyOrder:
 
 
 class Killed(Exception):  # noqa: N818 -- not an error
-    """The simulated driver was killed."""
+    """Raised when the simulated driver is killed."""
 
 
 def empty_record(world: World) -> Record:
@@ -274,8 +274,8 @@ def run(
 
     Args:
         world: the results of the trainings.
-        rules_of: a function that returns the rules of the search. Its arguments are two functions of a trial, which
-            return the tasks and the cost of the trial.
+        rules_of: a function that returns the rules of the search. Its arguments are two functions: the first returns
+            the tasks of a trial, the second the cost of a trial.
         num_trials: the budget of trials.
         slots: the number of workers.
         seed: the random seed for the order of reports.

@@ -48,7 +48,7 @@ class TrackedStudy:
 
 
 def pages_of_all(uri: str) -> list[Page]:
-    """Return the pages of the experiment with the latest study: the view of its studies, and their charts.
+    """Return the pages of the latest study's experiment: the view of all its studies, and these studies' charts.
 
     If the store has no studies or is unreadable, return the table of experiments.
     """
@@ -65,7 +65,7 @@ def pages_of_all(uri: str) -> list[Page]:
 
 
 def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
-    """Return the pages of a study: the table of its trials, their charts, and its run.
+    """Return the pages of a study: the table of its trials, the trials' charts, and the study's run.
 
     Raise TrackError if the study is not in MLflow.
     """
@@ -78,7 +78,7 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
     """Write the views of several studies, and return their pages: trials, studies, and charts.
 
-    A view has room for about 700 trials. If there are more trials, the view has only the best ones of each study.
+    A view has room for about 700 trials. If there are more trials, the view has only the best trials of each study.
 
     Raises:
         TrackError: a study is not in MLflow, the studies are in different experiments, or the store is not writable.
@@ -91,7 +91,9 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
         for study in studies:
             if runs[study.id].info.experiment_id != experiment:
                 pair = f"'{studies[0].name}' and '{study.name}'"
-                raise TrackError(f"study: {pair} are in different experiments of MLflow; give studies of one")
+                raise TrackError(
+                    f"study: {pair} are in different experiments of MLflow; give studies of one experiment"
+                )
         when = max(run.info.start_time for run in runs.values()) / 1000
         trials = {study.id: _best_first(client, experiment, runs[study.id], study) for study in studies}
         view, num_shown = _fitting(names, studies, trials, when)
@@ -113,7 +115,7 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return a view of the best trials of each study, as many as fit, and the number of trials in the view."""
+    """Return a view with as many of each study's best trials as fit, and the number of trials in the view."""
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)

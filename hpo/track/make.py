@@ -24,7 +24,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
     if scheme not in _SCHEMES:
         raise TrackError(
             f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
-            f"MLflow does not store runs in plain folders, use sqlite:///mlflow.db"
+            f"use sqlite:///mlflow.db, because MLflow does not store runs in plain folders"
         )
     if scheme == "sqlite":
         refuse_bad_store(tracking_uri(config), config.track.experiment)
@@ -33,7 +33,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
 def make_tracker(
     config: StudyConfig, layout: TaskLayout, folder: Path | None = None, has_own_lines: bool = False
 ) -> MlflowTracker | None:
-    """Start the tracker of a study and return it; None if `track.name` is `none`.
+    """Start and return the tracker of a study; return None if `track.name` is `none`.
 
     A lock in the study's folder allows one writer at a time. With `has_own_lines`, workers create the runs of trials or
     of tasks; see `hpo.workers.training.own_lines`.
@@ -48,6 +48,6 @@ def make_tracker(
 
 
 def tracking_uri(config: StudyConfig) -> str:
-    """Return the address of the tracking store with its secrets filled in."""
+    """Return the tracking store's address, with the secrets in the address filled in."""
     uri: str = reveal_secrets(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
     return uri

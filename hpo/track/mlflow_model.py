@@ -1,7 +1,7 @@
 """Reads a registered model for `mlflow.pyfunc.load_model`.
 
-A model in MLflow is a folder of data and the name of this module. The data are the objective's files (weights as
-safetensors, everything else as JSON) and the objective's name, without code.
+A model in MLflow consists of a folder of data, and the name of this module. The folder has the objective's files
+(weights as safetensors, everything else as JSON) and the objective's name. It has no code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class ServedModel:
         """Return one text per input; raise ValueError with one line for an invalid input or option.
 
         Args:
-            model_input: texts, as a list or as the first column of a table; for models that read numbers, one row of
+            model_input: texts, as a list or as the first column of a table. For models that read numbers: one row of
                 numbers per input, as a list, an array or a table.
             params: options of the objective's `predict` that differ from their defaults.
         """

@@ -39,7 +39,7 @@ class Winner(TypedDict):
 
 
 def register_champion(client: MlflowClient, experiment_id: str, parent: str, winner: Winner) -> str:
-    """Register the model once, under the run of its study; return its version.
+    """Register the model once, under the run of its study; return the model's version.
 
     A version gets the alias only once, so that a user may move the alias afterwards.
     """
@@ -55,7 +55,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, win
 
 
 def _digest(winner: Winner) -> str:
-    """Return the identity of a model: a hash of the trial, its objective, and the content of every file."""
+    """Return the identity of a model: a hash of the trial, the objective, and the content of every file."""
     content = hashlib.sha256(json.dumps([winner["trial"], winner["objective"], winner["prediction"]]).encode())
     root = Path(winner["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -64,7 +64,7 @@ def _digest(winner: Winner) -> str:
 
 
 def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
-    """Return the study's oldest version of the model with this digest, or None; delete newer ones.
+    """Return the oldest of the study's model versions with this digest, or None; delete the newer versions.
 
     Newer versions with this digest are duplicates from requests without an answer.
     """
@@ -76,7 +76,7 @@ def _known_version(client: MlflowClient, name: str, digest: str, parent: str) ->
 
 
 def _logged_model(client: MlflowClient, experiment_id: str, parent: str, winner: Winner, digest: str) -> str:
-    """Return the id of the model in MLflow; upload the model if MLflow does not have all of its files."""
+    """Return the id of the model in MLflow; upload the model if MLflow does not have all files of the model."""
     for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
         if known.tags.get(_DIGEST) == digest:
             if known.status == LoggedModelStatus.READY:
@@ -138,7 +138,7 @@ def _new_version(client: MlflowClient, winner: Winner, model_id: str, parent: st
 
 
 def _signature(prediction: Mapping[str, Any]) -> ModelSignature | None:
-    """Return the model's inputs and outputs; None for rows of numbers, whose shape only the model knows."""
+    """Return the model's inputs and outputs; None for rows of numbers, because only the model knows their shape."""
     if prediction["inputs"] != "text":
         return None
     params = [

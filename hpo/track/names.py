@@ -22,9 +22,10 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 
 
 def metric_names(goal: Goal) -> dict[str, str]:
-    """Return the name of each metric of the goal in a trial's run, the leading one first.
+    """Return the names that the goal's metrics have in a trial's run; the leading metric comes first.
 
-    A single metric is `score`. Several metrics have their own names, with the prefix `metric.` if the name is taken.
+    A single metric has the name `score`. Several metrics have their own names. A name that is taken gets the
+    prefix `metric.`.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
@@ -40,5 +41,5 @@ def mlflow_name(name: str) -> str:
 
 
 def mlflow_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with names that MLflow accepts."""
+    """Return the values by names that MLflow accepts."""
     return {mlflow_name(key): value for key, value in values.items()}

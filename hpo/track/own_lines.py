@@ -31,7 +31,7 @@ def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
 
 
 def _logs(study: PreparedStudy) -> bool:
-    """Return whether the user's code imports mlflow and does not choose a store or an experiment."""
+    """Return whether the user's code imports mlflow, but chooses neither a store nor an experiment."""
     objective = study.objective
     if (pickled := objective.pickled) is not None:
         files = [path for module in pickled.modules for path in files_with_imports(module).values()]

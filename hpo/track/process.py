@@ -79,7 +79,7 @@ class _Sender:
     _last_call: float = _LAST_CALL_SECONDS
 
     def send_all(self, arrived: _Arrived) -> int:
-        """Send calls until the input has ended and all are sent, or until the deadline; return the exit code."""
+        """Send calls until the input has ended and all calls are sent, or until the deadline; return the exit code."""
         is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
         while is_open or self._unsent:
             if is_open:
@@ -129,7 +129,7 @@ class _Sender:
         os._exit(1)
 
     def _try_to_send(self) -> float:
-        """Send all calls; return 0, or after a failure the seconds until the next try."""
+        """Send all calls. Return 0; after a failure, return the seconds until the next try."""
         try:
             if not self._has_lock():
                 return _GATHER_SECONDS
@@ -183,7 +183,7 @@ def _read_lines(arrived: _Arrived) -> None:
 
 
 def _enable_write_ahead() -> None:
-    """Use write-ahead logging in every SQLite connection: it halves the time per run, and the UI can still read."""
+    """Use write-ahead logging in every SQLite connection. This halves the time per run, and the UI can still read."""
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 

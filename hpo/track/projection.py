@@ -54,7 +54,7 @@ def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker)
 
 
 def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker, report: WrittenReport) -> None:
-    """Send the results after all trainings: the winner's model, the report, and the study's status."""
+    """Send the results when all trainings have ended: the winner's model, the report, and the study's status."""
     history, winner, is_over = run.history, run.winner, study.is_over(run.record)
     view = view_of(run, "ended" if is_over else "interrupted")
     before, further = {trial.number: trial for trial in run.searched}, run.further_trained
@@ -97,7 +97,7 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
 
 
 def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience: float | None = None) -> bool:
-    """Send a study that no process is running to MLflow; return whether MLflow received everything.
+    """Send to MLflow a study that no process is running; return whether MLflow received everything.
 
     Give up after `patience` seconds without progress (default: `track.patience`). Raise HpoError if the store accepts
     nothing.
@@ -120,7 +120,7 @@ def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTra
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of complete trials that were not continued although others of their round were continued."""
+    """Return the numbers of complete trials that were not continued although other trials of their round were."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
@@ -141,7 +141,7 @@ def _table(study: PreparedStudy) -> TrialsTable:
 
 
 def _winner_params(study: PreparedStudy, winner: Trial) -> dict[str, Any]:
-    """Return the parameters of the study's run after the choice of the winner."""
+    """Return the parameters that the study's run gets after the choice of the winner."""
     return {"hpo.winner": f"trial {winner.number}", **parameters(winner, study.config.study.scales)}
 
 
@@ -152,7 +152,7 @@ def _progress_text(view: StudyView) -> str:
 def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
     """Return the metrics of the study's run.
 
-    With several metrics or limits, they include the size of the front and the values of the chosen trial.
+    With several metrics or limits, the result includes the size of the front and the values of the chosen trial.
     """
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
@@ -189,8 +189,8 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
 def _params(study: PreparedStudy) -> dict[str, Any]:
     """Return the fixed settings as parameters of the study's run.
 
-    Leave out searched keys and keys that a scale changes, because they have values only after the choice of the winner.
-    Also leave out settings of dispatch, because workers do not change results.
+    Leave out searched keys and keys that a scale changes, because such keys have values only after the choice of the
+    winner. Also leave out settings of dispatch, because workers do not change results.
     """
     # Addresses may contain passwords.
     left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
@@ -207,7 +207,7 @@ def _params(study: PreparedStudy) -> dict[str, Any]:
 
 
 def _datasets(study: PreparedStudy) -> list[dict[str, Any]]:
-    """Return one MLflow dataset per split: its size, share, label counts and fingerprint."""
+    """Return one MLflow dataset per split, with the split's size, share, label counts and fingerprint."""
     described = study.described
     return [
         {
@@ -251,7 +251,7 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield (number, score, end) of each trial of the search that improves the best score of the leading metric.
+    """Yield (number, score, end) of each trial that improves the search's best score of the leading metric.
 
     With one metric, the last item is the winner's score after all trials.
     """

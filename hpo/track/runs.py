@@ -1,4 +1,4 @@
-"""Finds or creates an MLflow experiment and a study's runs in it; runs are found by tags, so no trial has two."""
+"""Finds or creates an MLflow experiment and a study's runs in it; runs are found by tags, so no trial has two runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -76,7 +76,7 @@ class StudyRuns:
         self._client.set_tag(self.parent, COLOR_TAG, self.color)
 
     def open_trial(self, number: int, name: str, tags: Mapping[str, str], seconds: float) -> str:
-        """Find or create the child run of a trial; return its id."""
+        """Find or create the child run of a trial; return the run's id."""
         if number in self.trials:
             self._client.update_run(self.trials[number], status="RUNNING")
         else:
@@ -84,7 +84,7 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Use a worker's run as the trial's run; if the trial has another run, put the worker's run below as a task."""
+        """Use a worker's run as the trial's run. If the trial has another run, add the worker's run as a task."""
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})
             self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in written.items()])
@@ -93,12 +93,12 @@ class StudyRuns:
             self._client.set_tag(run_id, PARENT, known)
 
     def adopt_task(self, number: int, run_id: str) -> None:
-        """Put a worker's run of a task below the run of its trial."""
+        """Put a worker's run of a task below the run of the task's trial."""
         if number in self.trials:
             self._client.set_tag(run_id, PARENT, self.trials[number])
 
     def still_running(self) -> Iterable[Run]:
-        """Yield the runs below the study's run that MLflow shows as running."""
+        """Yield the study's runs that MLflow shows as running, except the parent run."""
         condition = f"attributes.status = 'RUNNING' and tags.`{STUDY_ID}` = '{self.study_id}'"
         runs = all_runs(self._client, self._experiment_id, condition)
         return (run for run in runs if run.info.run_id != self.parent)
@@ -120,7 +120,7 @@ class StudyRuns:
             self.find_trials()
 
     def find_trials(self) -> None:
-        """Read the runs of trials and their states; delete duplicate runs of a trial."""
+        """Read the runs of trials, and the states of these runs; delete duplicate runs of a trial."""
         runs = defaultdict[int, list[Run]](list)
         are_trials = f"tags.`{STUDY_ID}` = '{self.study_id}' and tags.`{KIND}` = 'trial'"
         for run in all_runs(self._client, self._experiment_id, are_trials):
@@ -184,7 +184,7 @@ _LATEST = 8
 
 
 def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str:
-    """Return the id of the experiment of this name; create it if there is none."""
+    """Return the id of the experiment of this name; create the experiment if it does not exist."""
     experiment = experiment_of(client, name, artifact_root)
     _write(client, experiment.experiment_id, {key: _TAGS[key] for key in _TAGS.keys() - experiment.tags.keys()})
     return str(experiment.experiment_id)

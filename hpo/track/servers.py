@@ -74,7 +74,7 @@ def mlflow_server(uri: str, host: str, port: int) -> tuple[list[str], dict[str, 
 def running(
     command: Sequence[str], environment: Mapping[str, str], host: str, port: int
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a server inside the context; yield its process once its page answers or the process has ended."""
+    """Run a server inside the context; yield the server's process once the server answers or has ended."""
     # Give the server its own process group, so that it ends together with its workers, and Ctrl-C reaches only this
     # process. Send its output to standard error, because standard output is for the address.
     server = subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
@@ -87,7 +87,7 @@ def running(
 
 
 def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
-    """Return the id of a process of this user that serves this address; None if there is none.
+    """Return the id of this user's process that serves this address; None if there is no such process.
 
     The process must have these environment variables and the same working directory.
     """
@@ -111,7 +111,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """End the server and its workers, and wait for them, so that none of them writes into its folder afterwards."""
+    """End the server and its workers, and wait until all have ended, so that none writes any file afterwards."""
     workers = []
     with contextlib.suppress(psutil.NoSuchProcess):
         workers = psutil.Process(server.pid).children(recursive=True)
@@ -134,15 +134,16 @@ def refuse_bad_password() -> None:
         )
     if len(os.environ.get(_PASSWORD) or " " * SHORTEST) < SHORTEST:
         raise TrackError(
-            f"--password: {_PASSWORD} must have {SHORTEST} characters or more; unset it to get a new password"
+            f"--password: {_PASSWORD} must have {SHORTEST} characters or more; set a longer password, or unset "
+            f"{_PASSWORD} to get a new password"
         )
 
 
 @contextlib.contextmanager
 def asking_for_a_password() -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield user and password as text, and the environment variables of a server that requires them.
+    """Yield user and password as text, and the environment variables of a server that requires this password.
 
-    The variables name a temporary folder that exists inside the context.
+    The variables name a file in a temporary folder. The folder exists only inside the context.
     """
     user, own_password = os.environ.get(_USER, "hpo"), os.environ.get(_PASSWORD)
     password = own_password or secrets.token_urlsafe(12)
@@ -176,7 +177,7 @@ def load_dashboard() -> Callable[[str], Application]:
 
 
 def application_server(application: Application, host: str, port: int) -> WSGIServer:
-    """Return a listening server of a dashboard that allows only reading, and only under the server's host names."""
+    """Return a dashboard's listening server. The server allows only reading, and only under its own host names."""
     return make_server(host, port, guarded(application, allowed_hosts(host)), _Server, _Quiet)
 
 

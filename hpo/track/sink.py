@@ -34,10 +34,10 @@ class Point(TypedDict):
 
 
 class MlflowSink:
-    """Executes calls in order. A call is the name of a public method other than `apply`, and keyword arguments.
+    """Executes calls in order. A call has the name of a public method (not `apply`), and keyword arguments.
 
     Times are in seconds since the epoch. The sink finds runs by their tags. So a second sink, after a crash or in `hpo
-    sync`, continues the runs of the first.
+    sync`, continues the runs of the first sink.
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
@@ -57,7 +57,7 @@ class MlflowSink:
         self._is_unsure = self._was_unsure = False
 
     def apply(self, calls: Sequence[Call]) -> None:
-        """Execute the calls, then send the metrics that they left pending, one batch per run."""
+        """Execute the calls, then send the metrics that the calls left pending, one batch per run."""
         if self._is_unsure:
             self._runs.find_again()
             self._was_unsure = True
@@ -289,7 +289,7 @@ class MlflowSink:
         self._pending.setdefault(run_id, {}).update(points)
 
     def _add_last(self, run_id: str, metrics: Numbers, seconds: float) -> None:
-        """Add each metric at the last step that the training has logged for this metric, or else at step 0."""
+        """Add each metric at the last step that the training has logged for it. Without such a step, use step 0."""
         known = self._client.get_run(run_id).data.metrics
         for key, value in metrics.items():
             points = self._client.get_metric_history(run_id, key) if key in known else ()

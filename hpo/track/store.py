@@ -38,7 +38,7 @@ def mlflow_environment() -> dict[str, str]:
 
 
 def absolute_uri(uri: str) -> str:
-    """Return the address with an absolute path of a SQLite file, because MLflow has one connection per address."""
+    """Return the address; make a SQLite file's path absolute, because MLflow has one connection per address."""
     scheme, mark, path = uri.partition(":///")
     if not (scheme.startswith("sqlite") and mark) or path.startswith("/"):
         return uri
@@ -51,7 +51,9 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
     if not path.name or path.is_dir():
         raise TrackError(f"track.uri: must name a file, such as sqlite:///mlflow.db, given '{uri}'")
     if not path.parent.is_dir():
-        raise TrackError(f"track.uri: folder '{path.parent}' of '{uri}' does not exist; create it, or give another")
+        raise TrackError(
+            f"track.uri: folder '{path.parent}' of '{uri}' does not exist; create the folder, or give another"
+        )
     if not path.exists():
         return
     try:
@@ -64,7 +66,8 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
         raise TrackError(f"track.uri: {path} is not an MLflow database: {error}; choose another file") from error
     if row is not None and row[0] == "deleted":
         raise TrackError(
-            f"track.experiment: '{experiment}' was deleted in '{uri}'; restore it there, or choose another name"
+            f"track.experiment: '{experiment}' was deleted in '{uri}'; restore the experiment there, or "
+            f"choose another name"
         )
 
 
@@ -96,7 +99,7 @@ def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
 
 
 def refuse_unsent(uri: str, study_id: str, name: str) -> None:
-    """Raise TrackError if a SQLite file lacks a study; do not import MLflow for it, because that takes seconds."""
+    """Raise TrackError if a SQLite file lacks a study; do not import MLflow, because the import takes seconds."""
     if not _has_study(uri, study_id, if_unknown=False):
         raise unsent(uri, name)
 
@@ -121,7 +124,7 @@ WHERE runs.lifecycle_stage = 'active' AND tags.key = 'hpo.study_id' AND tags.val
 def unsent(uri: str, name: str) -> TrackError:
     """Return the error for a study that is not in MLflow."""
     send = f"`hpo sync {name} track.uri={uri}`"
-    return TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send it with {send}", {}))
+    return TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send the study with {send}", {}))
 
 
 def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
@@ -133,7 +136,7 @@ def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
 
 
 def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
-    """Return the number of a study's finished trials in MLflow, and the files of its parent run.
+    """Return the number of a study's finished trials in MLflow, and the files of the study's parent run.
 
     Raise TrackError if the store is unreadable.
     """
@@ -147,7 +150,7 @@ def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
 
 
 def delete_study(uri: str, study_id: str) -> int:
-    """Delete the runs of a study and its trials, and its saved views; return the number of deleted runs.
+    """Delete the runs of a study and of its trials, and the study's saved views; return the number of deleted runs.
 
     Afterwards `mlflow gc` frees the space; before that, `mlflow runs restore` can restore the runs. Registered models
     remain. Return 0 if the store does not exist or does not have the study. Raise TrackError if the store is not
@@ -188,7 +191,8 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
         missing = [name for name in _FILES[:2] if name not in present]
         if missing:
             raise TrackError(
-                f"runs:/{run_id}: the study of this run has no {missing[0]} in MLflow; send it with `hpo sync STUDY`"
+                f"runs:/{run_id}: the study of this run has no {missing[0]} in MLflow; send the study with "
+                f"`hpo sync STUDY`"
             )
         for name in _FILES:
             if name in present:
@@ -197,7 +201,7 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
 
 
 def all_runs(client: "MlflowClient", experiment_id: str, condition: str) -> "Iterator[Run]":
-    """Yield the runs of an experiment that match a search condition of MLflow, without deleted ones."""
+    """Yield an experiment's runs that match a search condition of MLflow, except deleted runs."""
     token = None
     while True:
         page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)

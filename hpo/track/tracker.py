@@ -1,4 +1,4 @@
-"""The driver's side of the MLflow process: it converts events to calls of `MlflowSink` and never waits for MLflow."""
+"""The driver's side of the MLflow process: converts events to calls of `MlflowSink`, and never waits for MLflow."""
 
 import contextlib
 import json
@@ -152,7 +152,7 @@ class MlflowTracker(Observer):
             self.show_front(front([*self._front, trial]))
 
     def trial_known(self, trial: Trial) -> None:
-        """Close the trial's child run without marking the front, which `show_front` does."""
+        """Close the trial's child run without marking the front; `show_front` marks the front."""
         self._curves.pop(trial.number, None)
         self._num_done += is_counted(trial, self._counts)
         place = (-trial.scale, trial.loss) if trial.keeps_limits else (math.inf, math.inf)
@@ -209,7 +209,7 @@ class MlflowTracker(Observer):
         return self._process.close(patience)
 
     def _points(self, trial: Trial) -> "list[Point]":
-        """Return the points of a trial's recorded learning curves, spread evenly over the seconds of each task."""
+        """Return the points of a trial's recorded curves; a task's points are spread evenly over the task's time."""
         points = []
         for index, outcome in sorted(trial.outcomes.items()):
             curve, each = Curve(self._layout.name(index)), outcome.seconds / max(len(outcome.curve), 1)
@@ -220,7 +220,7 @@ class MlflowTracker(Observer):
         """Return the metrics of a trial's run, including the trial's number for the axis of charts.
 
         In a study with scales, `cost` is the strategy's configured cost of a training at the trial's scale. Without
-        configured costs, it is the trial's cost on the study's clock.
+        configured costs, `cost` is the trial's cost on the study's clock.
         """
         metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
         if trial.scale:
@@ -251,7 +251,7 @@ class MlflowTracker(Observer):
         return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return the trial's metrics for the study's run, where charts show them over the trial's number."""
+        """Return the trial's metrics for the study's run, where charts show these metrics over the trial's number."""
         names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
         return {f"trial_{name}": metrics[name] for name in names if name in metrics}
 
@@ -267,8 +267,8 @@ class MlflowTracker(Observer):
 class Curve:
     """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
 
-    The first point of the curve decides what the step is: the `epoch` if the first epoch is whole, else the `step` if
-    there is one, else the position from 1.
+    The first point of the curve decides what the step is. It is the `epoch` if the first epoch is an integer, else the
+    `step` if the first point has a `step`, else the position, counted from 1.
     """
 
     def __init__(self, task: str) -> None:

@@ -3,8 +3,8 @@
 By default the UI shows neither scores nor hyperparameters. Like the UI, this module stores views as JSON in tags of the
 experiment. The state in a view has the search condition, the columns with their order and widths, and the charts.
 
-Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*`: an envelope with a state, which may be
-deflated.
+Source: the front end of MLflow 3.17, which reads the tags `mlflow.sharedViewState.*`. Each tag has an envelope with a
+state. The state may be deflated.
 """
 
 import base64
@@ -53,12 +53,12 @@ def experiment_page(experiment_id: str) -> str:
 
 
 def view_page(experiment_id: str, key: str) -> str:
-    """Return the address of the table of the view with this key; the key of a study's trials is the study's id."""
+    """Return the address of the table of the view with this key; the view of a study's trials has the study's id."""
     return f"{experiment_page(experiment_id)}&viewStateShareKey={quote(key)}"
 
 
 def charts_page(view: str) -> str:
-    """Return the address of the charts of a saved view from the address of its table."""
+    """Return the address of a saved view's charts, given the address of the view's table."""
     return f"{view}&compareRunsMode=CHART"
 
 
@@ -92,7 +92,7 @@ def tag_of(key: str) -> str:
 
 
 def keys_of_study(study_id: str) -> tuple[str, str]:
-    """Return the keys of a study's two views: that of its trials, and that of its front."""
+    """Return the keys of a study's two views: the view of its trials, and the view of its front."""
     return study_id, study_id + ON_FRONT
 
 
@@ -100,8 +100,8 @@ class TrialsTable(TypedDict):
     """The columns of a table of trials, and its charts.
 
     Attributes:
-        metrics: the metrics with a column and a chart each. The first is the leading one; the rows are sorted by it, in
-            `direction`.
+        metrics: the metrics with a column and a chart each. The first is the leading metric. The rows are sorted by the
+            leading metric, in `direction`.
         flags: tags for selecting trials, such as `FRONT_TAG`.
         keys: the hyperparameters.
         others: further metrics, about the cost of a training.
@@ -117,7 +117,7 @@ class TrialsTable(TypedDict):
 
 
 def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, parent: str) -> dict[str, str]:
-    """Return the experiment's tags that store a study's views: of its trials, and with several metrics of its front."""
+    """Return the experiment's tags with a study's views: of its trials and, with several metrics, of its front."""
     of_study = f"tags.`mlflow.parentRunId` = '{parent}'"
     trials, on_front = keys_of_study(study_id)
     views = {tag_of(trials): _short_view(f"{name}: trials", seconds, table, of_study)}
@@ -128,7 +128,7 @@ def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, pa
 
 
 def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None) -> str:
-    """Return a view with one row per study, the latest first: all studies of the experiment, or those in `run_ids`."""
+    """Return a view with one row per study of the experiment, or per study in `run_ids`; the latest study is first."""
     condition = "tags.`hpo.kind` = 'study'" if run_ids is None else _one_of(run_ids)
     cards = [{"type": "BAR", "metricKey": "best_score", "runsCountToCompare": 100}, _line("best_score")]
     order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
@@ -136,7 +136,7 @@ def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None
 
 
 def compared_view(name: str, seconds: float, table: TrialsTable, run_ids: Sequence[str]) -> str:
-    """Return the view of the trials of several studies, best first."""
+    """Return the view of the trials of several studies, the best trial first."""
     return _view(name, seconds, {**table, "keys": table["keys"][:_MAX_COLUMNS]}, _one_of(run_ids), "Trials")
 
 
@@ -155,7 +155,7 @@ def opened(view: str) -> dict[str, Any]:
 
 
 def color_of_study(place: int) -> str:
-    """Return the color of the run of the study at a position; neighbouring positions have very different hues."""
+    """Return the color of a study's run from the study's position; neighbouring positions have very different hues."""
     return _color((_FIRST_HUE + place * _GOLDEN) % 1, 0.5)
 
 
@@ -219,9 +219,9 @@ def _state(
 def _cards(table: TrialsTable) -> list[dict[str, Any]]:
     """Return the charts of a table of trials.
 
-    With several metrics, one chart shows the first two against each other. With scales, one shows the first metric over
-    the cost of a training. The others show each metric over the trial's number, all columns as parallel coordinates,
-    and the learning curves.
+    With several metrics, one chart shows the first two metrics against each other. With scales, one chart shows the
+    first metric over the cost of a training. The other charts show each metric over the trial's number, all columns as
+    parallel coordinates, and the learning curves.
     """
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []

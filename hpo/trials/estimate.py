@@ -33,7 +33,8 @@ class Estimate:
     def text(self, write: Callable[[float], str], note: bool = True) -> str:
         """Return text such as `0.9889 (95 % 0.9605 to 0.9970, n = 180)`.
 
-        If there is no interval, return only the value; if `note` is true, append the note. `write` formats a number.
+        If there is no interval, return only the value. If `note` is true, append the note, with or without an interval.
+        `write` formats a number.
         """
         if self.low is None or self.high is None:
             return f"{write(self.value)}{f' (no interval: {self.note})' if note and self.note else ''}"
@@ -53,7 +54,7 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def bootstrap_interval(values: Sequence[float], drawn_at_once: int = _DRAWN_AT_ONCE) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of independent values, from resamples with a fixed random seed.
+    """Return the 95 % interval of the mean of independent values; the resampling uses a fixed random seed.
 
     `drawn_at_once` limits how many resampled values are in memory at once.
 
@@ -71,15 +72,15 @@ def bootstrap_interval(values: Sequence[float], drawn_at_once: int = _DRAWN_AT_O
 
 @dataclass(frozen=True)
 class ExpectedScore:
-    """The score that the winner can be expected to get if it is trained and scored again.
+    """The score that the winner can be expected to get if the winner is trained and scored again.
 
     Attributes:
         value: the winner's score in the (leading) metric, corrected for the bias of choosing the best.
         low: the lower end of the 95 % interval.
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.
-        of_all: whether the noise was estimated from all complete trials, because fewer than 8 were trained as far as
-            the winner.
+        of_all: True = the noise was estimated from all complete trials. The reason is that fewer than 8 of these trials
+            were trained as far as the winner.
     """
 
     value: float

@@ -25,7 +25,7 @@ _MANY, _PART = 4, 160
 
 
 def front_numbers(losses: Array) -> NDArray[np.int64]:
-    """Return the number of each trial's front: 0 = dominated by no trial, 1 = only by trials of front 0, and so on.
+    """Return the number of each trial's front: 0 = dominated by no trial, 1 = dominated only by front 0, and so on.
 
     Trials with equal losses are on the same front. With two metrics, the function takes O(n log n) time.
 
@@ -99,10 +99,10 @@ def contributions(front: Array, scale: Array) -> Array:
 def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
     """Return `contributions`, but with exact values only for the `count` largest ones.
 
-    The other values are upper bounds, smaller than the exact values. Exact values for all would take long: with four
-    metrics, moocore takes 1.4 s for 1,000 members. A member adds at least as much to a part of the front as to the
-    whole front, so splitting the front gives upper bounds. The exact value of a member is the volume that it dominates,
-    minus the share of this volume that other members dominate, too.
+    The other values are upper bounds of the hypervolumes. Each bound is smaller than all of the `count` exact values.
+    Exact values for all trials would take long: with four metrics, moocore takes 1.4 s for 1,000 members. A member adds
+    at least as much to a part of the front as to the whole front, so splitting the front gives upper bounds. The exact
+    value of a member is the volume that the member dominates, minus the part that other members also dominate.
     """
     units = scaled(front, scale)
     parts = np.array_split(front, math.ceil(len(front) / _PART))
@@ -137,7 +137,8 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
 def as_one_loss(losses: Array) -> Array:
     """Return one loss per trial: its position in the order of `best_first`; equal trials have the same loss.
 
-    In the worse half, all trials of a front have the same loss. Ranking them by hypervolume would take too long.
+    In the worse half of the trials, all trials of a front have the same loss. Ranking them by hypervolume would take
+    too long.
     """
     different, place = np.unique(losses, axis=0, return_inverse=True)
     numbers, added = _keys(different, scale_of(losses), (len(different) + 1) // 2).T
@@ -153,7 +154,7 @@ def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | No
     """Return each trial's front number and the hypervolume that it adds, shape (trials, 2); no two trials may be equal.
 
     The hypervolume is computed only for fronts that begin within the first `count` trials (None = all); for other
-    fronts, it is 0. At least the best `exact` trials (None = all) get exact values; others may get upper bounds.
+    fronts, it is 0. At least the best `exact` trials (None = all) get exact values; other trials may get upper bounds.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)
@@ -176,7 +177,7 @@ def weighted(losses: Array, weights: Array) -> Array:
     of the quartile, a diverged trial would make all other losses of a metric look equal.
 
     Source: Knowles 2006, "ParEGO: A hybrid algorithm with on-line landscape approximation for expensive multiobjective
-    optimization problems", equation 2, with its rho of 0.05.
+    optimization problems", equation 2, with rho = 0.05.
     """
     scale = np.stack((losses.min(axis=0), np.quantile(losses, _WORST, axis=0)))
     units = scaled(losses, scale) * weights

@@ -14,7 +14,7 @@ from hpo.trials.trial import Direction, Outcome, Trial, loss_of, loss_sign
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit for the winner: the largest allowed value of a metric, or the smallest one if `is_least`."""
+    """A limit for the winner: the largest allowed value of a metric, or the smallest allowed value if `is_least`."""
 
     metric: str
     bound: float
@@ -37,11 +37,11 @@ class Limit:
 class Goal:
     """The goal of a search.
 
-    With several metrics, a trial is better than another if it dominates the other: it is worse in no metric, and better
-    in at least one. The first metric leads: the `score` and `loss` of a trial, its learning curves, its best epoch and
-    early stopping use this metric. A trial within the limits is better than a trial that exceeds a limit. Of two trials
-    that exceed a limit, the one with less excess is better (Deb 2000, "An efficient constraint handling method for
-    genetic algorithms").
+    With several metrics, a trial is better than another trial if it dominates the other trial. To dominate means to be
+    worse in no metric, and better in at least one. The first metric leads: the `score` and `loss` of a trial, its
+    learning curves, its best epoch and early stopping use this metric. A trial within the limits is better than a trial
+    that exceeds a limit. Of two trials that exceed a limit, the one with less excess is better (Deb 2000, "An efficient
+    constraint handling method for genetic algorithms").
 
     Attributes:
         metrics: the metrics with their directions; the first one leads.

@@ -19,7 +19,7 @@ Weights = Array | None
 
 
 class History(Sequence[Trial]):
-    """An immutable sequence of the trials that have ended, failures included, in the order in which they became known.
+    """An immutable sequence of the ended trials, including failed ones, in the order in which the trials became known.
 
     A history and its extensions (`extended`) share one log, so that the cost of a proposal does not grow with the
     study. `since` returns the trials that an extension has added.
@@ -86,7 +86,7 @@ class History(Sequence[Trial]):
         """Return random weights of the metrics; None if there is only one metric.
 
         With new weights each time, a strategy that follows the best trial covers the whole front. The weights come from
-        a separate random stream, so that their number does not change the other random numbers of `rng`.
+        a separate random stream, so that drawing weights does not change the random numbers of `rng`.
         """
         return draw_weights(rng.spawn(1)[0], self.num_metrics) if self.num_metrics > 1 else None
 
@@ -121,7 +121,7 @@ class History(Sequence[Trial]):
 
     @property
     def num_metrics(self) -> int:
-        """The number of metrics of the complete trials; 1 while none is complete."""
+        """The number of metrics of the complete trials; 1 while no trial is complete."""
         # The first complete trial is always a gain.
         first = self._log.gains[:1]
         return len(self._log.trials[first[0]].losses) if first and first[0] < self._length else 1

@@ -60,9 +60,9 @@ def to_amount(amount: int | None, reached: float | None) -> str:
 
 
 class Places:
-    """Assigns places to the reports of one training; the places must ascend, and be all epochs, steps or numbers.
+    """Assigns places to the reports of one training; the places must ascend, and be all of one kind.
 
-    A report without `epoch` and `step` gets its number as its place.
+    The kinds are epoch, step and number. A report without `epoch` and `step` gets its number as its place.
 
     Args:
         counted: the number before the first report: the amount of the continued trial, or 0.

@@ -163,13 +163,13 @@ class Fronts:
 def have_same_places(one: Trial, other: Trial) -> bool:
     """Return whether two trials report at the same places, up to the last report of the shorter one.
 
-    The result is True if one of them has no reports.
+    The result is True if one of the trials has no reports.
     """
     return all(mine == its for mine, its in zip(one.losses_at, other.losses_at, strict=False))
 
 
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials with losses that can be compared.
+    """Return the trials, with their losses made comparable.
 
     If all trials report at the same places, they are returned unchanged: a trial with fewer reports has ended by
     itself, so its loss counts. Otherwise, each trial gets its loss at the last place that all trials have reported. If
@@ -186,7 +186,7 @@ def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def at_largest_scale(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials whose scale is the largest of all these trials; return all if the study has no scales."""
+    """Return the trials at the largest scale that any of the trials has; return all if the study has no scales."""
     largest = max((t.scale for t in trials), default=0)
     return [t for t in trials if t.scale == largest]
 

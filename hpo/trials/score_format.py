@@ -27,7 +27,7 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 
     - If the scores are below 10 and spread over 0.001 or more, they have four decimals.
     - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range (which
-      diverged trials do not widen). If 6 digits are too few to show any difference, there are more.
+      diverged trials do not widen). If 6 digits show no difference between the scores, they have more.
     - If all scores are equal, they have four digits.
     - Counts, such as the number of parameters, are written as whole numbers.
     - Numbers from 1e-4 to 1e7 are written plainly, others in scientific notation.
@@ -62,7 +62,8 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
         trial: the trial.
         goal: the goal of the study.
         compared: the trials that the digits must distinguish.
-        fresh: the same trial trained on fresh seeds, if such trainings chose the winner; its values come first.
+        fresh: the same trial trained on fresh seeds, if such trainings chose the winner. The values of `fresh` come
+            first.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]

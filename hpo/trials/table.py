@@ -71,7 +71,7 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
             raise StudyError(f"{path}: has no column '{column}'; its columns: {', '.join(columns) or 'none'}")
     for line, row in enumerate(rows, start=2):
         if None in row or None in row.values():
-            raise StudyError(f"{path}:{line}: must have {len(columns)} fields, as many as the header")
+            raise StudyError(f"{path}:{line}: must have {len(columns)} fields, as many as the header has")
     return rows
 
 
@@ -84,7 +84,7 @@ def twice(names: Sequence[str]) -> str | None:
 
 
 def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyType({})) -> Point | None:
-    """Return the point of a row, with values converted to the types of the space; None if it is not in the space.
+    """Return a row's point, with values converted to the types of the space; None if the point is not in the space.
 
     `fill` holds values, by key, for dimensions about which the row says nothing; see `says_nothing`.
     """
@@ -102,7 +102,8 @@ def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyTyp
 def says_nothing(row: Row, dimension: Dimension) -> bool:
     """Return whether a row says nothing about a dimension.
 
-    A row also says nothing if the field of the dimension is empty, unless an empty field stands for a value.
+    A row says nothing if the column of the dimension is missing. It also says nothing if the dimension's field is
+    empty, and an empty field stands for no value of the dimension.
     """
     text = _text(row, dimension)
     return text is None or (text == "" and not _allowed(text, dimension))
@@ -161,7 +162,7 @@ def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> 
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return the column names of a row, without columns of notes and of values outside of the space and the goal."""
+    """Return a row's column names, without the names of notes and of values that neither space nor goal contains."""
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
     return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
@@ -183,7 +184,7 @@ def first_start(trials: Sequence[Trial]) -> float:
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
     """Return a table with one row per trial, in the order of the trials' numbers; missing values are empty.
 
-    - The columns of hyperparameters are named by their dotted keys, and those of the goal's other values by their
+    - The columns of hyperparameters are named by dotted keys, the columns of the goal's other values by the values'
       names. A column gets the prefix `space.` or `metric.` if another column has the same name.
     - `is_on_front` (only with several metrics): whether the trial is on the Pareto front.
     - `excess` (only with limits): how far the trial is beyond the limits.
@@ -193,8 +194,8 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     - `seconds`: the sum of the wall times of all tasks.
     - `started` and `ended`: the start of the trial's first task and the end of its last task. Both count the seconds
       since the study's first training started.
-    - The last columns hold the other numbers that the objective returned (their mean over the tasks), and its notes. A
-      column gets the prefix `metric.` or `note.` if another column has the same name.
+    - The last columns hold the other numbers that the objective returned (their mean over the tasks), and the
+      objective's notes. A column gets the prefix `metric.` or `note.` if another column has the same name.
     """
     start = first_start(trials)
     columns: dict[str, list[Any]] = {

@@ -103,7 +103,7 @@ class Proposal:
         point: the point.
         amount: the amount of training to reach, counted from the start, in epochs (for an objective that is a table, in
             places on its learning curves); None = a full training.
-        continues: the number of the earlier trial of the same point to continue; None = train from the start.
+        continues: the number of the earlier trial to continue, which has the same point; None = train from the start.
         trained: the amount of training of the continued trial; 0 = train from the start.
         retry_of: the number of the failed trial that this proposal retries; None = the proposal is no retry.
     """
@@ -120,8 +120,8 @@ class Trial:
     """The evaluation of a point.
 
     Attributes:
-        number: the number of the trial, from 0, in the order of proposal. The number does not depend on
-            the order in which trials end. Imported trials have numbers below 0.
+        number: the number of the trial, from 0, in the order of proposal. The number does not depend on the order in
+            which trials end. Imported trials have numbers below 0.
         round: the number of the proposal, from 0; points that are proposed together share this number.
         point: the point.
         outcomes: the outcomes by task index; a complete trial has an outcome for every task.
@@ -133,9 +133,9 @@ class Trial:
         cost: the cost of one unit of the trial's training, on the study's clock.
         learned: the numbers of the trials that became known since the previous trial was opened, in the order in which
             they became known.
-        ended_later: the end of a training that continued the trial after the search, in seconds since the epoch; None =
-            there was none.
-        other_losses: a complete trial's losses by the metrics other than the leading one, in their order.
+        ended_later: the end (in seconds since the epoch) of a training that continued the trial after the search; None
+            = there was no such training.
+        other_losses: a complete trial's losses by the metrics other than the leading one, in the order of the metrics.
         excess: how far a complete trial is beyond the limits; 0 = within; see `Goal`.
         is_scaled: whether `study.scale` in the point is the number of a scale; False if it is the user's own key.
         losses_at: for a complete trial with an amount, its loss by place: the loss that the trial would have if its
@@ -216,7 +216,7 @@ class Trial:
 
     @property
     def stopped(self) -> str | None:
-        """Where and why the trial was stopped, by its first stopped task; None = the trial was not stopped."""
+        """Where the trial was stopped, and why if a task was stopped; None = the trial was not stopped."""
         if self.state != "stopped":
             return None
         reasons = (outcome.stopped for _, outcome in sorted(self.outcomes.items()) if outcome.stopped)

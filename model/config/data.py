@@ -31,7 +31,7 @@ class DataConfig(Section):
 
 
 class DigitsConfig(DataConfig):
-    """The settings for scikit-learn's handwritten digits, which need no file of the user."""
+    """The settings for scikit-learn's handwritten digits; this data needs no file of the user."""
 
     lengths_differ: ClassVar[bool] = False
 
@@ -43,7 +43,7 @@ class DigitsConfig(DataConfig):
 
 
 class FilesConfig(DataConfig):
-    """The settings for the user's data: one file, or one file per split; or a data set on the Hugging Face hub."""
+    """The settings for the user's data: one file, one file per split, or a data set on the Hugging Face hub."""
 
     format: str
     subset: Path | None
@@ -68,13 +68,13 @@ class FilesConfig(DataConfig):
         parts = [self.train, self.validation, self.test]
         if self.path is None and not any(parts):
             raise refuse(
-                "must be given; for separate files, give data.train with data.validation or data.test instead",
+                "must be given; for separate files, give data.train instead, and data.validation or data.test or both",
                 "data.path",
             )
         if self.path is not None and any(parts):
             raise refuse(
-                "cannot be combined with separate files; leave out either data.path, or data.train, data.validation "
-                "and data.test",
+                "cannot be combined with separate files; leave out data.path, or leave out data.train, "
+                "data.validation and data.test",
                 "data.path",
             )
         if self.path is None and self.train is None:
@@ -134,7 +134,7 @@ class LanguageModellingConfig(FilesConfig):
     def _has_bytes(self) -> Self:
         if self.tokens == "subwords" and (self.max_size is None or self.max_size < 256):
             raise refuse(
-                f"must be at least 256 with data.tokens=subwords, because each byte is a token, given {self.max_size}",
+                f"must be at least 256 with data.tokens=subwords, given {self.max_size}, because each byte is a token",
                 "data.max_size",
                 "data.tokens",
             )

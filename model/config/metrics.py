@@ -8,8 +8,8 @@ from model.config.section import Section
 class MetricsConfig(Section):
     """The settings for comparing predicted texts with their references.
 
-    The settings have defaults, because only data=translation uses them. `bleu_tokenize` allows the tokenizers of
-    sacrebleu that need no other package and no download.
+    Only data=translation uses these settings, so they have defaults. `bleu_tokenize` allows the tokenizers of sacrebleu
+    that need no other package and no download.
     """
 
     bleu_tokenize: Literal["auto", "13a", "intl", "char", "zh", "none"] = "auto"

@@ -57,7 +57,11 @@ class TranslationConfig(FilesConfig, SearchedTargets):
                 "data.format",
             )
         if self.max_size is None and "subwords" in (self.tokens, self.target_tokens):
-            raise refuse("must be given for subwords, such as data.max_size=8000", "data.max_size", "data.tokens")
+            raise refuse(
+                "must be given for subwords; give a number, for example data.max_size=8000",
+                "data.max_size",
+                "data.tokens",
+            )
         if self.shared_vocabulary and self.target_tokens not in (None, self.tokens):
             raise refuse(
                 "must be false if data.target_tokens differs from data.tokens; or set data.target_tokens=null",
@@ -68,7 +72,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
 
 
 class GeneratedConfig(DataConfig, SearchedTargets):
-    """The settings for generated pairs of number sequences, which a seed determines."""
+    """The settings for generating pairs of number sequences from a seed."""
 
     name: Literal["generated"]
     path: None = None

@@ -1,4 +1,4 @@
-"""The base class and the errors of all sections of the configuration."""
+"""The base class of all sections of the configuration, and the errors for broken rules."""
 
 from typing import Annotated
 

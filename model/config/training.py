@@ -103,7 +103,7 @@ class TrainingConfig(Section):
             )
         if self.precision in GPU_PRECISIONS and self.device == "cpu":
             raise refuse(
-                f"{self.precision} needs a GPU: choose auto, float32 or bfloat16, or training.device=cuda",
+                f"{self.precision} needs a GPU: choose auto, float32 or bfloat16, or choose training.device=cuda",
                 "training.precision",
                 "training.device",
             )

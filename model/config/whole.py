@@ -60,7 +60,7 @@ SHAPE_OF_DATA = {
 
 
 class UnknownNetwork(ModelConfig):
-    """A placeholder for a model of unknown family or shape; its error names the wrong key and the allowed values."""
+    """A placeholder for a model of unknown family or shape; the error names the wrong key and the allowed values."""
 
     model_config = ConfigDict(extra="allow")
     family: Literal["transformer", "recurrent", "convolutional"]
@@ -69,7 +69,7 @@ class UnknownNetwork(ModelConfig):
 
 
 class UnknownData(DataConfig):
-    """A placeholder for data with an unknown name; its error names the key and the allowed values."""
+    """A placeholder for data with an unknown name; the error names the key and the allowed values."""
 
     model_config = ConfigDict(extra="allow")
     name: Literal["digits", "text_classification", "tagging", "language_modelling", "translation", "generated"]
@@ -99,8 +99,9 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.model.parametrization == "mup" and (self.training.optimizer not in MUP_OPTIMIZERS or self.training.l1):
             raise refuse(
-                f"must be standard, because mup needs {' or '.join(MUP_OPTIMIZERS)} without training.l1, given "
-                f"training.optimizer={self.training.optimizer}, training.l1={self.training.l1}",
+                f"must be 'standard' with training.optimizer={self.training.optimizer} and "
+                f"training.l1={self.training.l1}, because mup needs training.optimizer={' or '.join(MUP_OPTIMIZERS)}, "
+                "and training.l1=0",
                 "model.parametrization",
                 "training.optimizer",
                 "training.l1",
@@ -113,15 +114,15 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.batching == "packed" and self.model.family != "transformer":
             raise refuse(
-                f"must be shuffled or by_length with model.family={self.model.family}, because packed needs a "
-                f"Transformer's attention",
+                f"must be 'shuffled' or 'by_length' with model.family={self.model.family}, because packed batches "
+                "need a Transformer's attention",
                 "training.batching",
                 "model.family",
             )
         if self.training.batching == "packed" and self.data.name in ("digits", "language_modelling"):
             raise refuse(
-                f"packed has no effect with data={self.data.name}, whose sequences all have the same length: choose "
-                "shuffled",
+                f"'packed' has no effect with data={self.data.name}, whose sequences all have the same length: choose "
+                "'shuffled'",
                 "training.batching",
                 "data.name",
             )
@@ -135,7 +136,7 @@ class Config(Section, Generic[Model, Data]):
             )
         if isinstance(self.model, Encoder) and self.model.pooling != "mean" and self.data.name == "tagging":
             raise refuse(
-                "must be mean with data=tagging, because a tagger labels every word", "model.pooling", "data.name"
+                "must be 'mean' with data=tagging, because a tagger labels every word", "model.pooling", "data.name"
             )
         return self
 
@@ -159,7 +160,7 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
 
     Raises:
         pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. If a rule for
-            several keys is violated, `ctx["keys"]` lists the keys.
+            several keys is violated, `ctx["keys"]` lists these keys.
     """
     family = FAMILIES.get(_name(config, "model", "family"), {})
     shape = family.get(_name(config, "model", "shape"), UnknownNetwork)

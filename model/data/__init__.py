@@ -1,1 +1,1 @@
-"""Data: readers of files, the store of examples for workers, tokens, and batches."""
+"""Data: readers of files, tokens, batches, and the store of examples for workers."""

@@ -46,7 +46,7 @@ class Ragged:
         return len(self.lengths)
 
     def gather(self, indices: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the sequences at `indices`, padded with zeros at the end to the length of the longest, and their mask.
+        """Return the sequences at `indices`, padded at the end with zeros to equal length, and their mask.
 
         Returns:
             The sequences, (batch, time) or (batch, time, features); and the mask, (batch, time) boolean, True = a
@@ -116,7 +116,7 @@ def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) ->
 def batches_by_length(
     lengths: Tensor, batch_size: int, batch_tokens: int | None = None, generator: torch.Generator | None = None
 ) -> list[Tensor]:
-    """Return batches of sequences with similar lengths, which need little padding; each position is in one batch.
+    """Return batches of positions, each position once; sequences of similar lengths share a batch, to save padding.
 
     Without a generator, all examples are sorted by length, the shortest first.
 
@@ -157,7 +157,7 @@ def _pool_size(lengths: Tensor, batch_size: int, batch_tokens: int | None) -> in
 
 
 def _cut(order: Tensor, lengths: Tensor, batch_size: int, batch_tokens: int | None) -> list[Tensor]:
-    """Divide examples, which must be sorted by length, into batches within the limits of examples and tokens."""
+    """Divide examples into batches within the limits of examples and tokens; the examples must be sorted by length."""
     if batch_tokens is None:
         return list(torch.split(order, batch_size))
     return list(torch.split(order, _sizes(lengths[order].tolist(), batch_size, batch_tokens)))

@@ -17,7 +17,7 @@ _LOST = {
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
-    """Return notes for the user: one line for the texts, or for the sources and the targets, if some must be cut.
+    """Return one line for the user per side with texts that must be cut; pairs have two sides, source and target.
 
     The texts of a predefined test split do not count. As in a training, subwords are learned from the training split.
     If the search splits the data, subwords are learned from all examples.
@@ -58,15 +58,15 @@ def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -
     if texts and all(len(tokens.encode(text)) > max_length for text in texts):
         shortest = min(len(tokens.encode(text)) for text in texts)
         raise DataError(
-            f"data.max_length: must be larger, because every {side} has more tokens and would be cut, given "
-            f"{max_length}; the shortest {side} has {shortest} tokens"
+            f"data.max_length: must be larger, given {max_length}, because every {side} has more tokens and would be "
+            f"cut; the shortest {side} has {shortest} tokens"
         )
 
 
 def _cut(
     texts: Sequence[str], tokens: Tokens, side: str, config: TextClassificationConfig | TranslationConfig
 ) -> Iterator[str]:
-    """Yield a line about the texts that must be cut, or nothing if there are none; raise DataError for too many."""
+    """Yield a line about the texts that must be cut, if there are any; raise DataError if too many must be cut."""
     # Skip short texts: a token has at least one character, except the mark that subwords put before a text.
     long = (text for text in texts if len(tokens.normalize(text)) >= config.max_length)
     lengths = [length for text in long if (length := len(tokens.encode(text))) > config.max_length]

@@ -34,8 +34,8 @@ def encode_once(
     """Return the result of `build`: a JSON-able dict, and the encoded splits by name.
 
     If the folder exists, load the result from it; otherwise call `build` and write the folder. `types` holds the
-    dataclass of each split, whose fields are tensors, JSON-able values, or such dataclasses. Loaded tensors are
-    memory-mapped; changing such a tensor does not change the files.
+    dataclass of each split. The fields of these dataclasses are tensors, JSON-able values, or further dataclasses of
+    this kind. Loaded tensors are memory-mapped; changing such a tensor does not change the files.
     """
     if not folder.exists():
         values, parts = build()

@@ -29,10 +29,10 @@ class Examples:
     """The examples of a data source, in the order train, validation, test.
 
     Attributes:
-        source, licence, version: the source of the data, its licence, and its version.
+        source, licence, version: the source, the licence and the version of the data.
         files: the source files.
         items: the examples, as JSON-able dicts with the keys that the task reads.
-        labels: one label per example for stratified splits; None = no labels.
+        labels: one label per example, for stratified splits; None = no labels.
         parts: the number of examples of each predefined split; None = no predefined splits.
         notes: lines that tell the user how the data was read.
     """
@@ -57,7 +57,8 @@ def read_bytes(path: str, key: str) -> bytes:
     """Return the stored bytes of a user's file.
 
     Raises:
-        DataError: the file is missing, is a folder, is not readable, or is empty; the message names the key `key`.
+        DataError: the file is missing, is a folder, is not readable, or is empty; the message names the configuration
+            key `key`.
     """
     file = Path(path)
     if file.is_dir():

@@ -1,4 +1,4 @@
-"""Hashes of the files in a folder, which detect truncated and changed files.
+"""Hashes that detect truncated and changed files in a folder.
 
 `FORMAT` is the version of the file format of saved models and training states. It is stored with the hashes.
 """

@@ -14,7 +14,7 @@ class Packing(NamedTuple):
     neither dropout nor float32, and the kernel for nested tensors supports neither a bias nor gradients in float32.
 
     Attributes:
-        places: (tokens,), row * time + position in the padded batch for each token; tokens are ordered row by row.
+        places: (tokens,); for each token, row * time + position in the padded batch; tokens are ordered row by row.
         attention_mask: (batch, time), True = a token, False = padding.
 
     Source: Zhai et al. 2023, "ByteTransformer", the zero padding algorithm.
@@ -40,5 +40,5 @@ class Packing(NamedTuple):
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """Return the position of the first token, which is 0; for packed sequences, of every token, (tokens,)."""
+    """Return 0, the position of the first token; for packed sequences, return all positions, (tokens,)."""
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

@@ -1,4 +1,4 @@
-"""The store of examples: a folder that holds only the examples for workers."""
+"""The store of examples: a folder that holds the examples for workers, and nothing else."""
 
 import functools
 import hashlib

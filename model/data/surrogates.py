@@ -10,8 +10,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def refuse_surrogates(text: str, where: str) -> None:
     """Raise DataError for a text with a lone surrogate; `where` names the text, such as `a.jsonl:3: 'text'`.
 
-    Lone surrogates come from JSON (`"\\ud83d"` without its second half), and from programs that cut a text between both
-    halves.
+    Lone surrogates come from JSON (`"\\ud83d"` without its second half), and from programs that cut a text between the
+    two halves of a character.
     """
     match = _SURROGATE.search(text)
     if match is not None:

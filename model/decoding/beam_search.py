@@ -75,8 +75,8 @@ def beam_search(
 ) -> Decoded:
     """Search with `beam_size` prefixes per source, and return the best target found for each source.
 
-    A prefix is finished when it ends with END. The search of a source ends when `beam_size` of its prefixes are
-    finished. Pruning can lose the greedy target even if it is the best, so the greedy target is always a candidate. A
+    A prefix is finished when it ends with END. The search for a source ends when `beam_size` of its prefixes are
+    finished. Pruning can lose the greedy target, which may be the best, so the greedy target is always a candidate. A
     target with END always beats a target without END; otherwise, a target with an endless loop could win by its length.
     If no target has END, the greedy target is returned, cut off at `max_length`.
 
@@ -86,8 +86,8 @@ def beam_search(
         source_mask: (batch, source time), True = a token, False = padding; None = no padding.
         max_length: the largest number of tokens in a target, including END.
         beam_size: the number of prefixes per source; 1 = greedy search.
-        penalty: the strength of the length penalty. 0 ranks targets by their total log-probability, which prefers short
-            targets; 1 is close to ranking them by the mean per token.
+        penalty: the strength of the length penalty. 0 ranks targets by their total log-probability, and so prefers
+            short targets; 1 is close to ranking them by the mean per token.
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
     """

@@ -16,7 +16,7 @@ class Sampling:
         max_tokens: the number of tokens to draw.
         seed: the seed of the random draws, 0 or more.
 
-    If both are given, top_k applies first, and top_p is a share of the probability that remains.
+    If top_k and top_p are given, top_k applies first, and top_p is a share of the probability that remains.
 
     Source: top_k: Fan et al. 2018, section 5.2; top_p: Holtzman et al. 2020, "The curious case of neural text
     degeneration", section 3.1.
@@ -37,8 +37,8 @@ class Sampling:
         _check("seed", self.seed, "0 or more", self.seed >= 0)
         if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
             raise ValueError(
-                "temperature: must be above 0 with top_k or top_p, because 0 always takes the most likely token, "
-                "given 0"
+                "temperature: must be above 0 with top_k or top_p, given 0, because 0 always takes the most likely "
+                "token"
             )
 
 

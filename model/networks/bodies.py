@@ -1,4 +1,4 @@
-"""The interfaces of encoders and decoders, which are the body of a network between embedding and head."""
+"""The interfaces of bodies: the encoders and decoders between the embedding and the head of a network."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
@@ -17,7 +17,7 @@ class Source(NamedTuple):
         more: further tensors of the family. For a recurrent network: the states after the last token, (layers, batch,
             width) each. For a convolutional network: the embeddings, (batch, source time, d_model).
         packing: the packing if the outputs are packed; None = they are not packed. Packed outputs are (1, tokens,
-            width), and `attention_mask` is the mask in the packing.
+            width), and `attention_mask` is then the packing's mask.
     """
 
     outputs: Tensor
@@ -37,14 +37,14 @@ class State(Protocol):
         """The number of decoded tokens."""
 
     def initial(self) -> Self:
-        """Return a state for the same sources in which no token is decoded yet."""
+        """Return a state with the same sources, but without decoded tokens."""
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
         """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
 
 
 class StoresWeights(Protocol):
-    """An attention module that can store its weights.
+    """An attention module that can store its attention weights.
 
     `stored_weights` collects one tensor (batch, heads, time, keys) per call; None = store nothing.
     """
@@ -85,7 +85,7 @@ class DecoderBody(Protocol):
         *,
         attention_mask: Packing | None = None,
     ) -> Tensor:
-        """Return every token's representation, which depends on no later token: (batch, time, d_model) -> (..., width).
+        """Return every token's representation, computed without later tokens: (batch, time, d_model) -> (..., width).
 
         With a state, `x` follows the tokens in the state and is appended to the state; `source` is then ignored. Only a
         Transformer takes packed sequences, with their packing as the mask.

@@ -1,4 +1,4 @@
-"""The embedding of tokens or rows of numbers, and the head over a vocabulary."""
+"""The embedding of tokens, or of rows of numbers; and the head over a vocabulary."""
 
 import math
 from collections.abc import Callable
@@ -24,11 +24,11 @@ Reader = Callable[[Tensor, nn.Module], Any]
 
 
 class InputEmbedding(nn.Module):
-    """Maps tokens or rows of numbers to vectors, and adds positions and dropout.
+    """Maps tokens, or rows of numbers, to vectors; then adds positions and applies dropout.
 
     A Transformer multiplies token vectors by sqrt(d_model): Vaswani et al. 2017, section 3.4. Token vectors that are
     tied to the head are initially as small as the weights of a head, and grow in training. So such vectors are first
-    divided by their root mean square (Zhang, Sennrich 2019); the size of the input stays constant.
+    divided by their root mean square (Zhang, Sennrich 2019), and the size of the input stays constant.
 
     Attributes:
         initial_std: the initial standard deviation of token vectors.
@@ -87,7 +87,7 @@ class InputEmbedding(nn.Module):
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
     def inputs(self) -> list[nn.Module]:
-        """Return the module of positions, and the layer that maps rows of numbers to vectors if there is one."""
+        """Return the module of positions and, if there is one, the layer that maps rows of numbers to vectors."""
         return [self.positions] if self.rows is None else [self.positions, self.rows]
 
 

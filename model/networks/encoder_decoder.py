@@ -1,4 +1,4 @@
-"""A network with an encoder and a decoder, which turns a source sequence into a target sequence."""
+"""A network of an encoder and a decoder; it turns a source sequence into a target sequence."""
 
 from torch import Tensor, nn
 
@@ -11,7 +11,7 @@ from model.networks.initialise import initialise
 
 
 class EncoderDecoder(nn.Module):
-    """An encoder of the source, and a decoder of the target, which reads the encoder's outputs."""
+    """An encoder of the source, and a decoder of the target; the decoder reads the encoder's outputs."""
 
     def __init__(
         self, config: EncoderDecoderConfig, *, source_size: int, target_size: int, max_length: int, shared: bool
@@ -80,5 +80,5 @@ class EncoderDecoder(nn.Module):
         return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_mask))
 
     def advance(self, target: Tensor, state: State) -> Tensor:
-        """Read the target tokens that follow the tokens in `state`; update `state`, and return their logits."""
+        """Append these target tokens to the tokens in `state`; return the logits of each next target token."""
         return self.head(self.decoder(self.target_embedding(target, state.length), state=state))

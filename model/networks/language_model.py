@@ -43,5 +43,5 @@ class LanguageModel(nn.Module):
         return self.decoder.begin()
 
     def advance(self, tokens: Tensor, state: State) -> Tensor:
-        """Read the tokens that follow the tokens in `state`; update `state`, and return their logits."""
+        """Append these tokens to the tokens in `state`; return the logits of each next token."""
         return self.head(self.decoder(self.embedding(tokens, state.length), state=state))

@@ -62,8 +62,9 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     alpha = 1. Some rules differ from these sources because of measurements: see docs/explanation/scale.md.
 
     Args:
-        network: a network with initial weights; its weights, and the scales of its heads and residual branches change.
-        base: the network with the same layers at the widths of the base; its weights have no influence.
+        network: a network with initial weights; this function changes the weights, and the scales of heads and residual
+            branches.
+        base: the network with the same layers at the widths of the base; the base network's weights have no influence.
         config: the configuration of the network.
     """
     roles, factors = roles_of(network), {}

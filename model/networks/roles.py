@@ -1,4 +1,4 @@
-"""The roles of parameters, which modules declare for the optimizers and the parametrization."""
+"""The roles of parameters; modules declare these roles for the optimizers and the parametrization."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from model.networks.roles import LinearHead
 
 
 class Tagger(nn.Module):
-    """A network that sums embeddings of each word and its ending, with an encoder and a linear layer over the tags."""
+    """The sum of the embeddings of each word and of the word's ending; an encoder; and a linear layer over the tags."""
 
     def __init__(
         self, config: Encoder, *, vocabulary_size: int, num_endings: int, num_tags: int, max_length: int

@@ -37,7 +37,7 @@ class LabelledSequences:
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """A batch of inputs (batch, time[, features]); mask (batch, time), True = a token, or None; and targets (batch,).
+    """A batch: inputs (batch, time[, features]); mask (batch, time), True = a token, or None; targets (batch,).
 
     In a packed batch, inputs are (1, tokens[, features]), and the mask is the packing.
     """

@@ -23,8 +23,8 @@ class Loss(NamedTuple):
     """The loss of a batch: two sums over the predictions, each a scalar in nats; lower is better.
 
     Attributes:
-        objective: the sum that training minimises, with label smoothing, z-loss and a gradient.
-        cross_entropy: the reported sum, without label smoothing, z-loss and gradient.
+        objective: the sum that training minimises; it includes label smoothing and z-loss, and has a gradient.
+        cross_entropy: the reported sum, without label smoothing, z-loss or gradient.
     """
 
     objective: Tensor
@@ -61,7 +61,7 @@ def token_loss(
     label_smoothing: float,
     z_loss: float,
 ) -> Loss:
-    """Return the loss of a network that predicts tokens, summed over predictions.
+    """Return the loss of a token-predicting network, summed over predictions.
 
     At most LARGEST_LOGITS logits exist at once.
 
@@ -80,7 +80,7 @@ def token_loss(
 
 
 class ChunkedCrossEntropy(NamedTuple):
-    """Computes the summed loss chunk by chunk; the network calls it with its head and the input of the head.
+    """Computes the summed loss chunk by chunk; the network calls this object with the head's input and the head.
 
     Loss and gradients of a chunk are computed together, and summed over the chunks. So logits are neither stored nor
     computed twice.
@@ -143,7 +143,7 @@ class _ChunkedSums(torch.autograd.Function):
 
 
 def _gradient(logits: Tensor, targets: Tensor, label_smoothing: float, z_loss: float, factor: float) -> Tensor:
-    """Return the gradient of the summed objective for the logits, (predictions, classes), multiplied by `factor`.
+    """Return `factor` times the gradient of the summed objective with respect to the logits, (predictions, classes).
 
     The gradient of a prediction is its softmax minus its smoothed target. With a z-loss of factor z, the softmax is
     multiplied by 1 + 2 z log Z.

@@ -89,7 +89,7 @@ class LanguageModelling:
         return LanguageModel(config.model, vocabulary_size=len(self.vocabulary), max_length=self.context)
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TextBlocks:
-        """Join the texts of the items to one text, and return the text in blocks.
+        """Join the texts of the items to one text, and return the joined text in blocks.
 
         Raises:
             DataError: there are fewer than two tokens, so that no token can be predicted.
@@ -109,7 +109,7 @@ class LanguageModelling:
         )
 
     def _unknown_bits(self, text: str, stream: Sequence[int]) -> float:
-        """Return the number of bits that identify all unknown tokens except the first token of the text."""
+        """Return the number of bits that identify all unknown tokens, without the first token of the text."""
         if self.unknown is None:
             return 0.0
         assert isinstance(self.vocabulary, Vocabulary)
@@ -145,9 +145,10 @@ class LanguageModelling:
         `loss` is the mean cross-entropy in nats per token. `perplexity` is the exponential of `loss`; if all tokens are
         equally probable, it equals the size of the vocabulary. Both metrics treat all unknown tokens as the same token.
 
-        `bits_per_character` and `bits_per_byte` divide the bits of all predicted tokens by the characters and the UTF-8
-        bytes of their text. The bits of a token are its cross-entropy. For an unknown token, the bits that identify it
-        are added; they are estimated without context. So models with different vocabularies are comparable.
+        `bits_per_character` is the sum of the bits of all predicted tokens, divided by the number of their characters.
+        `bits_per_byte` divides the same sum by the number of their UTF-8 bytes. The bits of a token are its
+        cross-entropy. For an unknown token, the bits that identify it are added; they are estimated without context. So
+        models with different vocabularies are comparable.
         """
         count = sum(count for _, count in measured)
         loss = sum(loss for loss, _ in measured) / count

@@ -1,4 +1,4 @@
-"""Describes the method of a training for a report: data preparation, metrics, and determinism."""
+"""Describes, for a report, the method of a training: data preparation, metrics, and determinism."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from model.tasks.resources import MEASURED, RESOURCES
 from model.tasks.sequence_metrics import TextMetrics, signatures
 from model.tasks.units import counted_in
 
-_LEARNED = "; built from the training part of each fold alone"
-_UNKNOWN = f"{_LEARNED}, all else is read as unknown"
+_LEARNED = "; built from the training split of each fold alone"
+_UNKNOWN = f"{_LEARNED}; any other token is read as unknown"
 
 _CLASSIFICATION = {
     "accuracy": "share of correct labels, 0 to 1",
@@ -28,17 +28,17 @@ _LANGUAGE = {
     "bits_per_byte": "cross-entropy in bits, divided by the number of bytes in UTF-8",
 }
 _OPEN = (
-    "; an unknown token also takes the bits that say which it is, by how often the training part has each token that "
-    "the vocabulary leaves out, and spelled where the training part has no such token (Witten and Bell 1991, method C)"
+    "; an unknown token also costs the bits that name it: by the frequencies, in the training split, of the tokens "
+    "that the vocabulary leaves out; a token that is not in the training split is spelled (Witten and Bell 1991, method C)"
 )
 _RESOURCES = {
-    "parameters": "numbers that are trained, of which those of shared weights count once",
-    "cost_per_example": "multiplications of a forward pass of one example, counted from the configuration: {length} "
-    "tokens (training.cost_length), of pairs on either side; a number that is written counts as {number:g} of them "
-    "(training.cost_number)",
+    "parameters": "number of trained weights; shared weights count once",
+    "cost_per_example": "multiplications of a forward pass of one example, counted from the configuration; the example "
+    "has {length} tokens (training.cost_length), a pair has as many on each side; a number that is written to memory "
+    "counts as {number:g} multiplications (training.cost_number)",
     "model_bytes": "bytes of the weights in the checkpoint",
-    "examples_per_second": "examples of the validation part that the network predicts in a second, median over the "
-    "evaluations; measured on the machine that trained it",
+    "examples_per_second": "examples of the validation split that the network predicts in a second, as the median over "
+    "the evaluations; measured on the machine of the training",
 }
 # The smallest and the largest value of these metrics; the values of all other metrics are 0 or more.
 _BOUNDS = {
@@ -62,7 +62,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
 
     Returns:
         `preprocessing`, `vocabulary`, `checkpoint` (the checkpoint that is scored), `determinism`: texts;
-        `metrics`: the definition of each metric, with sacrebleu's signature for that library's metrics;
+        `metrics`: the definition of each metric, for metrics of sacrebleu including sacrebleu's signature;
         `directions`: maximize or minimize, for each metric;
         `bounds`: the smallest and the largest value of each metric, None = no bound;
         `shares`: the metrics that are a share of independent examples, such as accuracy;
@@ -90,7 +90,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "shares": [name for name in _SHARES if name in metrics and data.name != "tagging"],
         "measured": [*MEASURED],
         "counted_in": counted_in(config),
-        "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation part"
+        "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation split"
         + (f", of the running mean of the weights (decay {training.ema:g}{warmup})" if training.ema else ""),
         "determinism": (
             "all random numbers of a training come from its seed; on the CPU it is bit-identical for the same "
@@ -101,7 +101,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
                 else "torch.use_deterministic_algorithms is off, so the last digits may differ"
             )
             + (
-                ", and matrix products are in bfloat16 where it has it, else in tf32, while a CPU's are in float32"
+                ", and matrix products are in bfloat16 if the GPU has it, else in tf32; on a CPU they are in float32"
                 if training.precision == "auto"
                 else ""
             )
@@ -126,7 +126,7 @@ def _preprocessing(data: Any) -> str:
         tokens = "byte-level subwords" if data.tokens == "subwords" else data.tokens
         return f"{tokens}, {case}, cut into stretches of {data.context} tokens"
     if data.name == "tagging":
-        return f"{case}, endings of {data.ending_length} letters besides the words, at most {data.max_length} words"
+        return f"{case}, words with their endings of {data.ending_length} letters, at most {data.max_length} words"
     tokens = getattr(data, "tokens", "words")
     return f"{tokens}, {case}, cut to {data.max_length} tokens"
 

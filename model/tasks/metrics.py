@@ -1,4 +1,4 @@
-"""Metrics of predicted classes, and the measurements of a batch from which they are computed."""
+"""Metrics of predicted classes, and the measurements of a batch from which the metrics are computed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class MeasuredLabels(NamedTuple):
 
 
 def measured_labels(logits: Tensor, targets: Tensor) -> MeasuredLabels:
-    """Return the measurements of a batch from logits (examples, classes) and true class numbers (examples,).
+    """Compute the measurements of a batch from logits (examples, classes) and true class numbers (examples,).
 
     A class number equal to the number of classes stands for a class that the model does not know.
     """
@@ -49,7 +49,7 @@ def accuracy(predicted: Tensor, target: Tensor) -> float:
 
 
 def macro_f1(predicted: Tensor, target: Tensor, num_classes: int) -> float:
-    """Return the mean over classes of 2 TP / (2 TP + FP + FN), 0 .. 1.
+    """Return the mean of 2 TP / (2 TP + FP + FN) over the classes, 0 .. 1.
 
     Classes that neither occur nor are predicted do not count, as in scikit-learn's f1_score.
 

@@ -17,8 +17,8 @@ class TextMetrics:
     """Compares decoded targets with the target texts in the data files.
 
     A prediction has a perfect score if it reproduces the reference as well as the tokens allow. Predictions and
-    references are normalized to NFC, as subwords are, and with `lowercase` to lower case. White space is compared only
-    if the tokens are characters; otherwise, it only separates words.
+    references are normalized to NFC, as subwords are; with `lowercase`, also to lower case. White space is compared
+    only if the tokens are characters; otherwise, it only separates words.
 
     Attributes:
         unit: the tokens that exact_match and token_error_rate compare; if tokens are subwords, the words between
@@ -78,7 +78,7 @@ class TextMetrics:
         return "".join(map(str.lower, text)) if self.lowercase else text
 
     def definitions(self) -> dict[str, str]:
-        """Return the definition of each metric, with sacrebleu's signature for that library's metrics."""
+        """Return the definition of each metric; for metrics of sacrebleu, it includes sacrebleu's signature."""
         case = ", letter case ignored" if self.lowercase else ""
         unit = {"words": "words", "characters": "characters"}.get(self.unit, "words between blanks")
         own = "" if self.tokenize else "; over the tokens of data.tokens=words, comparable with no published BLEU"

@@ -54,8 +54,8 @@ class Tagging:
 
     The ending of a word is its last `ending_length` letters, with a mark if the word begins with a capital letter.
     Ending and mark are hints to the tag of a rare word. The number of a tag, word or ending is its position in `tags`,
-    `words` or `endings`. Tags are sorted. `words` and `endings` begin with the special tokens; the others follow, the
-    most frequent first. Sentences are split into pieces of at most `max_length` words.
+    `words` or `endings`. Tags are sorted. `words` and `endings` begin with the special tokens; the other entries
+    follow, the most frequent first. Sentences are split into pieces of at most `max_length` words.
     """
 
     tags: tuple[str, ...]
@@ -87,8 +87,8 @@ class Tagging:
         known_words = _frequent(words, data.min_count)
         if not known_words:
             raise DataError(
-                "data.min_count: must be lower, because no word occurs so often in the training split, given "
-                f"{data.min_count}"
+                f"data.min_count: must be lower, given {data.min_count}, because no word occurs so often in the "
+                "training split"
             )
         return cls(
             tuple(sorted({tag for item in items for tag in item["tags"]})),

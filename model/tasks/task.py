@@ -26,8 +26,8 @@ class Encoded(Protocol):
 class Task(Protocol):
     """The vocabulary, the classes, and everything else that is learned from the data before training.
 
-    `Any` stands for encoded examples and batches. Their types differ between tasks, because the trainer only passes
-    them on.
+    `Any` stands for encoded examples and batches. The types of both may differ between tasks, because the trainer only
+    passes them on.
 
     Attributes:
         metric_names: the names of the metrics that `metrics` returns, including `loss`. By default, the first metric
@@ -52,7 +52,7 @@ class Task(Protocol):
         """Return the examples at `indices` (batch,) as tensors on `device`, padded or (Transformers only) packed."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
-        """Return the number of predictions for the examples at `indices`, the divisor of the summed loss."""
+        """Return the number of predictions for the examples at `indices`; this number divides the summed loss."""
 
     def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the summed loss of all predictions of a batch."""

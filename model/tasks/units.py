@@ -24,7 +24,7 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
     """Return, by metric, a dict about each unit that depends on settings.
 
     `unit` is the unit. `depends_on` holds the settings that change the unit, by dotted key. `alike` holds, for some of
-    these keys, values that all have the same unit.
+    these keys, values that all lead to the same unit.
 
     For classes, tags and generated numbers, no setting changes a unit, so the result is empty.
     """

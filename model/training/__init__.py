@@ -1,1 +1,1 @@
-"""The trainer: the loop, optimizers, schedules, and the state of a training on disk."""
+"""The trainer: the loop, optimizers, schedules, and the saved state of a training."""

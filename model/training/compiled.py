@@ -19,7 +19,7 @@ NAME, HEADERS = "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_H
 
 
 class CompiledForward:
-    """A network's forward pass, which torch compiles when it is first used, for any batch size and length.
+    """A network's forward pass; torch compiles the pass at its first use, for any batch size and length.
 
     Inside `in_use`, the compiled forward pass replaces the forward pass of the network. So tasks need no change, and
     weights keep their names. The methods for decoding, `begin` and `advance`, are not compiled, because their state
@@ -62,7 +62,7 @@ def use_own_compile_cache() -> None:
     SIGBUS. The folder is removed when the process ends normally.
 
     Precompiled headers are turned off, because torch shares them in another folder, with the same problem. torch reads
-    these settings at the first compilation of a process, so call this function before it.
+    these settings at the first compilation of a process, so call this function earlier.
     """
     os.environ[NAME] = _own_folder(os.getpid())
     os.environ[HEADERS] = "0"

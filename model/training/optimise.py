@@ -69,7 +69,7 @@ def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = (
 def _scaled_groups(
     network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Iterable[int] = ()
 ) -> list[dict[str, Any]]:
-    """Return groups of parameters with equal weight decay and factors, with the factors applied to the settings."""
+    """Return groups of parameters with equal weight decay and equal factors; a group's settings include the factors."""
     groups = _groups(network, config, taken)
     if not scales:
         return groups
@@ -107,7 +107,7 @@ def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
 
 
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
-    """Return the running mean of the network's weights, which starts after the first step; None without `ema`.
+    """Return the running mean of the network's weights, None without `ema`; the mean starts after the first step.
 
     The weights after the first step contribute a share of ema^t to the mean t steps later. With `ema_warmup`, the decay
     in step t is at most (1 + t) / (10 + t), so that an early mean consists mostly of the latest weights.

@@ -74,7 +74,7 @@ class Processes:
     @classmethod
     @contextlib.contextmanager
     def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
-        """Join the group that torch.distributed's environment variables describe; leave it if the context succeeds.
+        """Join the group in torch.distributed's environment variables; leave the group if the context succeeds.
 
         If `size` is 1, ignore the variables, because they then belong to the job in which the search runs.
         """

@@ -42,7 +42,7 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
 @dataclass(frozen=True)
 class ReplayedPlateaus:
-    """The learning-rate reductions of other trainings, for a training without evaluations to repeat.
+    """The learning-rate reductions of other trainings; a training without evaluations repeats them.
 
     Attributes:
         reductions: for each other training, pairs (epochs, factor) in the order of epochs; `factor` is the factor of

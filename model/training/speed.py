@@ -1,4 +1,4 @@
-"""Measures the speed of a training, and its share of the device's memory and peak speed."""
+"""Measures a training: its speed, its peak memory, and the reached share of the device's peak speed."""
 
 import time
 

@@ -57,7 +57,7 @@ def train(
     reported_epochs: int = 0,
     curves: Sequence[Sequence[Mapping[str, float]]] = (),
 ) -> Generator[Point, None, Progress]:
-    """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`, and at the end.
+    """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps` steps, and at the end.
 
     At the end, the network holds its last weights, or their running mean if `ema` is set. Evaluations also use the
     running mean: with `ema`, it determines all metrics except `train_loss` and `gradient_norm`. Of equally good
@@ -259,7 +259,7 @@ def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoc
 def _all_updates(
     config: TrainingConfig, data: Encoded, randomness: Randomness, step: int, steps_per_epoch: int
 ) -> Iterator[list[Tensor]]:
-    """Yield the batches of each update after `step`, over all epochs without end."""
+    """Yield the batches of each update after `step`, epoch after epoch, without end."""
     while True:
         epoch, done = divmod(step, steps_per_epoch)
         rest = _updates(config, data, randomness, epoch + 1)[done:]

@@ -50,7 +50,7 @@ class Update:
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
-        """Update the weights; return the summed cross-entropy and the number of its predictions.
+        """Update the weights; return the summed cross-entropy and the number of predictions.
 
         If several processes train together, each process passes the same batches, computes its share, and gets the same
         result.
@@ -98,7 +98,7 @@ class Update:
         return float(nn.utils.get_total_norm(gradients, foreach=True))
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which processes exchange no gradients, for all batches of an update but the last."""
+        """Return a context without exchange of gradients, for every batch of an update except the last batch."""
         if isinstance(self.parallel, nn.parallel.DistributedDataParallel):
             quiet: contextlib.AbstractContextManager[None] = self.parallel.no_sync()
             return quiet
@@ -106,7 +106,7 @@ class Update:
 
 
 class Losses:
-    """The sum of the losses since an evaluation; its methods raise Diverged if a loss is not finite."""
+    """The sum of the losses since an evaluation; the methods raise Diverged if a loss is not finite."""
 
     def __init__(self, step: int, device: torch.device, start: tuple[float, int] = (0.0, 0)) -> None:
         """Start after `step` updates; `start` is the sum of the losses since the last evaluation, and their number."""

@@ -84,6 +84,7 @@ def test_one_of_two_aligned_files_is_answered_with_what_to_type(capsys, words, s
     assert f"data=translation {ALIGNED}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_aligned_files_train(capsys):
     assert main(["search", "data=translation", *ALIGNED.split(), *QUICK]) == 0
     assert "winner: trial 0, bleu" in capsys.readouterr().out

@@ -295,7 +295,7 @@ def test_a_formula_of_metrics_is_the_score_as_of_hyperparameter_search(tmp_path,
     assert list(several.trials.score) == list(several.trials.right)
     for formula, goal, says in (
         (twice_right, {"metric": "right"}, "right is also the name of a metric of the evaluation; give the study's"),
-        (lambda _: (1.0, 2.0), {}, "must return a value for each of the study's metrics, score, given (1.0, 2.0)"),
+        (lambda _: (1.0, 2.0), {}, "must return a value for each of the study's metrics (score), given (1.0, 2.0)"),
     ):
         failed = hpo.search(objective_of(trainer, formula), space, direction="maximize", **goal, **more)
         assert all(f"compute_objective: {says}" in error for error in failed.trials.error)

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,9 +23,6 @@ from tests.studies import prepared, toy_config
 OBJECTIVE = """
 from pathlib import Path
 
-Path("imported").touch()
-
-
 def run_fold(task):
     Path("ran").touch()
     return float(task["config"]["toy"]["layers"])
@@ -33,21 +31,28 @@ REPLAY = ["search", "--replay", "toy", "dispatch=local", "track=none"]
 COMMAND = ("objective=command", "command.line=sh run.sh {x}", "space.x=[1,2]", "study.metric=score")
 
 
-def module():
-    """Return a name of its own for every test: a module is imported once."""
-    return f"theirs_{abs(hash(str(Path.cwd())))}"
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """Return a folder with an objective in a module, and a study of it in `runs/toy`."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "theirs.py").write_text(OBJECTIVE)
+    with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2, objective="theirs:run_fold")))
+        assert main(["search", "--config", "toy.yaml"]) == 0
+        Path("ran").unlink()
+    return folder
 
 
 @pytest.fixture
-def stranger(capsys, monkeypatch):
-    """Put a study of another user, with an objective in a module, into `runs/toy` and `mailed.json`."""
-    Path(f"{module()}.py").write_text(OBJECTIVE)
-    folder = searched(capsys, toy_config(trials=2, objective=f"{module()}:run_fold"))
+def stranger(monkeypatch, elsewhere):
+    """Put a study of another user into `runs/toy` and `mailed.json`; return its folder."""
+    shutil.copytree(elsewhere, ".", dirs_exist_ok=True)
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    for name in ("imported", "ran"):
-        Path(name).unlink()
+    sys.modules.pop("theirs", None)
     given_away(monkeypatch)
-    return folder
+    yield Path("runs/toy")
+    sys.modules.pop("theirs", None)
 
 
 def given_away(monkeypatch):
@@ -116,7 +121,7 @@ def earlier(trial):
 @pytest.mark.parametrize("command", [["reproduce", "toy"], REPLAY, ["reproduce", "mailed.json"]], ids=" ".join)
 def test_its_objective_is_named_and_run_after_a_yes(capsys, stranger, command):
     err = refused(capsys, *command)
-    assert f"{module()}:run_fold ({Path(module()).absolute()}.py, in your working directory)" in err
+    assert f"theirs:run_fold ({Path('theirs.py').absolute()}, in your working directory)" in err
     assert "--trust" in err
     assert not Path("ran").exists()
     code, out, err = hpo(capsys, *command, "--trust")

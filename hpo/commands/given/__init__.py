@@ -1,1 +1,1 @@
-"""Converts arguments from Python into a configuration: functions, spaces, settings."""
+"""Converts arguments from Python (functions, spaces and settings) into a configuration."""

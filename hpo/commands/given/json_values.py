@@ -1,4 +1,4 @@
-"""Converts values from Python to JSON values, or refuses them with their key."""
+"""Converts values from Python to JSON values; if a value has no JSON form, the error names its key."""
 
 import dataclasses
 import datetime
@@ -23,10 +23,10 @@ _MAX_ARRAY_SIZE = 1000
 
 
 def to_json(value: Any, where: str) -> tuple[Any, bool]:
-    """Convert a value to JSON. Return the result, and whether a function can use it instead of the original value.
+    """Convert a value to JSON. Return the result, and whether a function can use it in place of the original value.
 
     Raises:
-        ConfigError: the value has no JSON value; `where` is its key.
+        ConfigError: the value has no JSON form; the message names its key, `where`.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value, True

@@ -40,7 +40,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class GivenObjective:
-    """The objective as a text for the configuration, and the pickled function if workers cannot import it."""
+    """The objective as a text for the configuration, and its function in pickled form if workers cannot import it."""
 
     text: str
     pickled: PickledFunction | None = None
@@ -53,7 +53,7 @@ class GivenObjective:
         objects: Objects,
         rows: GivenData | None = None,
     ) -> "GivenObjective":
-        """Return the objective for a function or the path of a function.
+        """Build the objective from a function, or from the path of a function.
 
         Args:
             objective: the function, or its path.
@@ -89,7 +89,7 @@ class GivenObjective:
 
 
 def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return the function itself, from the function or its path; ConfigError for anything else."""
+    """Return the given function, or the function at the given path; ConfigError for anything else."""
     if isinstance(objective, str):
         return find_function(str(given_path(objective)), str(Path.cwd()))[0]
     if not callable(objective):
@@ -112,7 +112,7 @@ def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | 
     for optional_function in ("describe_data", "prepare_data") if rows.has_rows else ("describe_data",):
         if getattr(objective, optional_function, getattr(module, optional_function, None)) is not None:
             raise ConfigError(
-                f"data: '{name}' has a function {optional_function}, which defines the data, too; leave one out"
+                f"data: '{name}' has a function {optional_function}, which defines the data, too; remove one of the two"
             )
     if form in ("config", "task"):
         reads = "trial.data, trial.train and trial.validation" if rows.has_rows else "trial.train and trial.validation"
@@ -158,8 +158,8 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
 def space_of(given: Any) -> Any:
     """Return the space that a function such as Hugging Face's `hp_space(trial)` suggests.
 
-    Return a value that is no function unchanged. ConfigError if the names in the returned dict are not the suggested
-    names.
+    If `given` is no function, return it unchanged. ConfigError if the function returns a dict whose names are not the
+    suggested names.
     """
     if not inspect.isroutine(given):
         return given

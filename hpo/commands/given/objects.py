@@ -64,9 +64,9 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that calls `function` with the original values; wrap its optional functions, too.
+        """Return a function that calls `function` with the original values; do the same for its optional functions.
 
-        `is_pickled`: whether to pickle the function into its study even if workers could import it.
+        `is_pickled`: whether to pickle the function into the study even if workers could import the function.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -198,7 +198,7 @@ def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str,
 
 
 def _is_written_so(value: Any, text: str) -> bool:
-    """Return whether `json.dumps` converts the value to the same JSON value as this text."""
+    """Return whether the JSON form of the value equals the JSON value in this text."""
     try:
         return bool(json.loads(json.dumps(value)) == json.loads(text))
     except TypeError:

@@ -79,7 +79,7 @@ def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> d
 
 
 def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Convert a space from Python, with `hpo.log`, tuples and lists of strings, to the form of conf/space.
+    """Convert a space from Python, such as `{"lr": hpo.log(1e-5, 1e-2)}`, to the form of conf/space.
 
     If `config` has a value for every dimension, these values are the first point.
     """
@@ -104,7 +104,7 @@ def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
 def search_tree(
     objective: str, space: Mapping[str, Any], own: Mapping[str, Any], strategy: str | Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a complete configuration: the given sections, and the defaults of conf/ for all others."""
+    """Return a complete configuration: the given sections, and the defaults of conf/ for all other sections."""
     if not isinstance(strategy, str | Mapping):
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
@@ -115,7 +115,7 @@ def search_tree(
 
 
 def _shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the shipped configuration of a group; `track` gets the values of MLflow's environment variables."""
+    """Return the shipped configuration of a group; for `track`, set the values of MLflow's environment variables."""
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
@@ -153,7 +153,7 @@ def made_config(
 ) -> StudyConfig:
     """Return the configuration of a search from Python; the space `searched` and `constants` have JSON values only.
 
-    ConfigError without a direction, unless `settings` name a metric whose direction is known.
+    ConfigError if there is no direction, and `settings` name no metric whose direction is known.
     """
     if "study.direction" not in settings and settings.get("study.metrics") is None:
         direction = known_direction(str(settings.get("study.metric")))
@@ -205,7 +205,7 @@ def compose_search(
 
     A complete configuration in `config_file` is not changed. As in `hpo.search`, an objective for Optuna, `f(trial)`,
     defines the space if none is given. The default configuration is the first point, unless the space has another
-    `first` or an override removes it (`~space.first`).
+    `first`, or the override `~space.first` removes the first point.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:

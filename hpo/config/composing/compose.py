@@ -35,7 +35,7 @@ from hpo.errors import ConfigError, nearest
 
 
 class StrictFiles(ConfigSource):
-    """A source of configuration files for Hydra that refuses YAML with objects, duplicate keys or aliases."""
+    """A source of configuration files for Hydra; it refuses YAML with objects, duplicate keys or aliases."""
 
     @staticmethod
     def scheme() -> str:
@@ -266,7 +266,7 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the section of a group that the override chooses; ConfigError if this group cannot be chosen again."""
+    """Return the group's section that the override chooses; raise ConfigError if the group cannot be chosen again."""
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]
@@ -276,7 +276,7 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
     )
     others = f"only {', '.join(anew)} can be chosen again; " if anew else ""
     raise ConfigError(
-        f"{group}: cannot be chosen again, because the configuration is already complete, given {value!r}; "
+        f"{group}: cannot be chosen again, given {value!r}, because the configuration is already complete; "
         f"{others}set single keys, {hint}"
     )
 

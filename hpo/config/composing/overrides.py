@@ -24,7 +24,7 @@ USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_
 
 
 def parse_override(text: str) -> Override:
-    """Parse an override with Hydra, and return it; ConfigError if the text is not valid, or has several values.
+    """Parse an override with Hydra, and return it; raise ConfigError if the text is invalid or has several values.
 
     `choice`, `range` and `interval` of Hydra define a dimension of the space, as they do for Hydra's sweepers.
     """
@@ -85,7 +85,7 @@ def _num_steps(sweep: RangeSweep) -> int:
 
 
 def read_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Parse words of the form `key=value`, and return the values by key; ConfigError for other words."""
+    """Parse words of the form `key=value`, and return the values by key; raise ConfigError for other words."""
     values = {}
     for text in texts:
         override = parse_override(text)
@@ -160,6 +160,6 @@ def plain_value(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Return, in one line, the message of a library's error, or of the cause of the error if there is one."""
+    """Return the message of a library's error as one line; if the error has a cause, return the cause's message."""
     cause = error.__cause__ or error
     return " ".join(str(cause).split())[:300]

@@ -1,4 +1,4 @@
-"""References to searched keys (`lr: ${base}`): studies store their texts, and trials resolve them with their points."""
+"""References to searched keys (`lr: ${base}`): studies store the references as texts; trials resolve the texts."""
 
 from collections.abc import Collection, Mapping
 from operator import eq
@@ -14,7 +14,7 @@ _UNESCAPE = str.maketrans("\x04\x05", "$?")
 
 
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
-    """Convert DictConfigs in a configuration to plain dicts; return the result, and the references in them by key."""
+    """Convert DictConfigs in a configuration to plain dicts; return the result, and its references by key."""
     if _is_omegaconf(config) and config._get_parent() is None:
         # Do not resolve it yet, because it may refer to sections of the search, which are added later.
         tree = _container(config, (), resolve=False)
@@ -91,7 +91,7 @@ def references_of(tree: Any) -> dict[str, str]:
 
 
 def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
-    """Return the references in the objective's own tree, by their keys in the objective's own tree.
+    """Return the references in the objective's own tree, by their keys in this tree.
 
     Args:
         texts: all references of the configuration, by key.

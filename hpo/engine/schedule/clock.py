@@ -15,7 +15,7 @@ class Key(NamedTuple):
 class Event(NamedTuple):
     """A report on the clock: at `time`, a task has reached `units`; the task ends there if `is_end`.
 
-    Events occur in the order of these fields.
+    Events are sorted by `time`, then `key`, then `units`, then `is_end`.
     """
 
     time: float
@@ -63,10 +63,11 @@ class Clock:
     """Puts events in an order that does not depend on their order of arrival; `now` is in units of cost.
 
     The duration of a task is the number of its units times the cost of one unit. A task has an event at each report and
-    at its end; the end may be the same event as the last report. Its first event comes after at least one unit, and its
-    events are at least one unit apart. So after a report at u units, the task's next event is at u + 1 units or later.
-    This lower bound makes it certain which event of all tasks comes first; at equal times, the lower key comes first.
-    Times depend only on costs and units, so they are the same for any number and speed of workers.
+    at its end; the end may be the same event as the last report. The first event of a task comes after at least one
+    unit, and the events of a task are at least one unit apart. So after a report at u units, the task's next event is
+    at u + 1 units or later. This lower bound makes it certain which event of all tasks comes first; at equal times, the
+    lower key comes first. Times depend only on costs and units, so they are the same for any number and speed of
+    workers.
 
     Source: conservative parallel discrete-event simulation with lookahead (Bryant 1977, "Simulation of packet
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design
@@ -87,7 +88,7 @@ class Clock:
         self._running[key] = _Running(key, self.now, unit)
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:
-        """Add the report that a running task made after `units`; `goes_on`: the task does not end with this report."""
+        """Add the report that a running task made after `units`; `goes_on`: whether the task continues afterwards."""
         task = self._running.get(key)
         if task is not None and task.total is None and units > task.latest:
             task.reported.append(units)
@@ -124,7 +125,7 @@ class Clock:
 
 
 class Arrival(Clock):
-    """The free order: returns events as they arrive, without waiting for earlier ones; `now` counts the events."""
+    """The free order: returns events as they arrive, without waiting for earlier events; `now` counts the events."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -114,7 +114,7 @@ class Proposer:
         return trial
 
     def _propose_next(self, number: int) -> bool:
-        """Ask the strategy for points, unless it must wait for results; return whether there are any."""
+        """Ask the strategy for points, unless it must wait for results; return whether there are new points."""
         if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
             return False
         if not self._learn(number) or len(self.known) == self._waits_with:

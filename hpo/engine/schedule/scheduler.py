@@ -121,7 +121,7 @@ class Scheduler:
         self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
-        """Return a task that `advance` yielded, with the data of other trials that its worker needs.
+        """Return a task that `advance` yielded, with the data that the worker needs from other trials.
 
         Call this once per task.
         """

@@ -52,7 +52,7 @@ class Race:
 
     With one metric, a trial has one rival: the trial with the lowest mean loss on these first tasks. The rival is
     chosen from the complete trials that were known when the trial was opened and that have the same amount of training.
-    So neither workers, their order nor the budget influence the choice. A trial is behind if its loss is worse on each
+    So the choice depends neither on the workers nor on the budget. A trial is behind if its loss is worse on each
     of these tasks, and if a one-sided t-test (significance `level`) confirms this for the mean loss. The test is paired
     by task, because some folds are harder than others.
 
@@ -68,7 +68,7 @@ class Race:
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per
-    trial, after its first tasks, and compares it only with the best trials.
+    trial, after the trial's first tasks, and compares the trial only with the best trials.
     """
 
     def __init__(self, tasks: int, level: float, goal: Goal) -> None:
@@ -133,11 +133,11 @@ class StopRule:
     """The median rule: it stops a training whose best score is worse than the median of other trials' best scores.
 
     A training is compared with trainings of other trials on the same fold. These trials are complete, keep the limits,
-    and were known when the trial of the training was opened. So neither workers, their order nor the budget have an
-    influence, and the worker itself can decide. The rule compares scores at places (positions on the learning curve,
-    see `hpo.trials.places`) for which it has at least five other trainings. If another training ended before a place,
-    its best score counts there. A training is compared only when it reports at one of these places, or after the last
-    of them. No training stops before it has `after` points on its learning curve (1 or more).
+    and were known when the trial of the training was opened. So the decision depends neither on the workers nor on the
+    budget, and the worker itself can decide. The rule compares scores at places (positions on the learning curve, see
+    `hpo.trials.places`) for which it has at least five other trainings. If another training ended before a place, the
+    best score of that training counts there. A training is compared only when it reports at one of these places, or
+    after the last of them. No training stops before it has `after` points on its learning curve (1 or more).
 
     The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
     of another metric. So `study.stop_rule` is refused with several metrics.

@@ -1,4 +1,4 @@
-"""Finds a strategy by its name: in the toolkit, in installed packages, or as a class in the working directory."""
+"""Finds a strategy by its name: in the toolkit, in installed packages, or in a module of the working directory."""
 
 import importlib.metadata
 import inspect

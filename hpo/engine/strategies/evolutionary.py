@@ -65,20 +65,20 @@ class Evolutionary:
     The first `population` points are spread evenly over every dimension. Then the survivors, which are the best
     complete points so far, have children. The number of survivors is the share `surviving` of the population; with
     several metrics, it is multiplied by the number of metrics. A child takes each hyperparameter from one of two
-    different survivors, and mutates it with a probability. A mutated ordered value becomes a nearby value, and a
-    choice becomes any other choice. A number in a range moves by a Gaussian step on the range's (log) scale, reflected
-    at the ends.
+    different survivors. Then each hyperparameter mutates with a probability. A mutated ordered value becomes a nearby
+    value, and a choice becomes any other choice. A number in a range moves by a Gaussian step on the range's (log)
+    scale, reflected at the ends.
 
     With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each adds
     (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).
 
-    `Preselection` chooses the child to train from several candidates; it avoids points near pending or failed ones. A
-    child that was tried before is replaced by another child, and after `patience` attempts by a random point. Failed
-    trials have no children, and ties go to the earlier trial. While no trial is complete, candidates are random. The
-    search ends after `generations` generations, or when a finite space is exhausted.
+    Of several candidates, `Preselection` chooses one child to be trained; it avoids candidates near pending or failed
+    trials. A child that was tried before is replaced by another child, and after `patience` attempts by a random point.
+    Failed trials have no children, and ties go to the earlier trial. While no trial is complete, candidates are random.
+    The search ends after `generations` generations, or when a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. In the terms of evolution strategies (Beyer &
-    Schwefel 2002, "Evolution strategies: a comprehensive introduction"), it is a (mu + lambda) strategy. With
+    Schwefel 2002, "Evolution strategies: a comprehensive introduction"), this search is a (mu + lambda) strategy. With
     `children: 1` there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and selection
     pressure"). For the lecture's own method, set `opening: random`, `children: null`, `candidates: 1` and
     `mutation_steps: 1`.

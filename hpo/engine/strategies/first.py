@@ -12,7 +12,7 @@ from hpo.trials.trial import Proposal, Trial
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Tries the points in `space.first` before the strategy's own points, except points tried by imported trials.
+    """Tries the points in `space.first` before the strategy's own points, except those that imported trials tried.
 
     `imported` holds the keys of the imported points; only the announcement needs it.
     """
@@ -27,7 +27,7 @@ class FirstPoints:
 
     @property
     def announcement(self) -> str:
-        """The strategy's announcement, with the number of first points added."""
+        """The strategy's announcement, followed by the number of first points."""
         count = sum(point_key(point) not in self.imported for point in self.space.first)
         first = f"; starts with {format_count(count, 'point*')} of space.first" if count else ""
         return f"{self.strategy.announcement}{first}"

@@ -28,7 +28,7 @@ class GridSettings(Settings):
 class GridSearch:
     """Try every point of a finite space once.
 
-    Points are tried in the order of the setting `order`, from the first proposal on. Failures and ties have no
+    The setting `order` gives the order of the points, from the first proposal on. Failures and ties have no
     influence. The search ends when all points have been tried.
 
     Raises:

@@ -57,7 +57,7 @@ class LadderSettings(Settings):
 
     @property
     def planned(self) -> tuple[int, ...]:
-        """The number of points at each scale: `trials` at the first, then what `cost_ratio` allows, at least 1."""
+        """The number of points at each scale: `trials` at the first, then what `cost_ratio` allows, but at least 1."""
         costs = self.costs_of_points
         return tuple(
             max(1, round(self.trials * costs[0] / cost * self.cost_ratio**place)) for place, cost in enumerate(costs)
@@ -89,12 +89,12 @@ class Ladder:
     """Search from the smallest scale to the target, in windows around the best point found at smaller scales.
 
     At the smallest scale, another strategy (the setting `first`) searches `trials` points; if it halves, it also
-    continues the best of them. Each larger scale gets one or more full trainings, whose total cost is about
+    continues the best of these points. Each larger scale gets one or more full trainings, whose total cost is about
     `cost_ratio` times that of the scale before. The points of a scale are chosen when the scale before has ended. The
-    first one is the expected best point, and the others are spread over windows around it. From scale to scale, the
-    expected point and the windows move as the best values have moved so far. The more certain this move is, the
-    narrower the windows are (see `expect`). After the last planned trial, the strategy draws one point at a time from
-    the windows around the best point at the target scale.
+    first point of a scale is the expected best point, and the other points are spread over windows around it. From
+    scale to scale, the expected point and the windows move as the best values have moved so far. The more certain this
+    move is, the narrower the windows are (see `expect`). After the last planned trial, the strategy draws one point at
+    a time from the windows around the best point at the target scale.
 
     A failed trial is never the best. If all trials so far have failed, the points of the next scale are spread over the
     whole space.

@@ -28,8 +28,8 @@ class OptunaModel:
 
     First points: TPE and the Gaussian process draw `startup` points uniformly. CMA-ES starts from a normal distribution
     in the middle of the space, with a standard deviation of a sixth of each range. Encoding: ordered values are ranks,
-    so the sampler knows their order but not their spacing; choices are categories. TPE models a dimension that has a
-    condition separately; the other two samplers draw it at random. CMA-ES also draws choices at random.
+    so the sampler knows their order but not their spacing; choices are categories. TPE models conditional dimensions
+    separately; the other two samplers draw them at random. CMA-ES also draws choices at random.
 
     A failed trial is passed to Optuna as complete with an infinite loss. If it were passed with Optuna's state FAIL,
     the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
@@ -40,21 +40,22 @@ class OptunaModel:
 
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
     trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").
-    The Gaussian process averages over the losses that its model predicts for them (qLogEI, Ament et al. 2023). CMA-ES
-    proposes a whole generation and waits until it has ended; for each proposal, it gets the whole history in order.
+    The Gaussian process averages over the losses that its model predicts for running trials (qLogEI, Ament et al.
+    2023). CMA-ES proposes a whole generation and waits until it has ended; for each proposal, it gets the whole history
+    in order.
 
     With several metrics, TPE and the Gaussian process are Optuna's multi-objective versions. TPE's good trials are
-    those on the first fronts; of the last front that fits only in part, it takes the trials that add most hypervolume
+    those on the first fronts. Of a front that fits only in part, TPE takes the trials that add the most hypervolume
     (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). Here TPE is multivariate also with several
     metrics, unlike Optuna's default. The Gaussian process models each metric, and maximizes the expected gain in
-    hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete, both search with a single metric. CMA-ES
-    supports only one metric.
+    hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete, both samplers search with a single metric.
+    CMA-ES supports only one metric.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
     Improvement"); Hansen 2016, "The CMA Evolution Strategy: A Tutorial".
 
-    Example: TPE with startup 10 proposes ten random points, then one at a time from its model.
+    Example: TPE with startup 10 proposes ten random points, then one point at a time from its model.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -103,7 +104,7 @@ class OptunaModel:
 
     @property
     def learns(self) -> Learns:
-        """`by_round` for CMA-ES, whose rounds are generations; `by_trial` for the others."""
+        """`by_round` for CMA-ES, whose rounds are generations; `by_trial` for the other samplers."""
         return "by_round" if isinstance(self.settings, CmaEsSettings) else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:

@@ -1,4 +1,4 @@
-"""Shifting-window search: random draws from one window per dimension, which moves to the dimension's best value."""
+"""Shifting-window search: draws at random from one window per dimension; each window moves to the best value."""
 
 import math
 import statistics
@@ -68,8 +68,8 @@ class ShiftingWindow:
     closer and closer to the best point, but some are always far away. The window of a choice is all of its values. With
     `draws: 1`, the windows move after every trial that becomes known.
 
-    Like evolutionary search, it can get stuck at a point that has nothing better within reach. Of 648 searches on
-    synthetic problems, 43 were not at the optimum and yet gained nothing from trial 30 to trial 100 (with
+    Like evolutionary search, this search can get stuck at a point that has nothing better within reach. Of 648 searches
+    on synthetic problems, 43 were not at the optimum and yet gained nothing from trial 30 to trial 100 (with
     `evolutionary`, 48; benchmarks/strategy_defaults).
 
     With several metrics, the best trial is the one with the lowest weighted loss. The weights are drawn anew for each

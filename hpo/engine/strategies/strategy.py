@@ -24,8 +24,8 @@ class Strategy(Protocol):
     again.
 
     A resumed study checks that its strategy has not changed. Each strategy of the toolkit has an integer `REVISION`,
-    which its studies record; a change that gives other points for the same settings, history and seed increases it.
-    Other strategies are compared by the content of their files.
+    which its studies record. Every change that gives other points for the same settings, history and seed increases
+    this number. Other strategies are compared by the content of their files.
     """
 
     @property

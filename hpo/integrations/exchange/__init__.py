@@ -1,1 +1,1 @@
-"""Imports studies of other libraries, and exports studies. Import reads databases, JSON and CSV, and no pickles."""
+"""Imports studies of other libraries, and exports studies. The import reads databases, JSON and CSV, but no pickles."""

@@ -50,7 +50,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
     names = _names(columns, metric, keys)
     if (again := twice(list(names.values()))) is not None:
         both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)
-        raise DataError(f"csv: {path}: the columns {both} both mean the hyperparameter '{again}'; rename one")
+        raise DataError(f"csv: {path}: the columns {both} both mean the hyperparameter '{again}'; rename one of them")
     state = next((column for column in columns if column.lower() in _STATES and column not in names), None)
     trials: list[Trial] = []
     for line, row in enumerate(rows, start=2):

@@ -65,7 +65,7 @@ def attempt(
     seconds: float,
     error: str | None,
 ) -> Trial:
-    """Build a trial of another library. The trial is failed if `error` is given, or if a score is not a finite number.
+    """Build a trial from another library. The trial counts as failed if `error` is given, or if a score is not finite.
 
     Args:
         number: the number of the trial.
@@ -120,7 +120,7 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
 
 
 def import_folder(name: str) -> Path:
-    """Return the new folder for imported trials of this name; StudyError if the folder exists already."""
+    """Return the new folder of this name for imported trials; StudyError if the folder exists already."""
     path = RUNS / name
     if path.exists():
         raise StudyError(f"import: {path} already exists; choose another name")
@@ -130,7 +130,7 @@ def import_folder(name: str) -> Path:
 def write_import(path: Path, imported: Imported) -> None:
     """Write imported trials into a new folder: `trials.csv` as in a study's folder, and `import.json` with the source.
 
-    A new study reads it with `study.imports=NAME`.
+    A new study reads the folder with `study.imports=NAME`.
 
     Raises:
         StudyError: there is no finished trial.

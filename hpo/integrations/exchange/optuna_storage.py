@@ -85,7 +85,7 @@ def export_study(
 
 
 def refuse_record(url: str) -> None:
-    """Raise StudyError if the URL is the record of a study of this toolkit, which needs no import."""
+    """Raise StudyError if the URL is the record of a study of this toolkit, because such a study needs no import."""
     path = sqlite_path(url)
     if path is None or not (folder := StudyFolder(path.parent)).exists or path.name != folder.database_path.name:
         return
@@ -159,9 +159,9 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return the storage address of a file, which a message names for a user who typed the path alone.
+    """Return the storage address of a file, for the message to a user who typed only the path.
 
-    If the file does not exist, return both addresses that it could have: as a database and as a journal.
+    If the file does not exist, return both possible addresses: as a database and as a journal.
     """
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():

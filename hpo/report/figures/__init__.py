@@ -72,7 +72,7 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
 
 
 def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return a placeholder with this reason for each figure that applies to this goal."""
+    """Return a placeholder for each figure that applies to this goal; each placeholder gives this reason."""
     return tuple(
         Drawing(name, section, title, Absent(reason))
         for name, section, title, _ in FIGURE_TABLE
@@ -81,7 +81,7 @@ def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
 
 
 def left_out(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return placeholders for a page without figures; each placeholder gives the reason.
+    """Return placeholders for a page without figures; each placeholder says why figures are missing.
 
     A figure next to a text of the report has its own placeholder. All other figures share one placeholder.
     """

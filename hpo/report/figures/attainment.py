@@ -12,7 +12,7 @@ from hpo.trials.fronts import REFERENCE
 
 
 def draw_hypervolume(subject: Subject) -> Drawn | Absent:
-    """Draw the hypervolume of the front over the trials, and the expected hypervolume of a random search."""
+    """Draw the front's hypervolume and the expected hypervolume of a random search, both over the number of trials."""
     goal = subject.goal
     if len(goal.metrics) == 1:
         return Absent("the study has one metric only")
@@ -64,7 +64,7 @@ Corners = Sequence[Sequence[float]]
 
 
 def draw_attainment(result: ComparisonJson) -> Any:
-    """Return a figure of each strategy's attainment, or of each study's front.
+    """Return one figure that shows the attainment of every strategy, or the front of every study.
 
     Return None unless the comparison has exactly two metrics and data about them.
     """
@@ -113,7 +113,7 @@ def _ends(values: Sequence[float], is_maximized: bool) -> tuple[float, float]:
 
 
 def _staircase(corners: Corners, worst: tuple[float, float]) -> list[tuple[float, float]]:
-    """Return the points of a staircase line through the corners, which begin with the best value of the first metric.
+    """Return the points of a staircase line through the corners. The first corner has the first metric's best value.
 
     The line begins and ends at the worst values of the axes. Between two corners, the line has the first metric of the
     later corner and the second metric of the earlier corner.

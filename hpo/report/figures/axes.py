@@ -1,4 +1,4 @@
-"""The axes of figures: a hyperparameter, scores without outliers, and the time of a search without pauses."""
+"""The axes of figures: for a hyperparameter, for scores without outliers, and for a search's time without pauses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ _MOST_MARKS = 50
 
 
 def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
-    """Return title and ticks of a dimension's axis with room for `room` characters, in plotly's form.
+    """Return title and ticks of a dimension's axis in plotly's form; a finite dimension's ticks fit `room` characters.
 
-    The ticks of a logarithmic range cover `values`, or the ends of the range if `values` is empty. Positions on the
-    axis of a finite dimension are ranks of its values. With `has_names`, positions are the texts of the values instead,
-    as plotly's categories.
+    The ticks of a logarithmic range cover `values`, or the ends of the range if `values` is empty. A finite
+    dimension's values have their ranks as positions on the axis. With `has_names`, the positions are instead the texts
+    of the values, as plotly's categories.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
@@ -46,7 +46,7 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
 
 
 def values_of(dimension: Dimension, trials: Sequence[Trial]) -> dict[int, Any]:
-    """Return the trials' values of a dimension by trial number, for the trials that have such a value."""
+    """Return each trial's value of a dimension, by trial number; leave out trials without such a value."""
     return {trial.number: trial.point[dimension.key] for trial in trials if dimension.key in trial.point}
 
 
@@ -59,7 +59,7 @@ def texts(dimension: Dimension) -> list[str]:
 
 
 def short(text: str, most: int) -> str:
-    """Return the text, shortened to its last `most` characters, because the end distinguishes names."""
+    """Return at most `most` characters of the text: of a longer text the end, because the end distinguishes names."""
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
 
 
@@ -74,7 +74,7 @@ def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
 
 
 def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
-    """Return the ticks of a logarithmic axis over these values as full numbers: 20, 50, 100 instead of 2, 5, 100.
+    """Return the ticks of a logarithmic axis over these values. Each text is a full number: 20, 50, 100, not 2, 5, 100.
 
     The ticks are at most `most` powers of ten; in a short range they are 1, 2 and 5 times each power.
     """
@@ -87,7 +87,7 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:
-    """Limit the vertical axis to exclude outliers, but include `always`; return a sentence about this, else ""."""
+    """Limit the vertical axis to exclude outliers but include `always`. Return a sentence about outliers, or ""."""
     low, high = fence(values)
     if (low, high) == (min(values), max(values)):
         return ""
@@ -98,9 +98,10 @@ def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] 
 
 
 def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
-    """Replace each outlier by the nearest other score; return the scores, and a sentence about the outliers.
+    """Replace each outlier by the nearest score that is no outlier; return the scores, and a sentence about outliers.
 
-    With outliers, all other scores would have nearly the same colour. Without outliers, the sentence is empty.
+    Otherwise the outliers would give all other scores nearly the same colour. The sentence is empty if there are no
+    outliers.
     """
     low, high = fence(list(scores.values()))
     near = {number: min(max(score, low), high) for number, score in scores.items()}
@@ -112,7 +113,9 @@ def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
 
 
 def fence(values: Sequence[float]) -> tuple[float, float]:
-    """Return the lowest and the highest value that is no outlier: within three interquartile ranges of the quartiles.
+    """Return the lowest and the highest value that are no outliers.
+
+    Outliers are more than three interquartile ranges below the first quartile or above the third quartile.
 
     Source: Tukey 1977, "Exploratory Data Analysis", section 2D.
     """
@@ -124,14 +127,14 @@ def fence(values: Sequence[float]) -> tuple[float, float]:
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """Return the most readable unit of time for a duration: the length of the unit in seconds, and its name."""
+    """Return the most readable unit of time for a duration: the unit's length in seconds, and the unit's name."""
     units = ((3600.0, "hours"), (60.0, "minutes"))
     return next(((size, name) for size, name in units if seconds >= 2 * size), (1.0, "seconds"))
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The time since the start of a search's first task, without pauses.
+    """The time since the start of a search's first task, not counting pauses.
 
     `start` and `pauses` are in seconds since the epoch."""
 
@@ -140,7 +143,7 @@ class TimeAxis:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], stretches: Sequence[Stretch] = ()) -> Self:
-        """Return the time axis of a search's tasks; `stretches` are the sessions in which the search ran them."""
+        """Return the time axis of a search's tasks; `stretches` are the sessions in which these tasks ran."""
         resumed = {ran.started for ran in stretch_runs(outcomes, stretches)[1:]}
         gaps: list[tuple[float, float]] = []
         ordered = sorted(outcomes, key=lambda o: o.started)
@@ -159,7 +162,7 @@ class TimeAxis:
         return time - self.start - sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
 
     def mark_pauses(self, figure: Any, unit: float, **place: Any) -> str:
-        """Draw dotted lines for at most fifty pauses; return a sentence about the pauses, or "" if there are none."""
+        """Draw dotted lines for at most fifty pauses; return a sentence about the pauses; "" without pauses."""
         for begin, _ in self.pauses[:_MOST_MARKS]:
             figure.add_vline(x=self.at(begin) / unit, line_dash="dot", line_color="#888", line_width=1, **place)
         if not self.pauses:

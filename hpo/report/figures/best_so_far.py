@@ -33,7 +33,7 @@ _Places = list[tuple[float, Trial]]
 def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     """Draw the scores of the trials, and a step line of the best score so far.
 
-    The first panel shows the trials by number, the second by the time of their end. Each scale has a separate line.
+    The first panel shows the trials by number, the second panel by end time. Each scale has a separate line.
     """
     if not subject.scored:
         return Absent("no trial is complete")
@@ -122,9 +122,9 @@ _LOOK = {
 
 
 def draw_expected_performance(subject: Subject) -> Drawn | Absent:
-    """Draw the expected best score of a random search over its number of trials, as two estimators compute it.
+    """Draw two estimates of a random search's expected best score over the number of its trials.
 
-    Each estimator has a line, and a band for the standard deviation.
+    Each estimate has a line, and a band that shows the standard deviation.
     """
     scores = [score_of(trial) for trial in subject.scored if trial.keeps_limits]
     curves = describe_expected(subject.strategy, scores, subject.direction)

@@ -12,7 +12,7 @@ _LONGEST_NAME = 50
 
 
 def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
-    """Draw one line per layer; colours mark the layers whose slope is beyond `BOUND`, and the worst also have names."""
+    """Draw one line per layer. Layers with a slope beyond `BOUND` have colours; the legend names the worst layers."""
     figure = new_figure(len(STEPS), [f"after {step} step{'s' * (step > 1)}" for step in STEPS])
     in_legend: set[str] = set()
     named = check.outside[: len(_COLOURS) - 1]

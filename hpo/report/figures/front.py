@@ -1,4 +1,4 @@
-"""The figure of the Pareto front of several metrics, with the limits."""
+"""The figure of a Pareto front of several metrics, and of the limits."""
 
 import itertools
 import math
@@ -48,13 +48,13 @@ class _Axis:
 
     @cached_property
     def is_log(self) -> bool:
-        """Whether the axis is logarithmic: minimized values over several powers of ten."""
+        """Whether the axis is logarithmic. It is, if the values are minimized and extend over several powers of ten."""
         least = min(self.values.values())
         return not self.is_maximized and least > 0 and max(self.values.values()) / least >= _LOG
 
     @cached_property
     def _near(self) -> tuple[float, float]:
-        """The ends of an axis that leaves out outliers, but includes the trials in `always`."""
+        """The ends of the axis without outliers; the trials in `always` are always included."""
         places = [self._place(value) for value in self.values.values()]
         least, most = min(places), max(places)
         bounds = [self._place(limit.bound) for limit in self.limits if self._is_drawable(limit.bound)]
@@ -88,7 +88,7 @@ class _Axis:
         return sum(not low <= self._place(value) <= high for value in self.values.values())
 
     def error(self, trials: Sequence[Trial]) -> dict[str, Any] | None:
-        """Return the error bars of these trials; None if no trial has an interval."""
+        """Return the error bars of these trials; None if none of these trials has an interval."""
         if not any(self.intervals.values()):
             return None
         above, below = [], []
@@ -101,7 +101,7 @@ class _Axis:
         return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": GOOD, "width": 3}
 
     def layout(self, goal: Goal) -> dict[str, Any]:
-        """Return title, ends and ticks in plotly's form."""
+        """Return the title, ends and ticks of the axis in plotly's form."""
         direction = goal.metrics.get(self.name)
         title = escape_markup(self.name) + (f" ({direction})" if direction else "") + " (log)" * self.is_log
         return {
@@ -124,7 +124,7 @@ class _Axis:
 
 
 def draw_front(subject: Subject) -> Drawn | Absent:
-    """Draw one panel per pair of metrics, and for each other number with a limit a panel with the leading metric."""
+    """Draw a panel per pair of metrics, and a panel per pair of the leading metric and another number with a limit."""
     goal = subject.goal
     if goal.is_single:
         return Absent("the study has one metric only")
@@ -158,7 +158,7 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of a metric or of a limited value; `scores` maps trial numbers to the scores of the front."""
+    """Return the axis of a metric, or of a number with a limit. `scores` has the front's scores by trial number."""
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,
@@ -228,7 +228,7 @@ def _hover(goal: Goal, trial: Trial) -> str:
 
 
 def _lines(text: str, most: int = 60) -> list[str]:
-    """Split the text of a point between its values into lines of at most `most` characters."""
+    """Split the text of a point into lines of at most `most` characters; do not split any value."""
     lines = [""]
     for part in text.split(", "):
         longer = f"{lines[-1]}, {part}" if lines[-1] else part

@@ -1,4 +1,4 @@
-"""The importance of each hyperparameter, and its contribution to the gain over the default."""
+"""The figure of each hyperparameter's importance, and of its contribution to the winner's gain over the default."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,10 @@ from hpo.report.subject import Subject
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
-    """Draw the importance of each hyperparameter, the highest at the top, and its contribution to the winner's gain.
+    """Draw each hyperparameter's importance, and each hyperparameter's contribution to the winner's gain.
 
-    The importance of a hyperparameter that is not significant has a hollow bar, and no bar with few trials.
+    The highest importance is at the top. An importance that is not significant has a hollow bar. With few trials,
+    such an importance has no bar.
     """
     known, parts = subject.importances, subject.contributions
     if isinstance(known, Absent):
@@ -73,7 +74,7 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
 
 
 def _chance_text(known: Importances) -> str:
-    """Return the sentence of the caption that says which bars are significant."""
+    """Return a sentence for the caption; it says which bars are significant."""
     significant = "at most 5 % of shuffles of the scores give as much"
     if known.num_trials < ENOUGH:
         return f" With so few trials only significant shares are shown ({significant})."

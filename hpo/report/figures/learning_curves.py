@@ -1,4 +1,4 @@
-"""The learning curves of the trials, with the winner's on top, and the scores of the best trials by fold."""
+"""Two figures: the learning curves of the trials, the winner's on top; and the best trials' scores by fold."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _Curve = list[tuple[float, float]]
 def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     """Draw each trial's mean curve over its tasks, and the curve of each of the winner's tasks.
 
-    A trial's mean curve ends where its shortest curve ends, because the mean would jump there.
+    A trial's mean curve ends where the trial's shortest task ends, because a mean over fewer tasks would jump.
     """
     points = [point for trial in subject.trials for outcome in trial.outcomes.values() for point in outcome.curve]
     if not points:
@@ -105,7 +105,7 @@ def _curve(outcome: Outcome, axis: str, metric: str) -> _Curve:
 def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
     """Return the metric to draw: `wanted`, or the most common measurement if the curves lack `wanted`.
 
-    On ties, return the measurement whose name is first. Return None if the curves have no measurements.
+    On ties, return the alphabetically first measurement. Return None if the curves have no measurements.
     """
     counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
     return wanted if wanted in counts else min(counts, key=lambda key: (-counts[key], key), default=None)
@@ -123,7 +123,7 @@ _MOST = 15
 
 
 def draw_fold_spread(subject: Subject) -> Drawn | Absent:
-    """Draw the scores of the best trials on each fold and seed; the winner comes first (★)."""
+    """Draw the best trials' scores on each fold and seed; the winner comes first (★)."""
     if not subject.ranked:
         return Absent("no trial is complete")
     if subject.layout.size == 1:

@@ -18,7 +18,7 @@ _AXES = {"trials": "trials", "seconds": "seconds of training, all workers togeth
 
 
 def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
-    """Return a figure of each strategy's or study's curve over `trials` or `seconds`, with bands; None without data."""
+    """Return a figure with a curve and a band per strategy or study, over `trials` or `seconds`; None without data."""
     from plotly import graph_objects
 
     figure = graph_objects.Figure()
@@ -50,7 +50,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
 
 
 def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
-    """Return a logarithmic axis of regrets; zeros are drawn at its lower end with the tick label 0."""
+    """Return a logarithmic axis of regrets; zeros are at the lower end of the axis, with the tick label 0."""
     heights = [y for trace in figure.data for y in trace.y]
     # Smaller regrets are rounding errors.
     least = _ROUNDING * max(heights)
@@ -72,9 +72,9 @@ def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
 
 
 def _range(figure: Any) -> tuple[float, float] | None:
-    """Return the vertical range of curves and bands; None if they are constant.
+    """Return the vertical range of curves and bands; None if all of their values are equal.
 
-    The range ignores the first tenth of the horizontal axis, where scores would dwarf all others.
+    The range ignores the first tenth of the horizontal axis, because the scores there would dwarf all other scores.
     """
     start = max(trace.x[-1] for trace in figure.data) / 10
     heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]

@@ -80,7 +80,7 @@ def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str,
 
 
 def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
-    """Return the axis of a hyperparameter: numbers for a range, else ranks among the values that occur."""
+    """Return the axis of a hyperparameter. Heights are numbers for a range, else ranks among the values that occur."""
     values = values_of(dimension, trials)
     if isinstance(dimension, Range):
         return _number_axis(trials, values, dimension.log)
@@ -94,7 +94,7 @@ def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
 
 
 def _number_axis(trials: Sequence[Trial], values: Mapping[int, Any], is_log: bool) -> _Axis:
-    """Return an axis of numbers, or of their logarithms with ticks at the powers of ten and both ends."""
+    """Return an axis of numbers, or of logarithms. Ticks of logarithms are at the powers of ten and at both ends."""
     places = {number: math.log10(value) if is_log else value for number, value in values.items()}
     low, high = min(places.values()), max(places.values())
     ticks = {low, *range(math.ceil(low), math.floor(high) + 1), high} if is_log else np.linspace(low, high, 5).tolist()
@@ -109,7 +109,7 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis over all positions; the axis starts `gap` below the lowest if some trials have no value."""
+    """Return an axis over all positions. If some trials have no value, it starts `gap` below the lowest position."""
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 

@@ -1,4 +1,4 @@
-"""Figures of a study with scales: the score over each hyperparameter, one line per scale, and the loss over cost."""
+"""Figures of a study with scales: the score over each hyperparameter (one line per scale), and the loss over cost."""
 
 import math
 from collections.abc import Sequence
@@ -140,10 +140,11 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 
 
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
-    """Return the lowest and the highest loss on the axis, which leaves out the worst trials.
+    """Return the lowest and the highest loss on the axis; the worst trials are outside of the axis.
 
-    The lowest loss is the best of all trials. The highest loss is the highest of the scales' best losses, plus the 70 %
-    quantile of the trials' distances to the best loss of their own scale. The worst trials would flatten all others.
+    The lowest loss is that of the best trial. The highest loss is the highest of the scales' best losses, plus the 70 %
+    quantile of the trials' distances to the best loss of their own scale. The worst trials would flatten the
+    differences between all other trials.
     """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
@@ -158,7 +159,7 @@ def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
 
 
 def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
-    """Draw the best score of each scale over the cost of a training, and the power law."""
+    """Draw the power law, and the best score of each scale over the cost of a training."""
     scale_results = subject.scale_results
     if scale_results is None:
         return Absent("the study has no scales")

@@ -1,4 +1,4 @@
-"""The score over each hyperparameter, and over pairs of the most important ones."""
+"""Figures of the score over each hyperparameter, and over pairs of the most important hyperparameters."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ class _Axis:
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
-    """Draw a map for each pair of the most important hyperparameters, up to four; a cell shows its best score."""
+    """Draw a map for each pair of the (at most four) most important hyperparameters; a cell shows its best score."""
     if len(subject.scored) < FEWEST:
         # With fewer trials most of a map would be interpolated.
         return too_few(len(subject.scored))

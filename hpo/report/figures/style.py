@@ -37,14 +37,14 @@ _BEST = 0.2  # share of the best trials among those drawn
 
 @dataclass(frozen=True)
 class Drawn:
-    """A plotly figure, with a caption that says what the figure shows and leaves out."""
+    """A plotly figure, with a caption that says what the figure shows, and what the figure leaves out."""
 
     figure: Any
     caption: str
 
 
 def new_figure(num_columns: int = 1, titles: Sequence[str] = (), num_rows: int = 1, is_shared: bool = True) -> Any:
-    """Return an empty figure of panels without plotly's template (see `white_style`).
+    """Return an empty figure of panels. The figure lacks plotly's template (see `white_style`).
 
     With `is_shared` all panels share the vertical axis."""
     from plotly.graph_objects import Figure
@@ -99,14 +99,14 @@ def shade(share: float) -> str:
 
 
 def colours_of(subject: Subject) -> dict[str, Any]:
-    """Return the colour scale of the scores, from the lowest to the highest, and its colour bar."""
+    """Return the colour scale of the scores, from the lowest to the highest, and the colour bar of this scale."""
     low, high = (0.0, 1.0) if subject.direction == "maximize" else (1.0, 0.0)
     title = {"text": escape_markup(subject.metric)}
     return {"colorscale": [(0.0, shade(low)), (1.0, shade(high))], "colorbar": {"title": title}}
 
 
 def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any) -> None:
-    """Draw a band between two curves without a line; `look` has arguments of a plotly scatter."""
+    """Draw a band from the curve `low` to the curve `high`; `look` has arguments of a plotly scatter."""
     for end, fill in ((high, None), (low, "tonexty")):
         # Plotly fills the area from the second curve to the first.
         figure.add_scatter(x=places, y=end, fill=fill, mode="lines", hoverinfo="skip", showlegend=False, **look)
@@ -174,7 +174,7 @@ def figure_content(figure: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a part of a figure as JSON types, with the numbers in lists rounded to visible precision."""
+    """Return a part of a figure as JSON types; numbers in lists are rounded to visible precision."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):

@@ -1,4 +1,4 @@
-"""The figures of a search's real timeline, with a row per worker, and of the planned one, with a row per lane."""
+"""The figures of a search's timelines: the real one with a row per worker, and the planned one with a row per lane."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class _Bar:
-    """A bar for one task, or for several tasks in the same row with the same kind that are too close to distinguish."""
+    """A bar for one task, or for several tasks of one kind in one row, if these tasks are too close to distinguish."""
 
     row: int
     kind: str
@@ -85,7 +85,7 @@ def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end:
 
 
 def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """Return the number of the first free row for each span of time; the spans must be in order of start."""
+    """Return a row number for each span of time: the first row that is free. The spans must be in order of start."""
     ends: list[float] = []
     rows = []
     for start, end in spans:
@@ -105,7 +105,7 @@ def _idle_text(subject: Subject) -> str:
 
 
 def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:
-    """Return a figure of at most 3,000 bars with the idle share of each row, and a sentence about joined bars.
+    """Return a figure with at most 3,000 bars and each row's idle share, and a sentence about joined bars.
 
     `row` says what a row is, such as `worker`. `axis` is the title of the time axis, and times are divided by `unit`.
     """
@@ -130,7 +130,7 @@ def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> 
 
 
 def _join_bars(bars: Sequence[_Bar], gap: float) -> list[_Bar]:
-    """Join bars of the same row and kind that are at most `gap` apart; return all bars."""
+    """Join bars that have the same row and kind, and are at most `gap` apart; return all bars."""
     joined: dict[tuple[int, str], list[_Bar]] = {}
     for bar in bars:
         row = joined.setdefault((bar.row, bar.kind), [])

@@ -1,7 +1,7 @@
 """Heat maps of attention, as a PNG and as a self-contained page.
 
 A map has `name`, `rows` (the attending tokens), `columns` (the attended tokens) and `heads`. Each head is a matrix of
-weights whose rows sum to 1. Higher weights are darker; all maps share one colour scale from 0 to 1.
+weights; each row sums to 1. Higher weights are darker; all maps share one colour scale from 0 to 1.
 """
 
 import math
@@ -59,7 +59,7 @@ def _inches(tokens: Sequence[str]) -> float:
 
 
 def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return positions and texts of the labels: all tokens, or every n-th one to avoid overlap.
+    """Return positions and texts of the labels: all tokens, or every n-th token to avoid overlap.
 
     White space in the texts is visible.
     """

@@ -37,7 +37,7 @@ def _blocks(result: ComparisonJson) -> Iterator[Block]:
 
 
 def tables(result: ComparisonJson) -> dict[str, Table]:
-    """Return all tables by title, including empty ones, with pairs at all budgets."""
+    """Return all tables by title, including empty tables. The verdicts have the pairs at all budgets."""
     return {
         "Standings": _standings(result),
         "Verdicts": _verdicts(result, result["pairs"]),
@@ -160,7 +160,7 @@ def _winners(result: ComparisonJson) -> Table:
 
 
 def _chosen(result: ComparisonJson) -> Table:
-    """Return the table of winners of studies with several metrics or with limits."""
+    """Return the table of the studies' winners; it has rows only with several metrics or with limits."""
     winners = {
         (winner["label"], winner["trial"]): winner["values"]
         for winner in result.get("winners", ())

@@ -9,7 +9,7 @@ from hpo.study.coordinate_check import STEPS, CoordinateCheck
 
 
 def slopes_table(check: CoordinateCheck) -> Table:
-    """Return the slope of each layer after each step; the last column marks layers whose slope is beyond the bound."""
+    """Return a table with the slope of each layer after each step; the last column marks slopes beyond the bound."""
     steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [
         (

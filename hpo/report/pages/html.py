@@ -67,9 +67,9 @@ def templates() -> Environment:
 
 
 def _plotly_library() -> bytes:
-    """Return the compressed plotly.js with cartesian traces only: a third of the library in the plotly package.
+    """Return a compressed plotly.js that has only cartesian traces; it is a third as large as the plotly package's.
 
-    It comes from `npm pack plotly.js-cartesian-dist-min` (MIT licence), in the major version that plotly supports.
+    The file is from `npm pack plotly.js-cartesian-dist-min` (MIT licence), in the major version that plotly supports.
     """
     return (files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()
 
@@ -121,8 +121,8 @@ def _mapping(value: Mapping[str, Any]) -> list[_Block]:
 def _cross_table(value: Mapping[str, Mapping[str, Any]]) -> _Block:
     """Return a mapping of mappings as a table.
 
-    The rows are the outer keys. If there are more inner keys than outer ones, and at least eight, the rows are the
-    inner keys.
+    The rows are the outer keys. But if there are at least eight inner keys, and more inner than outer keys, the rows
+    are the inner keys.
     """
     names = list(dict.fromkeys(key for item in value.values() for key in item))
     if len(names) <= len(value) or len(names) < 8:
@@ -150,7 +150,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> _Block:
 
 
 def _is_deep(value: Any) -> bool:
-    """Return whether the value contains mappings or long lists, which do not fit into cells."""
+    """Return whether the value contains mappings or long lists; neither fits into a cell."""
     inner = value.values() if isinstance(value, Mapping) else value
     return any(isinstance(item, Mapping) or (is_list(item) and len(item) > 8) for item in inner)
 

@@ -91,7 +91,7 @@ def _expected_text(summary: ReportJson, text: Callable[[float], str]) -> str:
 
 
 def _default_text(default: DefaultTrial | Missing, text: Callable[[float], str]) -> str:
-    """Return the score of the default configuration's trial, or the trial's state."""
+    """Return the score of the default configuration's trial; without a score, return the trial's state."""
     if is_missing(default):
         return "not trained"
     if default["score"] is None:
@@ -129,7 +129,7 @@ def _spread_text(mean: float, deviation: float | None, text: Callable[[float], s
 
 
 def _title_text(summary: ReportJson) -> str:
-    """Return the report's title as the start of a caption; empty without one."""
+    """Return the report's title as the start of a caption; empty without a title."""
     title, name = heading(summary["study"])
     return f"\\textbf{{{escape_latex(title)}}} " if name else ""
 

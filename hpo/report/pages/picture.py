@@ -32,7 +32,7 @@ Part = Mapping[str, Any]
 
 
 class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
-    """A plotly figure that also appears in an exported notebook; a plain figure would be empty or need Chrome."""
+    """A plotly figure for exported notebooks. In such a notebook, a plain figure would be empty or need Chrome."""
 
     def __init__(self, figure: Figure) -> None:
         super().__init__(figure)
@@ -79,9 +79,9 @@ def draw_for_paper(figure: Any, name: str, file_format: str) -> bytes:
         content: bytes = figure.to_image(format=file_format, width=_PAPER_WIDTH, scale=_PAPER_DOTS / _DOTS)
     except RuntimeError as error:
         raise StudyError(
-            f"file: plotly needs the package kaleido and Chrome to write {name} as a file: run "
-            f"`pip install kaleido`, then `plotly_get_chrome`; or write a page: "
-            f"study.plot({name!r}).write_html('{name}.html')"
+            f"file: plotly needs the package kaleido and Chrome to write {name} as a file; run "
+            f"`pip install kaleido` and `plotly_get_chrome`, or write a page with "
+            f"`study.plot({name!r}).write_html('{name}.html')`"
         ) from error
     return content
 

@@ -28,8 +28,8 @@ def cautions(
     if changed:
         reasons.insert(
             0,
-            f"the search varies {', '.join(changed)}, which changes the unit of {subject.metric} ({unit}): scores of "
-            f"different trials are not comparable, and the winner may lead only because of another unit",
+            f"the unit of {subject.metric} ({unit}) depends on {', '.join(changed)}, which the search varies: "
+            f"scores of different trials are not comparable, and the winner may lead only because of another unit",
         )
     if (winner := subject.winner) is not None:
         reasons += [

@@ -51,7 +51,7 @@ class EnvironmentPart(TypedDict):
 
 @with_config(EXACT)
 class Prediction(TypedDict):
-    """How well a trial's cost on the study's clock predicts its seconds."""
+    """How well a trial's cost on the study's clock predicts the trial's seconds of training."""
 
     correlation: Annotated[float | None, Field(description="of the logarithms; null if all costs are equal")]
     sigma: Annotated[float, Field(description="standard deviation of log(seconds / cost)")]
@@ -88,7 +88,7 @@ _TINY = 1e-9  # a smaller standard deviation is a rounding error
 
 
 def describe_cost(subject: Subject) -> Cost:
-    """Return the seconds of training and of the whole search, and the shares of time without training."""
+    """Return the training seconds, the seconds of the whole search, and the shares of time without training."""
     trials, gpus = subject.all_trainings, subject.gpus
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
@@ -116,7 +116,7 @@ def describe_cost(subject: Subject) -> Cost:
 
 
 def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
-    """Return how well a trial's cost predicts its seconds; None if fewer than three trials have cost and seconds."""
+    """Return how well a trial's cost predicts the trial's seconds; None if fewer than three trials have both."""
     pairs = [
         (math.log(trial.total_cost), math.log(trial.seconds)) for trial in trials if trial.total_cost and trial.seconds
     ]
@@ -151,7 +151,7 @@ def runtime_text(cost: Cost, each: str) -> str:
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
-    """Return the machine and the code at the study's start; a text replaces a value that does not exist."""
+    """Return the machine and the code at the study's start; a text replaces a missing value."""
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}
     commit = given["commit"] or missing("the study was not started inside a git repository")
     texts = {
@@ -210,7 +210,8 @@ class StretchRun:
 def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> list[StretchRun]:
     """Return the tasks of each uninterrupted stretch of the search, in order of time.
 
-    All tasks are one stretch if `stretches` is empty. So are those of simulated workers, whose clock starts at 0.
+    If `stretches` is empty, all tasks are one stretch. The tasks of simulated workers also are one stretch, because
+    simulated times start at 0.
     """
     ordered = sorted((outcome for outcome in outcomes if outcome.worker), key=lambda outcome: outcome.started)
     begins = [-math.inf]
@@ -225,7 +226,7 @@ def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> l
 
 
 def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:
-    """Return for each worker the start of its first task and the end of its last, in seconds since the epoch."""
+    """Return the start of each worker's first task and the end of its last task, in seconds since the epoch."""
     spans: dict[int, tuple[float, float]] = {}
     for outcome in outcomes:
         start, end = spans.get(outcome.worker, (outcome.started, 0.0))

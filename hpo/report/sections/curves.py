@@ -56,8 +56,9 @@ class Curves(TypedDict):
 def best_so_far(run: StudyRun) -> BestSoFar:
     """Return every improvement of the best score, in the order of the trials' proposals and in the order of their ends.
 
-    With several metrics, the score is the leading metric. Only trials within the limits, at the largest scale, and with
-    the winner's amount of training count. Trials that reached this amount only after the search come last.
+    With several metrics, the score is the leading metric. A trial counts only if it is within the limits, is at the
+    largest scale, and has the winner's amount of training. Trials that reached this amount only
+    after the search come last.
     """
     trials, winner = run.trials, run.winner
     later = {trial.number for trial in run.further}
@@ -77,7 +78,7 @@ def best_so_far(run: StudyRun) -> BestSoFar:
 
 
 def improvements(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the trials that are better than all trials before them, in their order."""
+    """Return, in the given order, the trials that are better than all trials before them."""
     best, improved = math.inf, []
     for trial in trials:
         if trial.loss < best:
@@ -96,7 +97,7 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
 
 
 def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
-    """Return both estimates from the scores of all complete trials, or the reason why they are missing."""
+    """Return both estimates from the scores of all complete trials, or the reason why both are missing."""
     if (reason := dependent_text(strategy)) is not None:
         return missing(f"its estimators need {reason}")
     if len(scores) < 2:
@@ -112,10 +113,10 @@ def expected_performance(
 ) -> Expected:
     """Return the expected best of n scores that are drawn from B given scores, for n = 1 to B/2.
 
-    `biased` draws with replacement, `unbiased` draws without. Beyond B/2 both estimators depend mostly on the
-    best trial. The weights of the sorted scores v(1) <= ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and
-    C(i-1, n-1) / C(B, n) for `unbiased`. Products of ratios give the `unbiased` weights, because they neither
-    overflow nor cancel for any B.
+    `biased` draws with replacement, `unbiased` draws without replacement. Beyond B/2 both estimators depend mostly on
+    the best trial. The weights of the sorted scores v(1) <= ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and
+    C(i-1, n-1) / C(B, n) for `unbiased`. Products of ratios give the `unbiased` weights, because such products
+    neither overflow nor cancel for any B.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.
@@ -140,7 +141,7 @@ def _biased(size: int, n: int) -> NDArray[np.float64]:
 def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
     """Return the weights C(i-1, n-1) / C(B, n) for i = 1 to B, where B is `size`.
 
-    The last weight is n / B. Each other weight is the next one times (i - n + 1) / i.
+    The last weight is n / B. Weight i is weight i + 1 times (i - n + 1) / i.
     """
     weights = np.zeros(size)
     places = np.arange(n, size)

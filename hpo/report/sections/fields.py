@@ -96,7 +96,7 @@ def _of_scales(report: ReportJson, number: int) -> list[str]:
 
 
 def value_at(report: Mapping[str, Any], key: str) -> Any:
-    """Return the value at a dotted key; if a branch above it is missing, return that branch with its reason."""
+    """Return the value at a dotted key; if a branch above the key is missing, return that branch's `missing` entry."""
     value: Any = report
     for name in key.split("."):
         if reason_missing(value) is not None:

@@ -146,7 +146,7 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield the table of the 20 best trials of the front by the leading metric, and of the winner."""
+    """Yield a table of the winner, and of the front's 20 best trials by the leading metric."""
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
@@ -181,7 +181,7 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
 def _near_text(front: FrontPart) -> Iterator[str]:
     """Yield a sentence about trials outside of the front that may belong to it.
 
-    A caution lists the trials on the front whose intervals overlap with those of the winner.
+    Another text, a caution, lists the trials on the front with intervals that overlap the winner's intervals.
     """
     if front["near"]:
         yield f"by their 95 % intervals the front may also include {trials_text(front['near'])}"

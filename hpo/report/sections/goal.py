@@ -35,7 +35,7 @@ class LimitPart(TypedDict):
 
 @with_config(EXACT)
 class Member(TypedDict):
-    """A trial on the Pareto front, or with one metric the best trial."""
+    """A trial on the Pareto front. With one metric, this is the best trial."""
 
     number: Count
     point: Point

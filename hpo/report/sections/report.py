@@ -191,7 +191,8 @@ class Section(NamedTuple):
     Attributes:
         title: the heading; empty = the section continues the one before it.
         read: the function that returns the section's blocks; it needs only the content of report.json.
-        page: the name of a place on report.html, which several sections may share; empty = not on the page.
+        page: the name of the section's place on report.html; empty = not on the page. Several sections
+            may share a place.
     """
 
     title: str
@@ -224,7 +225,7 @@ SECTIONS = (
 
 
 def read_section(section: Section, report: ReportJson) -> list[Block]:
-    """Return the blocks of a section; if it fails, the blocks before the failure and the reason."""
+    """Return the blocks of a section; if `read` fails, the blocks before the failure, and the reason."""
     blocks: list[Block] = []
     part(lambda: blocks.extend(section.read(report)), lambda reason: blocks.append(Paragraph(f"This part {reason}.")))
     return blocks

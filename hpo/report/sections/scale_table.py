@@ -1,4 +1,4 @@
-"""The table of a grid at several scales: scores by scale and value of one hyperparameter."""
+"""The table of a grid at several scales: scores by scale, and by value of the only hyperparameter."""
 
 import math
 import statistics
@@ -28,7 +28,7 @@ class BestOfScale(TypedDict):
 
 @with_config(EXACT)
 class LawPart(TypedDict):
-    """The power law loss = factor * cost^-exponent, fitted to the best losses below the target.
+    """The power law loss = factor * cost^-exponent, fitted to the best losses of the scales below the target.
 
     Cost is relative to the first scale."""
 

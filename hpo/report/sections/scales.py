@@ -90,7 +90,7 @@ class Transfer(TypedDict):
 
 @with_config(EXACT)
 class Chosen(TypedDict):
-    """The values of a hyperparameter without order in the best trial of each scale."""
+    """For a hyperparameter whose values have no order: its value in each scale's best trial."""
 
     key: str
     best: Annotated[
@@ -128,7 +128,7 @@ class ScalesSection(TypedDict):
 def describe_scales(scale_results: ScaleResults, metric: str, expected: SpacePoint | None = None) -> ScalesPart:
     """Return each scale, the best values of each hyperparameter, and the power law of loss over cost.
 
-    `expected` is the best point at the target that the scales below predict.
+    `expected` is the best point at the target, as predicted from the scales below the target.
     """
     table = scale_table(scale_results, metric)
     described: ScalesPart = {

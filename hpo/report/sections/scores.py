@@ -1,4 +1,4 @@
-"""The trials' means of several metrics and of numbers with limits, with intervals."""
+"""Means and their intervals: of a trial's metrics, and of a trial's other numbers that have limits."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -14,7 +14,7 @@ from hpo.trials.trial import Trial
 
 @with_config(EXACT)
 class Spread(TypedDict):
-    """A number's mean over folds and seeds, with its standard error and interval, which are null for a single value."""
+    """The mean of a number over folds and seeds, with standard error and interval; these two are null for one value."""
 
     mean: float
     standard_error: float | None
@@ -22,7 +22,7 @@ class Spread(TypedDict):
 
 
 def spreads(trial: Trial, goal: Goal) -> dict[str, Spread]:
-    """Return each metric of a complete trial, and each number with a limit, with its spread over folds and seeds."""
+    """Return a complete trial's spreads over folds and seeds: of each metric, and of each other number with a limit."""
     return {name: _spread(trial, name) for name in goal.names}
 
 

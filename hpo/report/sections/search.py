@@ -43,7 +43,7 @@ from hpo.trials.trial import Trial
 
 @with_config(EXACT)
 class Sizes(TypedDict):
-    """Field 7: numbers of parameters; trials.csv has the number of each trial."""
+    """Field 7: the models' numbers of parameters; trials.csv has each trial's number of parameters."""
 
     column: str
     smallest: Count

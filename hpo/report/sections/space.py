@@ -75,7 +75,7 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dimension for report.json, with its default, and with `scale` if its numbers are evenly spaced."""
+    """Return the dimension for report.json, with its default; add `scale` for evenly spaced numbers."""
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default
@@ -124,7 +124,7 @@ def describe_importance(subject: Subject) -> Importance | Missing:
 
 
 def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the key of a dimension in report.json, its kind, and its range with condition and default."""
+    """Return texts about a dimension of report.json: its key, its kind, and its range with condition and default."""
     if dimension["kind"] == "range":
         scale = " (log)" if dimension["log"] else ""
         number = "whole numbers " if dimension["integer"] else ""

@@ -47,7 +47,7 @@ class Budget(TypedDict):
 
 @with_config(EXACT)
 class ExtendedPart(TypedDict):
-    """A trial that trains a trial of another study further, or anew."""
+    """A trial that extends a trial of another study: it continues the other trial's training, or trains anew."""
 
     number: int
     before: Annotated[int, Field(description="number of the trial in the other study")]
@@ -162,7 +162,7 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return the trials that extend trials of another study, with both scores; None if the study extends no other."""
+    """Return each trial that extends another study's trial, with both scores; None if there is no other study."""
     section = study.config.study
     if section.extends is None:
         return None
@@ -195,7 +195,7 @@ def _date(seconds: float) -> str:
 
 
 def heading(study: StudyPart) -> tuple[str, str]:
-    """Return the report's heading and subtitle: its title and the study's name.
+    """Return the report's heading and subtitle: the report's title and the study's name.
 
     Without a title, the heading is the study's name, and the subtitle is empty.
     """
@@ -245,7 +245,7 @@ def read_study(report: ReportJson) -> Iterator[Block]:
 
 
 def read_extension(report: ReportJson) -> Iterator[Block]:
-    """Yield a table that compares each trial with the trial of another study that it extends."""
+    """Yield a table with one row per pair: a trial of another study, and the trial that extends it."""
     extension = report["study"].get("extends")
     if extension is None:
         return

@@ -33,7 +33,7 @@ class EstimatePart(TypedDict):
 
 
 class TestedMember(TypedDict):
-    """A trial of the front with its scores on the test split, or the reason why it has no such scores."""
+    """A trial of the front, with its scores on the test split, or with the reason why these scores are missing."""
 
     trial: int
     metrics: NotRequired[Annotated[dict[str, float], Field(description="absent without a score")]]
@@ -95,7 +95,7 @@ class OnTest(TypedDict):
 
 @with_config(EXACT)
 class Overtuning(TypedDict):
-    """Field 22: the winner on the test split, compared with the default and with validation."""
+    """Field 22: the winner's test score, compared with the score that chose the winner and the default's test score."""
 
     gap: Annotated[
         float | Missing,
@@ -213,7 +213,7 @@ def read_test(report: ReportJson) -> Iterator[Block]:
 
 
 def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
-    """Yield the scores of each trial of the front on the test split and on validation."""
+    """Yield a table of the front's trials: their scores on the test split, and their validation scores."""
     names = list(members[0]["validation_metrics"])
     columns = [[str(member["trial"]) for member in members]]
     for name in names:

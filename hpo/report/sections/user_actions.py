@@ -43,7 +43,7 @@ class OtherAction(TypedDict):
 
 
 class ActionsPart(TypedDict):
-    """The user actions; a key is absent if there are no such actions."""
+    """The user actions; a key is absent if there are no actions of its kind."""
 
     added_points: NotRequired[
         Annotated[list[AddedPointPart] | Missing, Field(description="points added by users; absent with none")]
@@ -113,7 +113,7 @@ class NotesSection(TypedDict, total=False):
 
 
 def describe_notes(study: PreparedStudy) -> NotesSection:
-    """Return the report's section on the study's notes; empty if there are none."""
+    """Return the report's section on the study's notes; empty without notes."""
     notes: list[NotePart] = [
         {"time": note.time, "user": note.user, "text": note.text, "tags": note.tags}
         for note in read_notes(study.folder)

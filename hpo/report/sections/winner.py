@@ -420,9 +420,9 @@ def _metrics_table(report: ReportJson) -> Iterator[Block]:
 def against_default(summary: ReportJson) -> str:
     """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
-    The difference is in the metric's unit, with an interval if one is known. It uses the winner's expected score,
-    because the score in the search is the best of many and so too good. With several metrics, the sentence uses the
-    leading metric and names it.
+    The difference is in the metric's unit, with an interval if one is known. The sentence uses the winner's expected
+    score, because the score in the search is the best of many and so too good. With several metrics, the sentence
+    uses the leading metric, and names this metric.
     """
     winner, baselines = summary["winner"], summary["baselines"]
     default = baselines if is_missing(baselines) else baselines["default"]

@@ -64,7 +64,7 @@ class StudyContent:
         """Yield the parts whose sources have changed, rendered again.
 
         Parts that are not reached within two seconds wait for the next call, so that the texts, which come first, stay
-        current. While a search runs, yield only the first figure and figures in `wanted` (None = all).
+        current. While a search runs, yield only the first figure and the figures in `wanted` (None = all figures).
         """
         live, end = self._read(), time.monotonic() + _LONGEST_LOOK
         if not self._drawing_began:
@@ -84,7 +84,7 @@ class StudyContent:
         self.is_over = live.is_over and not self._stale
 
     def _read(self) -> LiveStudy:
-        """Return the study's current state, or the last one if a new reading would take too much time."""
+        """Return the study's current state, or the state read last if a new reading would take too much time."""
         before = self._live
         if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
             return replace(before, changed=frozenset())
@@ -100,7 +100,7 @@ class StudyContent:
         self._not_before[name] = time.monotonic() + wait
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
-        """Return the whole page with the texts in `html`."""
+        """Return the whole page; `html` has its texts by name."""
         pictures = groupby(self._drawings.values(), key=lambda drawing: drawing.section)
         return render(
             "live.html",
@@ -125,7 +125,7 @@ class StudyContent:
 
 
 def _render_or_reason(make: Callable[[LiveStudy], Content], live: LiveStudy) -> Content:
-    """Return a part, or the reason why it failed, for example a damaged file."""
+    """Return a rendered part; if rendering fails, return the reason, such as a damaged file."""
     try:
         return make(live)
     except Exception as error:  # noqa: BLE001  # The other parts must still appear.

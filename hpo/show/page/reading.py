@@ -53,7 +53,7 @@ class LiveStudy:
 
 
 class PageReader:
-    """Reads one study repeatedly, each time only its changes."""
+    """Reads one study repeatedly; each time it reads only the changes."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
@@ -63,7 +63,7 @@ class PageReader:
         self._live: LiveStudy | None = None
 
     def read(self) -> LiveStudy:
-        """Return the current state of the study; if the study is unreadable, its view has the fault."""
+        """Return the current state of the study; the view of an unreadable study has the fault."""
         before, stamps = self._live, self._read_stamps()
         if before is not None and stamps == self._stamps:
             return replace(before, changed=frozenset())
@@ -101,7 +101,7 @@ class PageReader:
         return replace(live, changed=frozenset(name for name in is_changed if is_changed[name]))
 
     def _read_stamps(self) -> dict[str, Any]:
-        """Return the times and sizes of the study's files, which change if the content of a file changes."""
+        """Return the times and sizes of the study's files; they change if the content of a file changes."""
         folder = self._folder
         database = folder.database_path
         return {
@@ -149,14 +149,14 @@ def _with_curves(record: Record, tasks: Sequence[RunningTask]) -> list[Trial]:
 
 
 def _fault_text(error: Exception, status: Status) -> str | None:
-    """Return the reason why a study is unreadable; None if it is just starting."""
+    """Return the reason why a study is unreadable; None if the study is just starting."""
     if status.phase == "starting":
         return None
     return f"{'' if isinstance(error, HpoError) else f'{type(error).__name__}: '}{first_line(error)}"
 
 
 def _best_number(view: StudyView) -> int | None:
-    """Return the number of the best trial, or None; it may change with the status, even if the record is the same."""
+    """Return the number of the best trial, or None. The number may change with the status alone."""
     return None if view.best is None else view.best.trial
 
 

@@ -180,9 +180,9 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 class PageServer:
-    """A server of pages that listens from its creation on and answers requests during `run`.
+    """A server of pages. It listens from its creation on, and answers requests during `run`.
 
-    Creating it raises TrackError if it cannot listen on the port.
+    If the server cannot listen on the port, its creation raises TrackError.
     """
 
     def __init__(self, study: StudyFolder | None, where: Path, port: int) -> None:

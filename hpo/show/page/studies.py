@@ -1,4 +1,4 @@
-"""The content of the page of all studies: one row per study, running ones first, then the last changed."""
+"""The content of the page of all studies: one row per study. Running studies are first, then the last changed."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress

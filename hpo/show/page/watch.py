@@ -33,7 +33,7 @@ class PageContent(Protocol):
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a page, its text as it is sent to browsers, and the page's version when the part last changed."""
+    """A part of a page: its text in the form for browsers, and the page's version when the part last changed."""
 
     content: Mapping[str, Any]
     text: str
@@ -64,7 +64,7 @@ class Watch:
         return self._content.page(version, {name: part.content.get("html") for name, part in parts.items()})
 
     def since(self, version: int) -> tuple[int, bool, str]:
-        """Return the page's version, whether it is final, and the parts changed since `version` as a JSON text."""
+        """Return the page's version, whether the page is final, and the parts changed since `version`, as JSON text."""
         with self._changing:
             is_over = self._content.is_over and self._is_refreshed.is_set()
             changed = [f"{json.dumps(n)}:{part.text}" for n, part in self._parts.items() if part.version > version]

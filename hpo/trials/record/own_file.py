@@ -1,4 +1,4 @@
-"""The SQLite file of a study that sets no `study.storage`; a mark (its progress) and a backup protect the file."""
+"""The SQLite file of a study without `study.storage`; a mark (the record's progress) and a backup protect the file."""
 
 import logging
 import os
@@ -36,12 +36,12 @@ class Mark:
 
 
 class Guard:
-    """Updates the mark of a record after every write, and its backup from time to time.
+    """Updates the mark of a record after every write, and the record's backup from time to time.
 
     An update usually takes microseconds. The mark is written after the rows, so a record may have more rows than its
     mark says, but not fewer; a record with fewer rows is an older copy. A new backup replaces the previous one only if
-    the copy is complete and sound, and if `refuse_damaged` raises no StudyError. That function checks that the record
-    can be read and has at least as many rows as the mark says.
+    the new backup is complete and sound, and if `refuse_damaged` raises no StudyError for it. `refuse_damaged` checks
+    that the record can be read and has at least as many rows as the mark says.
     """
 
     def __init__(self, path: Path, mark: Mark, refuse_damaged: Callable[[Mark], None]) -> None:
@@ -66,7 +66,7 @@ class Guard:
             self._back_up()
 
     def end(self) -> None:
-        """Make a last backup if rows were written since the previous backup, and close the mark."""
+        """Close the mark. If rows were written since the previous backup, make a last backup first."""
         if self._file < 0:
             return
         if self._written:
@@ -192,7 +192,8 @@ def may_be_written(path: Path) -> bool:
 def is_frozen(path: Path) -> bool:
     """Return whether a database must be opened as immutable.
 
-    The answer is yes if this user cannot write to the database, and no write-ahead log holds changes to apply.
+    A database must be opened as immutable if this user cannot write to the database, and no write-ahead log holds
+    changes to apply.
     """
     log = path.with_name(f"{path.name}-wal")
     return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

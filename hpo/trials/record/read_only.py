@@ -34,11 +34,11 @@ _PATIENCE_SECONDS = 5.0
 
 @contextmanager
 def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to a SQLite file that leaves the content of the record unchanged.
+    """Yield a connection to a SQLite file; the content of the record stays unchanged.
 
     A killed search leaves a write-ahead log. SQLite would apply this log to the file even when only reading, so the
-    file and the log are copied first. If a process is writing to the file (`is_written`), no copy is made; then
-    SQLite removes the log when the last connection closes, which may be this connection.
+    file and the log are copied first. If a process is writing to the file (`is_written`), no copy is made. In this
+    case, SQLite removes the log when the last connection closes; the last connection may be this one.
 
     Raises:
         DamagedRecordError: the file cannot be read.
@@ -71,7 +71,7 @@ def count_states(path: Path, is_written: bool) -> dict[str, int]:
 
 
 def folds_of(names: Iterable[str]) -> int:
-    """Return the number of folds, derived from task names such as fold_2 or fold_2_repeat_1; 1 if there are none."""
+    """Return the number of folds, from task names such as fold_2 or fold_2_repeat_1; 1 if no name has this form."""
     return 1 + max((int(match[1]) for match in map(_FOLD.fullmatch, names) if match), default=0)
 
 

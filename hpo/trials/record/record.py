@@ -1,4 +1,4 @@
-"""The record of a study: every trial and outcome is written to it before anything displays it."""
+"""The record of a study: trials and outcomes are displayed only after they are written to the record."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,7 +91,7 @@ class Ended:
     Attributes:
         by: what ended the search; None while the search runs.
         seconds: the duration of the search so far, without interruptions.
-        limit: the value of `stop_without_gain` at that time.
+        limit: the value of `stop_without_gain` when the search ended.
     """
 
     by: EndedBy | None
@@ -130,7 +130,7 @@ class Asked:
 class Rows:
     """The storage of a record's rows.
 
-    This base class stores only notes, in memory. It serves searches over tables, simulations and tests.
+    This base class stores only notes, in memory. It serves simulations, tests, and searches over tables.
     """
 
     def __init__(self) -> None:
@@ -180,8 +180,9 @@ class Record:
     """The record of a study.
 
     Trials are opened in the order of their numbers, which is the order of proposal. Each outcome is written under the
-    name of its task (`fold_0`) as soon as it arrives, and the last outcome closes the trial. A trial in the state
-    `running` was interrupted if no driver runs the study; a continued search trains its missing tasks again.
+    name of its task (`fold_0`) as soon as it arrives, and the last outcome closes the trial. If no driver runs the
+    study, a trial in the state `running` was interrupted. A continued search trains the tasks of this trial that have
+    no outcome.
     """
 
     # The notes of a study. Lists are in chronological order.
@@ -219,7 +220,7 @@ class Record:
         self.read_again()
 
     def read_again(self) -> bool:
-        """Read the rows of the storage that are new or have changed; return whether there are any."""
+        """Read the new and the changed rows of the storage; return whether there are any such rows."""
         has_changed = False
         for row in self._rows.read():
             # Store each trial before reading the next, because later trials may continue it.

@@ -114,7 +114,7 @@ class OptunaRows(Rows):
         ]
 
     def warn_of_other_trials(self) -> None:
-        """Warn of the trials of other programs that the last reading found; warn only once of each trial."""
+        """Warn of the other programs' trials found at the last reading; warn only once of each trial."""
         others = [trial.number for trial in self._others if trial.number not in self._warned]
         if not others:
             return
@@ -157,7 +157,7 @@ class OptunaRows(Rows):
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
 
     def dispose(self) -> None:
-        """Make a last backup if there is a guard, and close the connection."""
+        """Close the connection. If there is a guard, make a last backup first."""
         if self.guard is not None:
             self.guard.end()
             self.warn_of_other_trials()
@@ -222,7 +222,7 @@ def directions_of(study: Study) -> list[Direction]:
 
 
 def name_metrics(study: Study, names: Sequence[str]) -> None:
-    """Set the names of an Optuna study's metrics, which optuna-dashboard displays."""
+    """Give names to the metrics of an Optuna study; optuna-dashboard displays the names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         study.set_metric_names(list(names))

@@ -198,12 +198,12 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
         path = Path(rows.address)
         raise StudyError(
             f"record: {path} belongs to another study with the same name; restore this study's file, or remove {path}, "
-            f"so that its backup {backup_path(path)} replaces it"
+            f"so that the backup {backup_path(path)} replaces it"
         )
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if there are fewer rows than the mark says; StudyError for the mark of another study."""
+    """Raise DamagedRecordError if the mark counts more rows; raise StudyError if the mark is of another study."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(
@@ -226,7 +226,7 @@ def name_damage(rows: OptunaRows) -> Iterator[None]:
 
 
 def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
-    """Copy a study's own file, and rename the study in the copy; no process may write to the file at this time."""
+    """Copy a study's own file, and rename the study in the copy; no process may write to the file meanwhile."""
     with closing(sqlite3.connect(own_file.copy_database(path, target))) as copy:
         is_renamed = rename_study(copy, name, other)
     if not is_renamed:

@@ -14,7 +14,7 @@ from hpo.trials.space.space import Point, short_text
 class Add:
     """Add a point to try next.
 
-    If `retry_of` is given, retry this failed trial instead, with the same point and amount of training.
+    If `retry_of` is given, retry the failed trial with this number instead, with the same point and amount of training.
     """
 
     point: Point
@@ -43,7 +43,7 @@ class Raise:
 
 @dataclass(frozen=True)
 class UserAction:
-    """A request, and in `by` the name of the user who made the request; `by` = None: another program."""
+    """A request, and the name (`by`) of the user who made the request; None = another program made the request."""
 
     request: Add | Stop | End | Raise
     by: str | None = None
@@ -102,7 +102,8 @@ class RecordedAction:
         trial: for `stop_trial`, the number of the stopped trial.
         points: for `stop_trial`, how many points each task had reported at the stop, by task index; None = the task had
             ended before.
-        trials: for `raise_budget`, the new budget of trials; for `end_search`, the budget of trials at that time.
+        trials: for `raise_budget`, the new budget of trials; for `end_search`, the budget of trials when the search
+            ended.
         minutes: for `raise_budget`, the new budget of minutes.
     """
 

@@ -47,9 +47,9 @@ class Constraint:
 
     Attributes:
         text: the expression.
-        keys: the keys in the expression that are searched.
+        keys: the searched keys in the expression.
         rule: computes the expression from the values of all keys in it.
-        fixed: the values of the keys in the expression that are not searched.
+        fixed: the values of the other keys in the expression, which are not searched.
     """
 
     text: str

@@ -1,8 +1,8 @@
 """The three kinds of dimension: ordered values, unordered choices, and ranges.
 
-A dimension may have a condition: with `when`, it is active only if other dimensions have the given values. It may also
-have a default, which is the value around which a search starts. A value may be a list or a mapping, such as `[64, 32]`
-for the widths of layers.
+A dimension may have a condition (`when`): it is then active only if other dimensions have the given values. A dimension
+may also have a default, which is the value around which a search starts. A value may be a list or a mapping, such as
+`[64, 32]` for the widths of layers.
 """
 
 import json
@@ -67,7 +67,7 @@ Condition = Mapping[str, tuple[Value, ...]]
 
 
 class NoDefault:
-    """Marks that a dimension has no default; None cannot mark this, because it may be a value."""
+    """Marks that a dimension has no default; None cannot mark this, because None may be a value."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Values:
     ordered = True
 
     def draw(self, rng: np.random.Generator) -> Value:
-        """Return a random value; all are equally likely."""
+        """Return a random value; all values are equally likely."""
         return self.values[int(rng.integers(len(self.values)))]
 
 

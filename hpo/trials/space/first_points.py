@@ -1,4 +1,4 @@
-"""Reads the points in `space.first`, which are tried before the strategy's points, and the default configuration."""
+"""Reads the default configuration, and the points in `space.first`, which are tried before the strategy's points."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -174,7 +174,8 @@ def range_of(
 ) -> dict[str, Any]:
     """Return a range in the form of conf/space.
 
-    With a step, the values are low, low + step and so on; unless `is_from_low`, both ends must be multiples of step.
+    With a step, the values are low, low + step and so on. If `is_from_low` is false, both ends must be multiples of
+    step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}

@@ -163,7 +163,7 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return a member point with its values converted to the types of the space; None if it is not in the space."""
+    """Return a member point with values converted to the types of the space; None for a point outside of the space."""
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
@@ -282,8 +282,8 @@ def _refuse_rounded(where: str, value: Any) -> None:
     """Refuse a whole number that is too large to be represented exactly by a float."""
     if isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise SpaceError(
-            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), because floats cannot hold larger "
-            f"ones exactly, given {value}; give a smaller number, or search its exponent"
+            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), given {value}, because floats cannot "
+            f"hold larger whole numbers exactly; give a smaller number, or search the number's exponent"
         )
 
 
@@ -300,7 +300,7 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
         if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
             raise SpaceError(f"{where}.{name}: must be a finite number, given {bound!r}")
         if integer and bound != int(bound):
-            raise SpaceError(f"{where}.{name}: must be a whole number with integer: true, given {bound!r}")
+            raise SpaceError(f"{where}.{name}: must be a whole number if integer is true, given {bound!r}")
     for name, flag in (("log", log), ("integer", integer)):
         if flag is not None and not isinstance(flag, bool):
             raise SpaceError(f"{where}.{name}: must be true or false, given {flag!r}")
@@ -313,7 +313,7 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     if not math.isfinite(float(high) - float(low)):
         raise SpaceError(f"{where}: high minus low must be below 1.8e308, given low {low!r} and high {high!r}")
     if log and low <= 0:
-        raise SpaceError(f"{where}: low must be above 0 with log: true, given {low!r}")
+        raise SpaceError(f"{where}: low must be above 0 if log is true, given {low!r}")
     points = fields.get("points")
     if (step := fields.get("step")) is not None:
         if log or points is not None:
@@ -336,8 +336,8 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
     if len(set(values)) < points:
         raise SpaceError(
-            f"{where}.points: must be lower, because rounding leaves {len(set(values))} different values, "
-            f"given {points}"
+            f"{where}.points: must be lower, given {points}, because rounding leaves only {len(set(values))} different "
+            "values"
         )
     return tuple(values)
 
@@ -350,7 +350,7 @@ def _stepped(where: str, low: float, high: float, integer: bool | None, step: An
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low:
         raise SpaceError(f"{where}.step: must be a number above 0 and at most high - low, given {step!r}")
     if integer and step != int(step):
-        raise SpaceError(f"{where}.step: must be a whole number with integer: true, given {step!r}")
+        raise SpaceError(f"{where}.step: must be a whole number if integer is true, given {step!r}")
     # Allow for rounding errors: 3 * 0.1 exceeds 0.3.
     steps = math.floor((high - low) / step + 1e-9)
     if steps > _MOST_POINTS:
@@ -362,7 +362,7 @@ def _stepped(where: str, low: float, high: float, integer: bool | None, step: An
         return tuple(int(low) + int(step) * place for place in range(count))
     values = tuple(float(f"{low + step * place:.10g}") for place in range(count))
     if len(set(values)) < count:
-        raise SpaceError(f"{where}.step: must be larger in a range from {low!r} to {high!r}, given {step!r}")
+        raise SpaceError(f"{where}.step: must be larger, because rounding makes some values equal, given {step!r}")
     return values
 
 
@@ -408,7 +408,8 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
 def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], path: tuple[str, ...] = ()) -> None:
     if dimension.key in path:
         raise SpaceError(
-            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*path, dimension.key))}"
+            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*path, dimension.key))}; "
+            "remove one of these conditions"
         )
     for key in dimension.when:
         if key in by_key:

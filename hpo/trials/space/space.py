@@ -124,7 +124,7 @@ class Space:
         return fitting[int(rng.integers(len(fitting)))] if fitting else None
 
     def keeps_rules(self, point: Point) -> bool:
-        """Return whether a point keeps the constraints and, if there are members, is one of them.
+        """Return whether a point keeps the constraints and, if the space has members, is a member.
 
         The method does not check whether the values of the point are allowed.
         """

@@ -17,7 +17,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Log:
-    """A range on a logarithmic scale; `points` is the number of values in it, and None = all numbers of the range."""
+    """A range on a logarithmic scale; `points` is the number of values; None = all numbers of the range."""
 
     low: float
     high: float
@@ -108,8 +108,8 @@ def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) 
     """Return the space in its explicit form; a space that is already explicit is returned unchanged.
 
     - If both ends of a range are written as whole numbers (1, not 1.0), the range has only whole numbers, with or
-      without `log`. It has all numbers if `integer` is false, or if its default or its value in `config` is a fraction
-      such as 0.5.
+      without `log`. But the range has all numbers if `integer` is false, or if its default or its value in `config` is
+      a fraction such as 0.5.
     - This rule does not apply to a range with `points` or `step`; for these, see `hpo.trials.space.reader`.
     - YAML reads 1e-5 as a text, not as a number. Such a text counts as a number at the ends of a range, and in a list
       that also contains numbers. A list that contains only such texts is refused.

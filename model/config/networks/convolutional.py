@@ -31,7 +31,7 @@ class _Reading(ConvolutionalConfig):
     def _is_centred(self) -> Self:
         if self.filter_width % 2 == 0:
             raise refuse(
-                f"must be odd, because an encoder's filters are centred, given {self.filter_width}",
+                f"must be odd, given {self.filter_width}, because an encoder's filters are centred",
                 "model.filter_width",
                 "model.shape",
             )
@@ -43,8 +43,8 @@ class ConvolutionalEncoder(_Reading, Encoder):
 
 
 class ConvolutionalDecoder(ConvolutionalConfig, Decoder):
-    """The settings of a decoder that predicts each token from the previous tokens within reach of its filters."""
+    """The settings of a decoder that predicts each token from the previous tokens that the filters reach."""
 
 
 class ConvolutionalEncoderDecoder(_Reading, EncoderDecoder):
-    """The settings of an encoder, and of a decoder that attends to the encoder's output in every block."""
+    """The settings of an encoder, and of a decoder whose blocks all attend to the encoder's output."""

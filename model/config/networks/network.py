@@ -1,4 +1,4 @@
-"""The settings of networks that all families share, and the settings of each shape."""
+"""The network settings that all families share, and the network settings of each shape."""
 
 from typing import Annotated, Literal, Self
 
@@ -15,7 +15,7 @@ _GROWTH = ("parametrization", "base", "gain_rate", "embedding_rate")
 
 
 class BaseShape(Section):
-    """The size of the base network, from which the maximal update parametrization scales the settings."""
+    """The size of the base network; the maximal update parametrization scales the settings from this size."""
 
     d_model: Width = 128
     num_layers: Layers = 2

@@ -32,7 +32,7 @@ class Reading(RecurrentConfig):
     def _halves(self) -> Self:
         if self.bidirectional and self.hidden_width % 2:
             raise refuse(
-                f"must be even, because each direction has half of the width, given {self.hidden_width}",
+                f"must be even, given {self.hidden_width}, because each direction has half of the width",
                 "model.hidden_width",
                 "model.bidirectional",
             )
@@ -46,7 +46,7 @@ class RecurrentEncoder(Reading, Encoder):
     def _pools_what_was_read(self) -> Self:
         if self.pooling == "first" and not self.bidirectional:
             raise refuse(
-                "must be mean or max, because the first output depends on the first token only; or choose "
+                "must be 'mean' or 'max', because the first output depends on the first token only; or choose "
                 "model.bidirectional=true",
                 "model.pooling",
                 "model.bidirectional",
@@ -64,7 +64,7 @@ class RecurrentDecoder(RecurrentConfig, Decoder):
 
 
 class RecurrentEncoderDecoder(Reading, EncoderDecoder):
-    """The settings of an encoder and a decoder, which the initial state, attention, or both connect."""
+    """The settings of an encoder and a decoder; the initial state, attention, or both connect the two."""
 
     attention: Literal["none", "mlp", "dot", "bilinear"]
     attention_width: Width | None
@@ -75,7 +75,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 
     @property
     def goes_token_by_token(self) -> bool:
-        """Whether the input of the decoder's cells for a token depends on their result for the previous token."""
+        """Whether the decoder's cells need their result for one token as input for the next token."""
         return self.attend == "before" or self.input_feeding
 
     @model_validator(mode="after")
@@ -91,14 +91,14 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
                 )
             if self.bridge == "zero":
                 raise refuse(
-                    "must be copy or mlp with model.attention=none, because then only the bridge connects encoder "
-                    "and decoder",
+                    "must be 'copy' or 'mlp' with model.attention=none, because then only the bridge connects "
+                    "encoder and decoder",
                     "model.bridge",
                     "model.attention",
                 )
             if self.attend == "before":
                 raise refuse(
-                    "has no effect with model.attention=none: must be after", "model.attend", "model.attention"
+                    "has no effect with model.attention=none: must be 'after'", "model.attend", "model.attention"
                 )
         if self.attention != "mlp" and self.attention_width is not None:
             raise refuse(
@@ -120,8 +120,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
             )
         if self.bridge == "copy" and self.decoder_layers != self.num_layers:
             raise refuse(
-                f"must be {self.num_layers}, because model.bridge=copy copies the state of each layer, given "
-                f"{self.decoder_layers}; model.bridge=mlp allows any number of layers",
+                f"must be {self.num_layers}, given {self.decoder_layers}, because model.bridge=copy copies the state "
+                "of each layer; or choose model.bridge=mlp",
                 "model.num_decoder_layers",
                 "model.bridge",
             )
@@ -131,8 +131,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 def _refuse_tied(config: RecurrentConfig, is_tied: bool) -> None:
     if is_tied and config.d_model != config.hidden_width:
         raise refuse(
-            "needs equal widths, because the head and the embedding share their weights, given "
-            f"model.d_model={config.d_model} and model.hidden_width={config.hidden_width}",
+            f"needs equal widths, given model.d_model={config.d_model} and model.hidden_width={config.hidden_width}, "
+            "because the head and the embedding share their weights",
             "model.tied_embeddings",
             "model.d_model",
             "model.hidden_width",

@@ -1,4 +1,4 @@
-"""Reads sentences with one tag per word, from column files (a blank line between sentences) or the hub."""
+"""Reads sentences with one tag per word, from column files (a blank line between sentences) or from the hub."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
             sentences[-1]["words"].append(word)
             sentences[-1]["tags"].append(tag)
     if not sentences:
-        raise DataError(f"{path}: holds no sentence; must hold at least one line of words and tags")
+        raise DataError(f"{path}: holds no sentence; must hold at least one line with a word and a tag")
     return sentences
 
 

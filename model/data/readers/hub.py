@@ -34,7 +34,7 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
     one split. Without a suffix, `data.path` selects every split with a known name. If only one such split exists, the
     result names it WHOLE, and the search splits the data. A column inside another column has the name `outer.inner`.
 
-    `check` receives a value, its location for messages, and the name of its column; it returns the value to use.
+    `check` receives a value, its location for messages, and the name of its column; `check` returns the value to use.
 
     Raises:
         DataError: a library, data set, split or column is missing, or a row cannot be used; the message is one line.

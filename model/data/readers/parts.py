@@ -44,7 +44,8 @@ class Gathered:
         """Add a split.
 
         Raises:
-            DataError: at least half of the examples of this split, or of an earlier split, are in both of them.
+            DataError: at least half of the different examples of this split, or of an earlier split, are in both
+                splits.
         """
         self._refuse_overlap(part, items)
         self.files += files

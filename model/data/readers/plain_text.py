@@ -16,8 +16,8 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
     A single file (`data.path`) is cut into training, validation and test split, in this order. A split ends at the
-    first line break after its share of the characters. Lines are not shuffled, because then similar neighbouring lines
-    would be in different splits.
+    first line break after its share of the characters. Lines are not shuffled, because shuffling would put similar
+    neighbouring lines into different splits.
 
     Raises:
         DataError: a split is empty.
@@ -46,7 +46,7 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
 
 
 def _ended(value: Any, where: str, name: str) -> str:
-    """Return the text of a row, which always ends with a line break."""
+    """Return the text of a row; the returned text always ends with a line break."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
     refuse_surrogates(value, f"{where}: {name!r}")

@@ -1,4 +1,4 @@
-"""Reads pairs of sequences from aligned files or tables, or generates them."""
+"""Reads pairs of sequences from aligned files or tables, or generates pairs."""
 
 import glob
 import itertools
@@ -74,7 +74,7 @@ def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[
 
 
 def generate_pairs(config: GeneratedConfig) -> Examples:
-    """Return `num_examples` different random sources with their targets, drawn from `data.seed`.
+    """Return `num_examples` pairs with different sources; the random seed `data.seed` determines the pairs.
 
     A source is a sequence of numbers from 0 to num_symbols - 1.
 
@@ -90,9 +90,8 @@ def generate_pairs(config: GeneratedConfig) -> Examples:
             break
     if config.num_examples > possible:
         raise DataError(
-            f"data.num_examples: must be at most {possible}, because only so many different sequences have "
-            f"{config.min_length} to {config.max_length} symbols out of {config.num_symbols}, given "
-            f"{config.num_examples}"
+            f"data.num_examples: must be at most {possible}, given {config.num_examples}, because only so many "
+            f"different sequences have {config.min_length} to {config.max_length} symbols out of {config.num_symbols}"
         )
     if possible <= 4 * config.num_examples:  # repeated draws would be frequent, so choose from a list of all sources
         every = [source for length in lengths for source in itertools.product(range(config.num_symbols), repeat=length)]

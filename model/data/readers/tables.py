@@ -1,4 +1,4 @@
-"""Reads tables of texts, one per split, from files or from a data set of the hub."""
+"""Reads tables of texts, one table per split, from files or from a data set of the hub."""
 
 from collections.abc import Iterator
 

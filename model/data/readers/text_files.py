@@ -26,7 +26,7 @@ class Columns:
     Attributes:
         wanted: the configured column of each role (`text`, `label`): a name, a number from 0, or None. In a file
             without a header, None stands for the position of the role in this dict.
-        known: for each role, the column names to try if `wanted` is None.
+        known: for each role, the column names to try if `wanted` has None for the role.
     """
 
     wanted: dict[str, str | int | None]
@@ -92,11 +92,11 @@ def read_table(
         path: the file.
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: whether the first row is a header. None = guess. The row counts as a header if a column is configured by
+        header: whether the first row is a header. None = guess: the row counts as a header if a column is configured by
             name, if the row holds a known name, or if `column_of_a_header` says so.
         columns: the columns to read.
-        before: the table of the first split. If given and `header` is None, this file has a header only if its first
-            row equals the header of `before`.
+        before: the table of the first split. If `before` is given and `header` is None, this file has a header only if
+            its first row equals the header of `before`.
 
     Raises:
         DataError: the file is not valid; the message names the line.
@@ -282,7 +282,7 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
     """Return the only column that remains for `role` after the known names are matched; None = there is none.
 
-    The result is also None if any column is configured, or if the numbers of columns and roles differ.
+    The result is also None if any column is configured, or if there are not as many columns as roles.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None

@@ -17,7 +17,7 @@ RESERVED = tuple(f" {name} " for name in SPECIAL)
 
 @dataclass(frozen=True)
 class Subwords:
-    """A trained tokenizer in the JSON format of its library; MARK before each word stands for white space.
+    """A trained tokenizer in the JSON format of the `tokenizers` library; MARK before each word stands for white space.
 
     Source: Sennrich, Haddow, Birch 2016, "Neural machine translation of rare words with subword units".
     """
@@ -83,7 +83,7 @@ class Subwords:
 
 @dataclass(frozen=True)
 class ByteSubwords(Subwords):
-    """A tokenizer over bytes, which reproduces every text exactly and has no unknown token.
+    """A tokenizer over bytes; it has no unknown token, and reproduces every normalized text exactly.
 
     Before bytes are merged, a pattern separates words, numbers, punctuation and white space, and joins a blank to the
     word after it.

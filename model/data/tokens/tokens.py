@@ -42,7 +42,7 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
 
 
 def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tuple[Tokens, Tokens]:
-    """Learn and return the tokens of sources and of targets from the training split; if shared, return them twice."""
+    """From the training split, learn the tokens of sources and of targets; return shared tokens twice."""
     settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
     if data.shared_vocabulary:
         shared = learn_tokens([*sources, *targets], unit=data.tokens, **settings)
@@ -52,7 +52,7 @@ def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tup
 
 
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
-    """Build tokens from a dict that their `to_dict` returned."""
+    """Build tokens from a dict that a `Tokens.to_dict` returned."""
     if "tokenizer" in values:
         from model.data.tokens.subwords import ByteSubwords, Subwords  # imported here, because it loads a library
 

@@ -19,7 +19,7 @@ _END = ""
 class SeenOrNew:
     """The probabilities of symbols, estimated from counts; all new symbols share one escape probability.
 
-    Let N be the number of counted symbols, and T the number of different ones. A symbol with the count c has the
+    Let N be the number of counted symbols, and T the number of different symbols. A symbol with the count c has the
     probability c / (N + T). All new symbols together have the escape probability T / (N + T), or 1 if N is 0.
 
     Source: Witten & Bell 1991, "The zero-frequency problem", IEEE Transactions on Information Theory 37 (4), method C.
@@ -46,8 +46,8 @@ class SeenOrNew:
 class UnknownTokens:
     """The probabilities of tokens outside of a vocabulary, estimated from the training split only.
 
-    The probability of an unknown token that occurs in the training split comes from its count. Any other token is
-    spelled:
+    The probability of an unknown token that occurs in the training split comes from its count. Any other unknown token
+    is spelled:
 
     - If tokens are characters, the token is one of all Unicode characters, equally probable.
     - If tokens are words, the token is spelled character by character up to an end mark. The probability of a character

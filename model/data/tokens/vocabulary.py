@@ -15,9 +15,10 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def numbered(tokens: Sequence[str]) -> dict[str, int]:
-    """Return the number of each token, which is its position in `tokens`.
+    """Return the number of each token: the token's position in `tokens`.
 
-    `tokens` begins with the special tokens. The result leaves them out, because they never occur in a text.
+    `tokens` begins with the special tokens. The result leaves out the special tokens, because they never occur in a
+    text.
     """
     return {token: number for number, token in enumerate(tokens[len(SPECIAL) :], start=len(SPECIAL))}
 
@@ -40,13 +41,13 @@ UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens of a vocabulary, and the way to split texts into them.
+    """The tokens of a vocabulary, and the way to split texts into tokens.
 
     Attributes:
         unit: `words`, `characters`, or `blanks` (a token is all text between two blanks).
         lowercase: whether letter case is ignored.
-        tokens: the special tokens, then the others, the most frequent first. The number of a token is its position. If
-            a text contains `<end>`, its token is not the special token `<end>`.
+        tokens: the special tokens, then the other tokens, the most frequent first. The number of a token is its
+            position. An `<end>` in a text is never the special token `<end>`.
     """
 
     unit: str
@@ -75,8 +76,8 @@ class Vocabulary:
         )
         if not frequent:
             raise DataError(
-                "data.min_count: must be lower, because no token occurs so often in the training split, given "
-                f"{min_count}"
+                f"data.min_count: must be lower, given {min_count}, because no token occurs so often in the training "
+                "split"
             )
         return cls(unit, lowercase, SPECIAL + tuple(frequent[:max_size]))
 
@@ -93,7 +94,7 @@ class Vocabulary:
         return text.lower() if self.lowercase else text
 
     def split(self, text: str) -> list[str]:
-        """Split a text into tokens, in the vocabulary or not; the list may be empty."""
+        """Return the tokens of a text, also tokens outside of the vocabulary; the list may be empty."""
         split, _ = UNITS[self.unit]
         return split(self.normalize(text))
 

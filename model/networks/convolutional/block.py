@@ -54,7 +54,7 @@ def build_map(config: ConvolutionalConfig, inputs: int, *sizes: int, gain: float
 
 
 class Block(nn.Module):
-    """A convolution over neighbouring tokens, then a gate: A * sigmoid(B), where A and B are halves of its output.
+    """A convolution over neighbouring tokens, then a gate A * sigmoid(B); A and B are halves of the convolved output.
 
     Source: Gehring et al. 2017, section 3.2; gates: Dauphin et al. 2017, "Language modeling with gated convolutional
     networks".

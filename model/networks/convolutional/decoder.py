@@ -19,7 +19,7 @@ from model.networks.roles import Matrix
 class Memory:
     """The keys and values that the attentions of all blocks share, (sources, source time, d_model) each.
 
-    The mask is the mask of the `Source`.
+    `attention_mask` is the mask of the `Source`.
     """
 
     keys: Tensor
@@ -50,7 +50,7 @@ class ConvolutionalState:
     length: int = 0
 
     def initial(self) -> "ConvolutionalState":
-        """Return a state for the same sources in which no token is decoded yet."""
+        """Return a state with the same sources, but without decoded tokens."""
         return replace(self, windows=[], length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -61,7 +61,7 @@ class ConvolutionalState:
 
 
 class Attention(nn.Module):
-    """The attention of a block, whose query combines the block's output with the embedding of the last target token.
+    """The attention of a block: the query combines the block's output with the embedding of the last target token.
 
     For the block's output h, the target embedding g, encoder outputs z_j and source embeddings e_j: the query is
     d = W h + b + g, the weights are a_j = softmax(d z_j), and the context is the sum of a_j (z_j + e_j), multiplied by
@@ -78,7 +78,7 @@ class Attention(nn.Module):
         self.stored_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
-        """Return the sum of `h` and its context, in the shape of `h`.
+        """Return the sum of `h` and the context, in the shape of `h`.
 
         `h` is (rows, time, filters), and `g` is (rows, time, d_model). Consecutive rows may share a source.
         """

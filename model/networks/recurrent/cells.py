@@ -45,7 +45,7 @@ class Cells(nn.Module):
     def forward(
         self, x: Tensor, hidden: Hidden | None = None, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, Hidden]:
-        """Return the outputs of the last layer, and the state of every layer after the last token that is not padding.
+        """Return the outputs of the last layer, and every layer's state after the last token that is not padding.
 
         Args:
             x: (batch, time, input width).

@@ -35,7 +35,7 @@ class RecurrentState:
     length: int = 0
 
     def initial(self) -> "RecurrentState":
-        """Return a state for the same sources in which no token is decoded yet."""
+        """Return a state with the same sources, but without decoded tokens."""
         return replace(self, hidden=self.first, fed=torch.zeros_like(self.first[0][0]), length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -68,8 +68,8 @@ class RecurrentDecoder(nn.Module):
 
     With several layers, the query comes from the last layer, and the first layer reads the context.
 
-    The bridge computes the initial states. `copy` copies the encoder's last states (Sutskever et al. 2014), `mlp`
-    computes tanh(W h) from the last state h of the encoder's last layer (Bahdanau et al. 2015), and `zero` gives zeros.
+    The bridge computes the initial states. `copy` copies the encoder's last states (Sutskever et al. 2014). `mlp`
+    computes tanh(W h) from the last state h of the encoder's last layer (Bahdanau et al. 2015). `zero` gives zeros.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:

@@ -66,8 +66,8 @@ class MultiHeadAttention(nn.Module):
                 scores.
             causal: whether a position attends only to itself and earlier positions; ignored if there is a mask.
             rotation: the rotary positions of `x`; None = no rotary positions.
-            cache: the keys and values of earlier positions. `x` also attends to them, and its keys and values are
-                appended. If the cache is not empty, `x` must have one position.
+            cache: the keys and values of earlier positions. `x` also attends to them, and the keys and values of `x`
+                are appended. If the cache is not empty, `x` must have one position.
             packing: the packing of `x`; None = not packed. Packed, `x` is (1, tokens, d_model), and the packing holds
                 batch and time.
         """

@@ -45,7 +45,7 @@ class FeedForward(nn.Module):
 
 
 def build_norm(name: str, d_model: int, bias: bool) -> nn.Module:
-    """Return the norm: `layer` (Ba, Kiros, Hinton 2016) or `rms` (Zhang, Sennrich 2019, which has no bias)."""
+    """Return the norm: `layer` (Ba, Kiros, Hinton 2016) or `rms`, which has no bias (Zhang, Sennrich 2019)."""
     if name == "rms":
         return nn.RMSNorm(d_model, eps=1e-5)
     return nn.LayerNorm(d_model, eps=1e-5, bias=bias)

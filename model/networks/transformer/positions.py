@@ -1,4 +1,4 @@
-"""Encodings of token positions, which are added to the input or used in the attention."""
+"""Encodings of token positions; the encodings are added to the input or used in the attention."""
 
 import math
 from dataclasses import dataclass

@@ -63,7 +63,7 @@ class TransformerState:
         return self.layers[0].length
 
     def initial(self) -> "TransformerState":
-        """Return a state for the same sources in which no token is decoded yet."""
+        """Return a state with the same sources, but without decoded tokens."""
         return TransformerState([KeyValueCache() for _ in self.layers], self.memories, self.source_mask)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:

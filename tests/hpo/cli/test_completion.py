@@ -137,15 +137,14 @@ def in_shell(shell, tmp_path, *arguments):
 
 BASH = """
 complete_line() { COMP_LINE=$1; COMP_POINT=${#1}; _hpo hpo; printf '%s ' "${COMPREPLY[@]}"; echo; }
-complete_line 'hpo wat'; complete_line 'hpo show '; complete_line 'hpo logs digits --ta'; complete_line 'hpo new '
-complete_line 'hpo add digits training.'; complete_line 'hpo search strategy=gri'
+complete_line 'hpo wat'; complete_line 'hpo show '; complete_line 'hpo new '; complete_line 'hpo search strategy=gri'
 """
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_in_bash(tmp_path):
     lines = in_shell("bash", tmp_path, "--norc", "-c", SCRIPTS["bash"] + BASH)
-    assert lines == ["watch ", "digits digits_two ", "--tail ", " ", "training.lr= ", "grid "]
+    assert lines == ["watch ", "digits digits_two ", " ", "grid "]
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")

@@ -208,7 +208,7 @@ def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_short_password_is_refused(store):
-    with pytest.raises(toolkit.HpoError, match="^password: must have 12 characters or more, given 4"):
+    with pytest.raises(toolkit.HpoError, match=r"^password: must have 12 characters or more, given 4"):
         toolkit.open_ui(password="open", uri=store)
 
 

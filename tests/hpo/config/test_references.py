@@ -96,7 +96,7 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
     best = yaml.safe_load(Path("runs/refs/best.yaml").read_text())
     assert is_right(study.best.config, study.best.point["base"])
     assert is_right(best, study.best.point["base"])
-    assert "references" not in best["study"]
+    assert "references" not in Path("runs/refs/best.yaml").read_text()
     frozen = yaml.safe_load(Path("runs/refs/config.yaml").read_text())
     assert is_right(frozen, 0.01)
     assert "model.other" not in frozen["study"]["references"]
@@ -113,10 +113,11 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
     assert "nested.rate" not in fixed
 
     # An extended study has the same points.
+    bases = {one["base"] for one in seen()}
     run(capsys, "extend", "refs", "extra=2", "--best", "2")
     later = seen()[9:]
     assert len(later) == 2
-    assert {one["base"] for one in later} <= {*points.values(), hpo.load("refs").trials["base"].iloc[3]}
+    assert {one["base"] for one in later} <= bases
     for one in later:
         one["model"]["other"] = 2  # It refers to nothing that is searched, and stays as it was composed.
         assert is_right(one, one["base"], extra=2)

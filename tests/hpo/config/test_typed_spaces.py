@@ -99,7 +99,7 @@ def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):
         ("{x: {low: 1, high: 8, step: 9}}", "at most high - low"),
         ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
         ("{x: {low: 1, high: 8, step: 1, points: 2}}", "cannot be combined with 'points'"),
-        ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number with integer: true"),
+        ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number if integer is true"),
         ("{x: {choices: [1, 2], step: 1}}", "'step' has no effect"),
         ("{x: [1e-5, 1e-4]}", r"only texts that look like numbers.*1\.0e-5.*v1"),
         ("{x: {choices: [1e-5, 1e-4]}}", "only texts that look like numbers"),

@@ -105,7 +105,8 @@ def draw_untried(
         count: the number of points.
         propose: draws one candidate; None = draw points uniformly from the space.
         patience: after this many unusable candidates in a row, draw the remaining points uniformly. A candidate is
-            unusable if it was tried before or breaks the rules. None = after 64 + 4 * `count` in total.
+            unusable if it was tried before or breaks the rules. None = draw uniformly after 64 + 4 * `count` unusable
+            candidates in total.
     """
     drawn: dict[str, Point] = {}
     left = _PATIENCE_PROPOSED + _PATIENCE_PER_POINT * count if patience is None else patience

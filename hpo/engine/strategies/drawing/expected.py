@@ -53,11 +53,11 @@ def expect(
 ) -> Expected | None:
     """Return the expected best point and its windows at the scale of cost `at`; None if no trial is complete.
 
-    If `at` is the largest scale that has complete trials, each window is centred on the best trial's value. At a larger
-    scale, it is centred on the rank-weighted mean of that scale's best trials, plus the expected move of the best
-    value. The expected move is the average of the fitted move (`fit_shift`) and a prior of no move, weighted by their
-    precisions. The prior is normal. From the smallest scale to the target, its standard deviation is a fifth of the
-    dimension.
+    If `at` is the largest scale that has complete trials, each window is centred on the best trial's value. If `at` is
+    a larger scale, the centre is the rank-weighted mean of the best trials at the largest scale that has complete
+    trials, plus the expected move of the best value. The expected move is the average of the fitted move (`fit_shift`)
+    and a prior of no move, weighted by their precisions. The prior is normal. Its standard deviation for a move from
+    the smallest scale to the target is a fifth of the dimension.
 
     A window reaches two standard deviations to each side, and at least to the neighbouring values. The standard
     deviation combines the spread of the best values and the error of the move. The spread is taken from the largest

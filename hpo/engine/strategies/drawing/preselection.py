@@ -109,7 +109,7 @@ class Preselection:
         return [candidates[int(i)] for i in np.lexsort((-gains, -added))[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
-        """Return the first `count` candidates that are feasible enough; if there are too few, add the next best."""
+        """Return the first `count` feasible enough candidates; if these are too few, also the most feasible others."""
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)

@@ -24,7 +24,7 @@ class Place:
 
     Attributes:
         mean: the mean position of the best trials, weighted by rank, from 0 to 1 on the dimension's (log) scale.
-        spread: the standard deviation of these positions.
+        spread: the standard deviation of the positions of the best trials.
         count: the effective number of trials, given their weights.
     """
 
@@ -51,7 +51,7 @@ def ranked_points(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def elite(ranked: Sequence[Trial], share: float, least: int = 1) -> Sequence[Trial]:
-    """Return the best share of a scale's ranked trials, but at least `least` trials."""
+    """Return the first trials of a scale's ranking: the given share of all, but at least `least` trials."""
     return ranked[: max(least, math.ceil(share * len(ranked)))]
 
 
