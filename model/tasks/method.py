@@ -29,7 +29,8 @@ _LANGUAGE = {
 }
 _OPEN = (
     "; an unknown token also costs the bits that name it: by the frequencies, in the training split, of the tokens "
-    "that the vocabulary leaves out; a token that is not in the training split is spelled (Witten and Bell 1991, method C)"
+    "that the vocabulary leaves out; a token that is not in the training split is spelled "
+    "(Witten and Bell 1991, method C)"
 )
 _RESOURCES = {
     "parameters": "number of trained weights; shared weights count once",
