@@ -18,8 +18,8 @@ class Entry:
         name: the path of the entry, relative to the listed folder.
         path: the path of the entry.
         kind: the kind of the entry.
-        target: for a link, its target relative to the parent folder of the link; None if the target is outside of the
-            listed folder.
+        target: the target of a link, relative to the parent folder of the link. None = the target is outside of the
+            listed folder, or the entry is no link.
     """
 
     name: str

@@ -111,7 +111,7 @@ def _text(path: object) -> str:
 def free_and_total() -> tuple[int, int]:
     """Return the bytes of available memory and of total memory, for this machine or container.
 
-    Available memory is what processes can get without swapping.
+    Available memory is the memory that processes can get without swapping.
     """
     import psutil  # 30 ms to load, and rarely needed.
 
@@ -159,7 +159,7 @@ class Host:
     Attributes:
         host: the name of the machine.
         process: the process id on that machine.
-        gpus: the numbers of the GPUs that the process uses; empty = none, or unknown.
+        gpus: the numbers of the GPUs that the process uses; empty = no GPUs, or the GPUs are unknown.
     """
 
     host: str

@@ -31,7 +31,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
         raise ValueError("input: must not be empty; give some text")
     if target is not None and not isinstance(checkpoint.task, SequenceToSequence):
         name = checkpoint.config.data.name
-        raise ValueError(f"target: has no effect on a model of '{name}'; leave it out")
+        raise ValueError(f"target: has no effect on a model with data={name}; leave the target out")
     if target is not None and not target.strip():
         raise ValueError("target: must not be empty; give some text, or leave it out")
     refuse_surrogates(text, "input")
@@ -50,7 +50,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
 
 @contextmanager
 def store_weights(attentions: Sequence[StoresWeights]) -> Iterator[None]:
-    """In the context, every attention module appends its attention weights to `stored_weights`, one tensor per call."""
+    """Within the block, each attention module appends its attention weights to `stored_weights`, a tensor per call."""
     for attention in attentions:
         attention.stored_weights = []
     try:
@@ -66,7 +66,7 @@ class Reading:
 
     Attributes:
         inputs: the arguments of the network.
-        axes: for each key of the dict NAMES, the tokens of the queries and the tokens of the keys.
+        axes: by kind of attention (see NAMES): the tokens of its queries and of its keys.
         piece: a text that says which piece of the input is read; empty = the whole input.
     """
 

@@ -24,7 +24,7 @@ WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained network, with the configuration and the task (vocabulary, classes) of its training."""
+    """A trained network, with the configuration and the `Task` (such as vocabulary or classes) of its training."""
 
     config: Config[Any, Any]
     task: Task
@@ -37,7 +37,7 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:
-    """Write weights, configuration, task and their hashes into a folder, which appears complete or not at all."""
+    """Write weights, configuration, `Task` and their hashes to a folder. The folder appears complete or not at all."""
     target = Path(checkpoint_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -53,7 +53,7 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
 
     Raises:
         CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not fit together.
-        FormatError: the files have another format.
+        FormatError: the files have a format that this version cannot read.
     """
     folder = Path(checkpoint_dir)
     try:

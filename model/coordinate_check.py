@@ -29,7 +29,7 @@ _CPU = torch.device("cpu")
 
 
 def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
-    """Train some steps on one batch, and return the sizes of the outputs; see `model.objective.output_sizes`."""
+    """Train for some steps on one batch, and return the sizes of the outputs; see `model.objective.output_sizes`."""
     torch.set_num_threads(task["threads"])
     config = parse(task["config"])
     items, chosen = read_store(task["data_dir"]), sorted(task["train"])
@@ -46,8 +46,8 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 def is_of_any_depth(name: str) -> bool:
     """Return whether the output size `name` can be compared between networks of different depth.
 
-    The residual sum after a layer depends on the number of layers before it. So do the changes of the layer's input and
-    output.
+    The residual sum after a layer depends on the number of layers before the layer. The changes of the layer's input
+    and output depend on this number too.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))

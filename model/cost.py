@@ -1,4 +1,4 @@
-"""Computes the cost of a training, and of one example, in multiplications, from the configuration alone."""
+"""Computes the costs of a training and of an example, in multiplications; needs only the configuration."""
 
 import math
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
 
     Without `evaluate_every_steps`, evaluations are one epoch apart. All trials of a study have the same number of
     examples per epoch, so the cost of one example is returned instead of the cost of an epoch. The backward pass and
-    the evaluations change the cost of all trials by the same factor, so they do not count.
+    the evaluations change the cost of all trials by the same factor, so the result leaves both out.
 
-    If lengths differ, each sequence is padded to the longest sequence of its batch. For a shuffled batch, the longest
-    length is estimated as sqrt(2 ln batch) standard deviations above the mean. The expected maximum of `batch` normal
-    numbers is at most sqrt(2 ln batch) (Gumbel 1958).
+    If the examples differ in length, each sequence is padded to the longest sequence of its batch. For a shuffled
+    batch, the longest length is estimated as sqrt(2 ln batch) standard deviations above the mean length. The expected
+    maximum of `batch` standard normal numbers is at most sqrt(2 ln batch) (Gumbel 1958).
     """
     training = config.training
     length, batch = training.cost_length, training.batch_size
@@ -72,11 +72,11 @@ def _work_at(config: Config[Any, Any], length: int) -> Work:
 
 
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
-    """Return the number of different tokens that the network can predict; 0 = it predicts no tokens.
+    """Return the number of different tokens that the network can predict; 0 = no tokens.
 
-    If the number depends on the data, the result is an estimate. For subwords and words, the estimate is `max_size`,
-    because a vocabulary usually reaches this size. For words between blanks and for characters, the estimate is
-    `otherwise`, but at most `max_size`. Without `max_size`, the estimate is always `otherwise`.
+    If the number depends on the data, the result is an estimate. For subwords and words, the estimate is
+    `data.max_size`, because a vocabulary usually reaches this size. For words between blanks and for characters, the
+    estimate is the smaller of `otherwise` and `data.max_size`. Without `data.max_size`, it is `otherwise`.
     """
     if isinstance(data, GeneratedConfig):
         return data.num_symbols
@@ -91,13 +91,13 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
     """Return the work of a forward pass for one token; for pairs, for one source token and one target token.
 
-    The products are the ones that torch.utils.flop_counter counts, without the product of `bridge=mlp`, which runs only
-    once per sequence.
+    The result counts the same products as torch.utils.flop_counter, except the product of `bridge=mlp`. This product
+    runs only once per sequence.
 
     Args:
         model: the network.
         length: the number of tokens of a sequence.
-        vocabulary: the number of different tokens that the network can predict; 0 = it does not predict tokens.
+        vocabulary: the number of different tokens that the network can predict; 0 = the network predicts no tokens.
     """
     if isinstance(model, RecurrentConfig):
         work, width = _recurrent(model, length), model.hidden_width

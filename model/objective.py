@@ -1,6 +1,6 @@
 """The only interface between searches and this package; arguments and results are plain dicts.
 
-To import this module, or to read data, does not load torch, because the driver of a search does not need torch.
+Importing this module or reading data does not load torch, because the driver of a search does not need torch.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -75,7 +75,7 @@ def describe_method(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:
-    """Write the examples at `indices`, in this order, into the folder `data_dir`, and replace the folder's content."""
+    """Replace the content of the folder `data_dir` by the examples at `indices`, in the order of `indices`."""
     items = read_examples(parse(config, source_required=True).data).items
     write_store([items[index] for index in indices], data_dir)
 
@@ -120,26 +120,26 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
             - `data_dir`: the folder of the prepared data.
             - `metric`: the metric that chooses the best evaluation; `direction`: maximize or minimize.
             - `amount`: the number of epochs to train now; the schedule still covers training.epochs. None = all epochs.
-            - `checkpoint_dir`: the folder for the trained network; None = do not save it.
+            - `checkpoint_dir`: the folder for the trained network; None = do not save the network.
             - `seed`, `threads`: the random seed, and the number of threads.
             - `processes` (optional): the number of processes that train together; 1 by default.
             - `resume_dir` (optional): the folder of the training state. The state is saved after evaluations, at the
               end, and every training.save_minutes. The task continues from the state of an earlier task that was
               interrupted, or that had a smaller `amount`. The result is bit-identical to the result of an uninterrupted
               training.
-            - `trained` (optional): the number of epochs whose points an earlier task yielded.
+            - `trained` (optional): the number of epochs whose points of the learning curve an earlier task yielded.
             - `curves` (optional, only without validation): the learning curves of the folds; schedule=plateau needs
               these curves.
 
     Yields:
-        One point per evaluation; see `model.training.train.train`.
+        One point of the learning curve per evaluation; see `model.training.train.train`.
 
     Returns:
         A dict with the validation metrics of the best evaluation, the epoch of this evaluation (`best_epoch`), and the
         costs. With training.ema, the metrics belong to the running mean of the weights.
 
-        `metric` decides which evaluation is the best. If `metric` is a cost, such as `parameters`, the task's first
-        metric decides instead: accuracy for classes and tags, else loss.
+        `metric` decides which evaluation is the best. If `metric` is a cost, such as `parameters`, another metric
+        decides instead: accuracy for classification and tagging, else loss.
 
         The costs `parameters`, `cost_per_example` and `model_bytes` are computed, and are the same on every machine
         (see `model.tasks.resources.count_resources`). The cost `examples_per_second` is measured, as the median over
@@ -149,7 +149,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
     Raises:
         Diverged: the loss became NaN or infinite.
-        OutOfMemoryError: the memory was not enough.
+        OutOfMemoryError: the training needs more memory than is free.
         ValueError: the metric is unknown.
     """
     # Imported here, because torch takes seconds to load, and only workers need it.
@@ -166,7 +166,7 @@ def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
     Args:
         task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, the steps after which to
             measure; optionally `over`, the dimension that the caller varies: `width` (the default) or `depth`. With
-            `depth`, sizes that may depend on the depth are left out.
+            `depth`, the result leaves out sizes that may depend on the depth.
 
     Returns:
         For each step and each layer NAME, the mean absolute output. "NAME, changed" holds the mean absolute difference
@@ -185,9 +185,9 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
             as in `describe_data`.
 
     Returns:
-        Every metric of the task, and the costs that `run_fold` returns; `examples_per_second` is measured on the test
-        examples. For classification, `scores_by_example["accuracy"]` is a list of booleans: for each example, in
-        ascending order of the example numbers, whether the predicted label is correct.
+        Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
+        the test examples. For classification, `scores_by_example["accuracy"]` is a list of booleans: for each example,
+        in ascending order of the example numbers, whether the predicted label is correct.
     """
     from model.training.fold import score_test  # imported here, like torch in `run_fold`
 
@@ -198,8 +198,8 @@ def describe_prediction(config: dict[str, Any]) -> dict[str, Any]:
     """Describe the inputs and the options of `predict` for a configuration's model.
 
     Returns:
-        `inputs`: "text", or "rows" for models of numbers; `options`: for each option, by name, its `type` and
-        `default`.
+        `inputs`: "rows" for a model that reads rows of numbers, otherwise "text"; `options`: a dict from the name of
+        each option to its `type` and `default`.
     """
     name = parse(config).data.name
     options = SAMPLING_OPTIONS if name == "language_modelling" else {}
@@ -211,7 +211,7 @@ def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, An
 
     Args:
         checkpoint_dir: the folder of a trained network.
-        inputs: texts; for a model of numbers, examples as nested rows or as a flat list.
+        inputs: texts; for a model that reads rows of numbers, each input is a list of rows, or one flat list.
         options: for language models the fields of `model.decoding.sampling.Sampling`: `temperature`, `top_k`, `top_p`,
             `max_tokens`, `seed`; for other models, empty.
 
@@ -233,8 +233,8 @@ def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, A
     Args:
         checkpoint_dir: the folder of a trained network.
         text: the input; for an encoder-decoder, the source.
-        target: for an encoder-decoder, the text that the decoder reads; None = the predicted text. For other models,
-            None.
+        target: the text that the decoder of an encoder-decoder reads; None = the predicted text. For other models,
+            `target` must be None.
 
     Returns:
         `maps`, a list with one dict per attention and layer. A dict holds `name` ("encoder layer 0", "decoder layer 0",

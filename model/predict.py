@@ -38,7 +38,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
     for name in options:
         if name not in known:
             hint = f"the options are {', '.join(sorted(known))}" if known else "only language models have this option"
-            raise ValueError(f"{name}: has no effect on a model of '{checkpoint.config.data.name}'; {hint}")
+            raise ValueError(f"{name}: has no effect on a model with data={checkpoint.config.data.name}; {hint}")
     for number, text in enumerate(inputs, start=1):
         # A language model can continue white space.
         if not (text if task is LanguageModelling else text.strip()):
@@ -51,7 +51,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
 
 
 def load_on_device(checkpoint_dir: str) -> Checkpoint:
-    """Load a checkpoint; the network is on the GPU if there is one and training.device is not cpu.
+    """Load a checkpoint; the network is on the GPU if this machine has a GPU and training.device is not cpu.
 
     Predictions use float32 for matrix products, whatever the precision of the training.
     """
@@ -63,7 +63,8 @@ def load_on_device(checkpoint_dir: str) -> Checkpoint:
 def warn_of_cut(checkpoint: Checkpoint, inputs: Sequence[str]) -> None:
     """Log a warning if some inputs have more tokens than the network reads.
 
-    A tagger reads long sentences in pieces, and only the end of a prompt matters, so these inputs cause no warning.
+    There is no warning for taggers, which read long sentences in pieces, or for language models, which need only the
+    end of a prompt.
     """
     task = checkpoint.task
     if not isinstance(task, SequenceToSequence | Classification):
@@ -83,7 +84,7 @@ def refuse_rows(checkpoint: Checkpoint) -> None:
     """Raise ValueError for a network that reads rows of numbers instead of text."""
     if isinstance(checkpoint.task, Classification) and checkpoint.task.vocabulary is None:
         raise ValueError(
-            f"a model of '{checkpoint.config.data.name}' reads rows of numbers, but only text can be given here"
+            f"input: must not be a text, because a model with data={checkpoint.config.data.name} reads rows of numbers"
         )
 
 
@@ -94,12 +95,12 @@ def _labels(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str
 
 
 def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return the label of each input; an input is `max_length` rows of `features` numbers, nested or as a flat list."""
+    """Return the label of each input; an input has `max_length` rows of `features` numbers, or is one flat list."""
     task = checkpoint.task
     if not isinstance(task, Classification) or task.features is None:
-        raise ValueError(f"inputs: must be texts for a model of '{checkpoint.config.data.name}', given numbers")
+        raise ValueError(f"inputs: must be texts for a model with data={checkpoint.config.data.name}, given numbers")
     if options:
-        raise ValueError(f"{next(iter(options))}: has no effect on a model of '{checkpoint.config.data.name}'")
+        raise ValueError(f"{next(iter(options))}: has no effect on a model with data={checkpoint.config.data.name}")
     shape = (task.max_length, task.features)
     images = []
     for number, rows in enumerate(inputs, start=1):
@@ -107,7 +108,8 @@ def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapp
             images.append(torch.tensor(rows, dtype=torch.float32).reshape(shape).tolist())
         except (ValueError, TypeError, RuntimeError) as error:
             raise ValueError(
-                f"input {number}: must hold {shape[0] * shape[1]} numbers: {shape[0]} rows of {shape[1]} numbers"
+                f"input {number}: must hold {shape[0] * shape[1]} numbers, as {shape[0]} rows of {shape[1]} numbers or "
+                "as a flat list"
             ) from error
     return _likeliest(checkpoint, task, [{"rows": image, "label": ""} for image in images])
 

@@ -83,7 +83,8 @@ def _keep_one_tier(item):
         return
     case = item.callspec.id if hasattr(item, "callspec") else ""
     named = [mark for mark in marks if any(fnmatch.fnmatchcase(case, pattern) for pattern in mark.args)]
-    tier = max(named or [mark for mark in marks if not mark.args], key=lambda mark: TIERS.index(mark.name))
+    others = [mark for mark in marks if not mark.args]
+    tier = max(named or others, key=lambda mark: TIERS.index(mark.name), default=None)
     item.own_markers = [mark for mark in item.own_markers if mark.name not in TIERS or mark is tier]
 
 

@@ -95,7 +95,7 @@ def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find:
 
     Args:
         shell: one of `SCRIPTS`.
-        words: the words after `hpo`, the last one incomplete; for bash the whole line.
+        words: the words after `hpo`; the last word is incomplete. For bash: the whole command line, as one string.
         commands: the help lines of all commands, by name.
         find: returns the function of a command.
     """
@@ -126,8 +126,8 @@ def _candidates(
 
     Args:
         before: the complete words after `hpo`.
-        begun: the incomplete word. A dash at its start selects options instead of values; the caller compares the other
-            letters.
+        begun: the incomplete word. If it starts with a dash, yield options instead of values. The caller drops the
+            candidates that do not start with this word.
         commands: the help lines of all commands, by name.
         find: returns the function of a command.
     """

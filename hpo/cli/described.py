@@ -19,7 +19,7 @@ _OF_PYTHON = ("Args", "Returns", "Raises")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a command. `word` has details that the parameter's type does not have."""
+    """One parameter of a command. `word` adds what the type does not say, such as the metavar and the option's name."""
 
     name: str
     kind: Any  # the type of one word: str, int, float, Path; bool for a flag

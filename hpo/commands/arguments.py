@@ -119,7 +119,7 @@ EVERYWHERE = {
 
 
 def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if any of these options is given; the message says that the option has no effect, and `why`."""
+    """Raise ConfigError if any of these options is given. `why` is the end of the message `... has no effect WHY`."""
     if given := [name for name, value in options.items() if value not in (None, (), []) and value is not False]:
         has, it = ("has", "it") if len(given) == 1 else ("have", "them")
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
@@ -142,9 +142,9 @@ def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path 
         raise DataError(f"output: '{path}' is a folder; give a file")
     if path.exists() and not path.is_file():
         # An atomic write would replace the device or pipe by a regular file.
-        raise DataError(f"output: '{path}' is a device or a pipe; give a file, or leave it out")
+        raise DataError(f"output: '{path}' is a device or a pipe; give a file, or no output")
     if not path.parent.is_dir():
-        raise DataError(f"output: folder '{path.parent}' does not exist; create it, or give another file")
+        raise DataError(f"output: folder '{path.parent}' does not exist; create the folder, or give another file")
     return path
 
 

@@ -135,7 +135,7 @@ def tell(
 
 
 def _open_briefly(study: StudyRef) -> "Session":
-    """Open a study for one command, and print nothing. First wait some seconds for other `ask` and `tell` commands."""
+    """Open a study for one command, and print nothing. If another process has it open, wait for some seconds."""
     from hpo.commands.session import Session
     from hpo.study.preparing.preparation import load_study
 

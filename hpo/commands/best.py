@@ -33,7 +33,7 @@ class Best:
             are as the objective gets them.
         amount: how far the trial was trained, if the strategy trains partially; None = fully trained.
         scores: all metrics, and all other numbers with limits, by name. Each value is the mean over folds and repeats.
-        search_scores: the same numbers from the search, if fresh seeds chose the winner; else empty.
+        search_scores: the same numbers from the search, if `scores` are from fresh seeds; else empty.
         model_dir: the folder of the model. The training wrote the model into `trial.checkpoint_dir`. None = the
             training wrote no model, or the study has several folds and its objective has no `run_test`.
         expected: the score to expect of a new training: `value`, with the ends of its 95 % interval, `low` and `high`.
@@ -52,7 +52,7 @@ class Best:
 
 
 def best_of(study: PreparedStudy, run: StudyRun) -> Best:
-    """Return the winner; StudyError if there is no winner."""
+    """Return the winner with its scores and model; StudyError if there is no winner."""
     winner, fresh = winner_of(study, run), run.fresh_winner
     scored = fresh or winner
     assert scored.score is not None
@@ -70,7 +70,7 @@ def best_of(study: PreparedStudy, run: StudyRun) -> Best:
 
 
 def winner_of(study: PreparedStudy, run: StudyRun) -> Trial:
-    """Return the winner; StudyError if no trial is complete and within the limits."""
+    """Return the trial of the winner; StudyError if no trial is complete and within the limits."""
     if run.winner is None or run.winner.score is None:
         raise StudyError(f"study '{study.reference}': {why_none(run.history, study.goal)}")
     return run.winner

@@ -27,7 +27,7 @@ class EndedTrial:
         amount: how far the strategy trains the trial; None = fully.
         retry_of: the number of the failed trial that this trial retries; None = not a retry.
         error: the error of a failed trial; else None.
-        seconds: wall-clock seconds of all its trainings.
+        seconds: the sum of the wall-clock seconds of its trainings.
     """
 
     number: int

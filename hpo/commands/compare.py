@@ -140,7 +140,9 @@ def _labels(given: str) -> dict[str, str]:
         if not label.replace("_", "").replace("-", "").isalnum():
             raise ConfigError(f"--strategies: a label may have only letters, digits, '_' and '-', given '{label}'")
         if label in names:
-            raise ConfigError(f"--strategies: '{label}' is listed twice; give one of them another label: LABEL={label}")
+            raise ConfigError(
+                f"--strategies: '{label}' is listed twice; give one of the two a new label: LABEL={label}"
+            )
         names[label] = name or label
     return names
 
@@ -168,13 +170,14 @@ def compare(
     """Compare strategies at equal budgets, over repeated searches; or compare existing studies.
 
     Args:
-        what: studies (names under runs/, or folders); with --strategies: key=value, group=name, as in hpo search.
+        what: studies (names under runs/, or folders); with --strategies: overrides (key=value, group=name).
         strategies: the strategies to compare; LABEL=NAME gives a strategy another label.
         repeats: searches per strategy; repeat r has the seed study.seed + r (default: 30).
         set_: a setting of one strategy; the option may be repeated.
-        at: compare after these numbers of trials, too.
-        at_seconds: compare after these seconds of training, too; shortest = the length of the shortest search.
-        optimum: the best possible score, for regret; known for a table of scores; not allowed with several metrics.
+        at: also compare after these numbers of trials, not only after all trials.
+        at_seconds: also compare after these seconds of training; shortest = the training time of the shortest search.
+        optimum: the best possible score, for regret; not allowed with several metrics (default: the best score in the
+            table, if the objective is a table of scores).
         name: the folder under runs/ (default: `compare-` and the study's name).
         publish: copy into studies/<name>/ the files that other users need.
 
@@ -293,10 +296,11 @@ def compare_strategies(
         workers: how many processes train at once.
         settings: any other key of the configuration.
         repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
-        at: compare after these numbers of trials, too.
-        at_seconds: compare after these seconds of training, too.
-        optimum: the best possible score, for regret; known for a table of scores. Only for one metric: several metrics
-            are compared by the hypervolume regret of their Pareto fronts, from 0 to 1 (lower is better).
+        at: also compare after these numbers of trials, not only after all trials.
+        at_seconds: also compare after these seconds of training.
+        optimum: the best possible score, for regret; None = the best score in the table, if the objective is a table
+            of scores. Only for one metric: with several metrics, the comparison uses the hypervolume regret of Pareto
+            fronts, from 0 to 1 (lower is better).
         name: the folder under runs/.
         publish: whether to copy into studies/<name>/ the files that other users need.
         progress: `"auto"` = bars or one line per search, and at the end the result; `"json"` = JSON lines on standard

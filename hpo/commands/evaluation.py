@@ -31,7 +31,7 @@ class Evaluation(Mapping[str, float]):
     """The winner's metrics on the test split, as a mapping. The attributes have all scores of this test evaluation.
 
     Attributes:
-        study: the view of the study, including these metrics.
+        study: the view of the study, including the metrics on the test split.
         result: the content of test.json.
         report: the path of the report's page.
         why_no_default: why the default configuration has no score; None = the default configuration has a score, or was
@@ -66,7 +66,7 @@ class Evaluation(Mapping[str, float]):
         from hpo.commands.best import front_on_test
 
         if "front" not in self.result:
-            raise StudyError("front: only the winner was scored; test with `front=True`")
+            raise StudyError("front: only the winner was scored; to score the whole front, test with `front=True`")
         return front_on_test(self.result)
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ def evaluate(
 ) -> Evaluation:
     """Score the winner on the test split, once, and record this test evaluation.
 
-    The study's run in MLflow gets the score, too. A new path of the data is saved with the study.
+    The study's run in MLflow gets the score, too. If new paths of moved data are given, the study saves these paths.
 
     Args:
         again: score on the test split once more; the report says how often the split was used.

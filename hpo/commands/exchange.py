@@ -87,11 +87,11 @@ class ImportedTrials(Fields):
         name: the name that selects these trials in `study.imports`.
         table: the table of the trials.
         trials: how many trials there are.
-        failed: how many of them failed.
+        failed: how many of the trials failed.
         unfinished: how many trials were left out, because they are not finished.
         metrics: the directions of the metrics by name, the leading metric first.
         left_out: keys that were left out, because their values are lists or mappings.
-        constraints: constraints of the trials; they do not become limits.
+        constraints: names of constraints in the other tool; the constraints do not become limits.
     """
 
     name: str
@@ -123,7 +123,7 @@ class ImportedTrials(Fields):
 
 
 def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = None, overrides: Overrides = ()) -> Synced:
-    """Send a study's trials and files to MLflow, except those that MLflow has already; these stay unchanged.
+    """Send the trials and files of a study that are missing in MLflow; change nothing that MLflow has already.
 
     Args:
         uri: the address of another MLflow; None = the address in the study's configuration.
@@ -228,7 +228,7 @@ def import_trials(
     keys: Annotated[Sequence[str] | None, Word("A,B", read=list_of(str))] = None,
     rename: Annotated[Mapping[str, str] | None, Word("OLD=NEW,...", read=_new_names)] = None,
 ) -> ImportedTrials:
-    """Import the finished trials of a study from another tool; `study.imports=NAME` then learns from them.
+    """Import the finished trials of a study from another tool; a search with `study.imports=NAME` learns from them.
 
     One of --optuna, --ray and --csv is needed.
 

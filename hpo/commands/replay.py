@@ -49,7 +49,7 @@ _NUM_PRINTED = 10
 
 @dataclass(frozen=True)
 class Replayed:
-    """A replayed search, and the comparison of its trials.
+    """A replay of a search, and the comparison of its trials with the original trials.
 
     Attributes:
         searched: the result of the replay.
@@ -95,7 +95,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: Pr
 
     Args:
         study: the study's name under runs/, or its folder.
-        overrides: settings that say where the replay runs and where it is shown, such as `"dispatch.workers=2"`,
+        overrides: settings that say where the replay runs and is tracked, such as `"dispatch.workers=2"`,
             `"track=none"`.
         trust: allow the code of a study from another machine to run; read this code first.
         progress: how progress is shown, as in `hpo.search`.

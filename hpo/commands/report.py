@@ -111,7 +111,7 @@ def report(
 
         return ReportSchema(report_schema())
     if study is None:
-        raise ConfigError("STUDY: is missing; give its name under runs/, or its folder")
+        raise ConfigError("STUDY: is missing; give the study's name under runs/, or its folder")
     # Import them only here, because they load pandas and plotly.
     from hpo.report.write import publish as publish_study
     from hpo.report.write import write_checklist, write_latex, write_report

@@ -57,8 +57,8 @@ def resume(
     If another process is running the study, this call only raises the budget of the running search, and returns at
     once. No other change is possible then.
 
-    If new limits are given after the search, they choose the winner again among the existing trials, without training.
-    The report says when the limits were given, and whether the test split had been used before.
+    If you give new limits after the search, the winner is chosen again among the existing trials, without training. The
+    report says when you gave the limits, and whether the test split had been used before.
 
     Args:
         trials: a larger budget, as in `hpo.search`.
@@ -138,8 +138,8 @@ def extend(
 
     The new study takes over the points, folds and seeds of the best trials, and its report compares old and new scores.
     All commands work on the new study. A training continues from its saved state if the objective's CONTINUES_WITH
-    allows the change; else it starts anew. After halving, only trials of the last rungs have saved states. With
-    `climb`, the new study is a ladder: it searches at a larger scale, around the best trials of the old study.
+    allows the change; else it starts anew. After successive halving, only trials of the last rungs have saved states.
+    With `climb`, the new study is a ladder: it searches at a larger scale, around the best trials of the old study.
 
     Args:
         changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change; stopped and
@@ -162,7 +162,7 @@ def extend(
         hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
         hpo extend digits --best 1 training.weight_decay=0.1    the winner with another value, next to the old one
         hpo extend digits --trial 6 --trial 9                   train two stopped trials fully
-        hpo extend halved --best 4                              train the best four trials of halving fully
+        hpo extend halved --best 4                              fully train the best four trials of successive halving
         hpo extend reviews training.epochs=60 data.path=there.csv       the data were moved
         hpo extend small --climb model.d_model=512 model.feed_forward_width=1024 study.trials=4    at a larger scale
     """
@@ -230,7 +230,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the configuration with these changes; with `climb`, add them to the changes of the largest scale."""
+    """Return the study's configuration with these changes; with `climb`, first make those of its largest scale."""
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]

@@ -78,9 +78,10 @@ class ScalesTried:
 
     Attributes:
         table: the `key`, its `values`, the `scores` by scale and value, and the `best` value of each scale; the
-            smallest scale is first, and `null` = no score. `moves` is the distance between the best values. `moves_is`
-            says whether that is a `factor`, or a number of `places` in the list of values. `cost` is the largest loss
-            at another scale, if that scale uses the best value of the smallest scale.
+            smallest scale is first, and `null` = no score. `moves` is the distance between the best values of the
+            scales. `moves_is` says whether this distance is a `factor`, or a number of `places` in the list of values.
+            `cost` is how much worse the score of another scale becomes, at most, if that scale uses the smallest
+            scale's best value instead of its own.
         verdict: the result as a sentence.
     """
 
@@ -114,12 +115,12 @@ def scale(
     config: ConfigFile | None = None,
     progress: Progress = "auto",
 ) -> "ScaleChecked | ScalesTried | Searched | Composed":
-    """Check whether good hyperparameters stay good when a model grows, by its layers (--check) or scores (--table).
+    """Check whether good hyperparameters stay good when a model grows: --check uses layer outputs, --table uses scores.
 
     Args:
         check: the coordinate check: whether the outputs of layers, after 1 to 10 steps, depend on the model's size.
         table: train every value of one hyperparameter at every size; by default six learning rates.
-        over: what grows without study.scales: width = all widths, depth = the number of layers (default: width).
+        over: what grows if study.scales is null: width = all widths, depth = the number of layers (default: width).
         output: with --check: the picture, .png or .html (default: coordinate_check.png).
 
     Raises:
@@ -184,8 +185,8 @@ def coordinate_check(
         progress: `"auto"` = print one line per scale; `False`, `"none"` or `"json"` = print nothing.
 
     Returns:
-        The sizes, their slopes, whether all slopes are within 0.2 of 0 (`is_within`), and the result as a sentence
-        (`verdict`).
+        The output sizes of the layers; the slopes of these sizes over the scales; whether all slopes are within 0.2 of
+        0 (`is_within`); and the result as a sentence (`verdict`).
 
     Raises:
         hpo.HpoError: the objective has no `output_sizes`, or a scale cannot be trained.
@@ -209,12 +210,12 @@ def scale_table(
     config_file: str | None = None,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> "Study":
-    """Train every value of one hyperparameter at several scales, as `hpo scale --table` does, and return that study.
+    """Train every value of one hyperparameter at several scales, as `hpo scale --table` does, and return the study.
 
     The report of the study has the table and a picture of the table;
     `study.trials.pivot_table("score", "study.scale", "training.lr")` is the same table. Defaults: the scales of
-    `coordinate_check`; six learning rates around the configured one, each twice the one before; one trial per point;
-    the name `scale-table-NAME`.
+    `coordinate_check`; six learning rates, from a quarter of the configured rate to 8 times this rate; one trial per
+    point; the study's name `scale-table-NAME`, where NAME is the configured name.
 
     Args:
         overrides: as in `compose`: `hpo.scale_table("data=digits", "space.training.lr=[0.001,0.002,0.004]")`.
@@ -243,8 +244,8 @@ def table_tree(
         tree["strategy"] = strategy_settings({"name": "grid"})
     if tree["strategy"].get("name") != "grid":
         raise ConfigError(
-            f"strategy: must be grid, because `hpo scale --table` trains every value at every scale, given "
-            f"{tree['strategy'].get('name')}; leave it out"
+            f"strategy: must be grid, given {tree['strategy'].get('name')}, because `hpo scale --table` trains every "
+            f"value at every scale; leave strategy out"
         )
     tree["space"] = _space(tree, given, known.rate if known else None)
     if "study.name" not in given:
@@ -254,7 +255,10 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space of one key: the key in the overrides, else six values of `rate`, else the configured key."""
+    """Return a space with one key: the key in the overrides; else `rate`, with six values; else the configured key.
+
+    `rate` is the key of the learning rate; None = the objective names none.
+    """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]
     if named:
@@ -262,13 +266,13 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
     elif rate is not None and "space" not in given:
         own = reported_values.number(at(flatten(tree), rate))
         if not own or own < 0:
-            raise ConfigError(f"{rate}: must be above 0, because a table tries learning rates around it, given {own}")
+            raise ConfigError(f"{rate}: must be above 0, given {own}, because a table tries learning rates around it")
         searched = {rate: {"values": [float(f"{own * 2.0**power:.6g}") for power in _POWERS]}}
     if len(searched) != 1:
         given_keys = f"{len(searched)}: {', '.join(searched)}" if searched else "none"
         raise ConfigError(
-            f"space: must have one hyperparameter, whose values `hpo scale --table` tries at every scale, given "
-            f"{given_keys}; give one, such as space.{rate or 'lr'}=[0.001,0.002,0.004]"
+            f"space: must have one hyperparameter, given {given_keys}, because `hpo scale --table` tries the values of "
+            f"one at every scale; give for example space.{rate or 'lr'}=[0.001,0.002,0.004]"
         )
     return replaced({}, searched)
 

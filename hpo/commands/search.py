@@ -108,11 +108,11 @@ class Checked(Fields):
         trials: how many trials the study has now.
         notes: the lines that the search prints at its start.
         budget: how many trials or configurations the study may have.
-        counts: what the budget counts.
+        counts: what the budget counts: `trials` or `configurations`.
         folds: the number of folds.
         repeats: trainings per fold, with different seeds.
         workers: how many workers train at once; `null` = as many as fit.
-        package: the installed package of the code; `null` = the code is in a folder.
+        package: the installed package with the objective's code; `null` = the code is in a folder.
         files: the files to send to other machines: `name` and `bytes`.
         not_sent: files and links that would not be sent, although the folder of the code contains them.
     """
@@ -168,8 +168,8 @@ def search_composed(
         hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
         hpo search --config-dir my_conf study=forest      groups of your own, as `hpo new forest` writes them
         hpo search --replay studies/digits                repeat a published search, trial by trial
-        hpo search dispatch.address=HEAD:6379 --dry-run   check it, and list the files to send
-        hpo search --json > result.json                   the result for programs; --progress json: also the progress
+        hpo search dispatch.address=HEAD:6379 --dry-run   check the search, and list the files to send
+        hpo search --json > result.json                   the result for programs; --progress json adds the progress
         hpo search --cfg job                              print the configuration, run nothing
     """
     replayed = None
@@ -285,8 +285,9 @@ def search(
             for ordered values, `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested
             configuration. May also be a function that suggests values, such as Hugging Face's `hp_space(trial)`. None =
             the values that an objective for Optuna, `f(trial)`, suggests.
-        config: constants of the configuration. Values of searched hyperparameters are the first point. References
-            of OmegaConf's DictConfig (`lr: ${base}`), also inside a dict, follow the searched values.
+        config: constants of the configuration. If values of searched hyperparameters are among them, these values are
+            the first point. References in an OmegaConf DictConfig (`lr: ${base}`) follow the searched values, even if
+            the DictConfig is inside a dict.
         trials: how many points to evaluate. If the study exists already and has more trials, the search returns the
             study with all its trials.
         minutes: the time limit of the search; no trial begins after it.
@@ -309,7 +310,7 @@ def search(
             `[{"width": 64}, {"width": 256}]`. `strategy="ladder"` tries most points at the cheap scales.
         score: which reported value counts if the function returns nothing: `"best"` (the default) or `"last"`.
         name: the study's name, a folder under runs/. None = the function's name, with a number if another study has
-            that name; a line then says what differs.
+            that name; a printed line then says how the two studies differ.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as fit.
         data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with one row per

@@ -89,11 +89,11 @@ def ui(
     """On the loopback address, serve the MLflow UI for this project's runs, and open the UI in a browser.
 
     Args:
-        study: the same as STUDY, for one study.
+        study: one study, by name or folder; the same as STUDY.
         port: the port to listen on (default: 5000).
         uri: the MLflow store to show (default: the study's store, else MLFLOW_TRACKING_URI or sqlite:///mlflow.db).
         optuna: show the study's record in optuna-dashboard instead.
-        browser: only print the address.
+        browser: print the address without opening a browser (--no-browser).
         host: the address to listen on (default: 127.0.0.1).
         expose: allow access from other machines; needed with --host.
         password: protect the UI with a password: the one in MLFLOW_TRACKING_PASSWORD, or a new one, which is printed.
@@ -105,9 +105,9 @@ def ui(
     Examples:
         hpo ui                                   all studies in mlflow.db, or in MLFLOW_TRACKING_URI
         hpo ui digits                            the trials of one study, best first, with charts
-        hpo ui digits reviews                    the trials of several, and the studies side by side
+        hpo ui digits reviews                    the trials of both studies, and the studies side by side
         hpo ui digits --optuna                   the same study in optuna-dashboard, from its record
-        hpo ui --password                        asks for a password, on a machine with other users
+        hpo ui --password                        the UI asks for a password, because this machine has other users
         hpo ui --host 10.0.0.5 --expose          for other machines, without a password: they can delete runs
     """
     names = list(dict.fromkeys([*studies, *filter(None, [study])]))
@@ -164,7 +164,10 @@ class _ServerAddress:
             raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
 
     def server(self, pages: "Sequence[Page]", at: str = "") -> Server:
-        """Return a server whose address is the first page; `at` is the base address if the server runs already."""
+        """Return a server with the address of the first page.
+
+        If the server is already running, `at` is its base address; otherwise `at` is empty.
+        """
         base = at or self.address
         redacted = hide_secrets(base, {})
         first, *further = pages
@@ -259,8 +262,8 @@ def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[Tracke
         config, _, _, notes = _record(name)
         if given is None and config.track.name == "none":
             raise TrackError(
-                f"--study: '{name}' has no MLflow store, because it has track=none; send the study "
-                f"with `hpo sync {name}`, then give --uri"
+                f"--study: '{name}' has no MLflow store, because the study has track=none; send the study to MLflow "
+                f"with `hpo sync {name}`, then give the address of that MLflow by --uri"
             )
         uri = given or tracking_uri(config)
         uris[uri] = name
@@ -269,7 +272,7 @@ def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[Tracke
     if len(uris) > 1:
         stores = ", ".join(f"'{name}' in {hide_secrets(uri, {})}" for uri, name in uris.items())
         raise TrackError(
-            f"study: all studies must be in one MLflow store, given {stores}; send one to the other store with "
+            f"study: all studies must be in one MLflow store, given {stores}; send one study to the other store with "
             f"`hpo sync STUDY track.uri=...`"
         )
     return uri, found

@@ -43,7 +43,7 @@ class AskedTrial:
         amount: how far to train, counted from the start, such as epochs, if the strategy trains partially;
             None = fully.
         continues: the number of the earlier trial to continue, which has the same point; None = start anew.
-        trained: how far the earlier trial was trained.
+        trained: how far the earlier trial was trained; 0 = there is no earlier trial to continue.
         metrics: the numbers to report: the metrics in their order, then limited and measured numbers.
     """
 
@@ -77,7 +77,7 @@ class AskedTrial:
 
         Raises:
             hpo.HpoError: the trial has a result already, `epoch` or `step` is not larger than the one before, or a
-                value is no number.
+                value is not a number.
         """
         try:
             reported = point_of(self._metric, point, step, numbers)
@@ -100,7 +100,7 @@ class AskedTrial:
         return self.number
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields that `hpo ask --json` prints; objects have their JSON form, and names replace secrets."""
+        """Return the fields that `hpo ask --json` prints, with objects as JSON, and names of variables for secrets."""
         names = ("study", "reference", "seed", "scale", "changes", "amount", "continues", "trained", "metrics")
         return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
 

@@ -186,7 +186,7 @@ def studies(
 
     Args:
         in_: the folder of the studies (default: runs).
-        where: list only the studies that fit this condition; see below.
+        where: list only the studies that fit this condition; see Fields and Operators.
         sort: the field to sort by; -FIELD sorts from high to low (default: -date).
 
     Raises:

@@ -118,8 +118,9 @@ def retry(study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="-
         hpo.HpoError: no trial failed, or the given trial did not fail, or has a retry already.
 
     Examples:
-        hpo retry digits              all failed trials; then `hpo resume digits`, after changes of code --allow-changes
+        hpo retry digits              all failed trials
         hpo retry digits --trial 7    only this trial
+        hpo resume digits --allow-changes     if the study was stopped: train the retries, with the changed code
     """
     folder = find_study(str(study))
     if folder.holder() is not None:

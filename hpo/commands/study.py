@@ -143,7 +143,7 @@ class Study:
         return logs(self.folder, trial, tail=tail)
 
     def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> Synced:
-        """Send a study's trials and files to MLflow, except those that MLflow has already; these stay unchanged.
+        """Send the trials and files of a study that are missing in MLflow; change nothing that MLflow has already.
 
         Args:
             uri: the address of another MLflow; None = the address in the study's configuration.
@@ -247,7 +247,8 @@ class Study:
     ) -> Evaluation:
         """Score the winner on the test split, once, and record this test evaluation.
 
-        The study's run in MLflow gets the score, too. A new path of the data is saved with the study.
+        The study's run in MLflow gets the score, too. If new paths of moved data are given, the study saves these
+        paths.
 
         Args:
             again: score on the test split once more; the report says how often the split was used.
@@ -304,8 +305,8 @@ class Study:
         If another process is running the study, this call only raises the budget of the running search, and returns at
         once. No other change is possible then.
 
-        If new limits are given after the search, they choose the winner again among the existing trials, without
-        training. The report says when the limits were given, and whether the test split had been used before.
+        If you give new limits after the search, the winner is chosen again among the existing trials, without training.
+        The report says when you gave the limits, and whether the test split had been used before.
 
         Args:
             trials: a larger budget, as in `hpo.search`.
@@ -357,9 +358,9 @@ class Study:
 
         The new study takes over the points, folds and seeds of the best trials, and its report compares old and new
         scores. All commands work on the new study. A training continues from its saved state if the objective's
-        CONTINUES_WITH allows the change; else it starts anew. After halving, only trials of the last rungs have saved
-        states. With `climb`, the new study is a ladder: it searches at a larger scale, around the best trials of the
-        old study.
+        CONTINUES_WITH allows the change; else it starts anew. After successive halving, only trials of the last rungs
+        have saved states. With `climb`, the new study is a ladder: it searches at a larger scale, around the best
+        trials of the old study.
 
         Args:
             changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change; stopped
@@ -446,7 +447,7 @@ class Study:
         """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
         Args:
-            overrides: settings that say where the replay runs and where it is shown, such as `"dispatch.workers=2"`,
+            overrides: settings that say where the replay runs and is tracked, such as `"dispatch.workers=2"`,
                 `"track=none"`.
             trust: allow the code of a study from another machine to run; read this code first.
             progress: how progress is shown, as in `hpo.search`.
@@ -535,7 +536,7 @@ class Study:
     def trials(self) -> "pd.DataFrame":
         """One row per trial: number, state, score, the searched values, folds, seconds, error; as in trials.csv.
 
-        The last columns have other numbers that the objective returned, and its notes (`trial.note`).
+        The last columns have other numbers that the objective returned, and the notes from `trial.note`.
         """
         with self._read() as (study, run):
             table = trials_table(run.trials, study.space.keys, study.goal, study.layout)
@@ -714,8 +715,8 @@ class SteeredStudy(Study):
         """End the search: start no new trial, finish the running ones, and write the report.
 
         Raises:
-            hpo.HpoError: `trial` or `now` is given; the progress of trainings differs from run to run, so stopping
-                them could not be repeated.
+            hpo.HpoError: `trial` or `now` is given. A replay could not repeat such a stop, because the progress of
+                trainings differs from run to run.
         """
         if trial is not None or now:
             raise StudyError(

@@ -63,7 +63,7 @@ class Attention(Fields, Sequence[Mapping[str, Any]]):
     Attributes:
         model: the model, as the user named it.
         output: the picture; `null` = no picture.
-        maps: for each layer, its `heads` and their tokens.
+        maps: for each layer, the attention of its `heads`, and the tokens of the `rows` and `columns`.
     """
 
     model: str
@@ -163,7 +163,7 @@ def attention(
     line, *others = _texts(text, input_)
     if others:
         num_lines = 1 + len(others)
-        raise DataError(f"--input: {_name(input_)}: must have one line, given {num_lines:,}; keep one of them")
+        raise DataError(f"--input: {_name(input_)}: must have one line, given {num_lines:,}; keep one of the lines")
     maps = _call_model(str(model), "attention", line, target)["maps"]
     if path is not None:
         from hpo.report.pages.attention import attention_html, write_attention_png
@@ -220,7 +220,8 @@ def _find_model(name: str) -> "tuple[Objective, str]":
         )
     if model is None:
         raise StudyError(
-            f"model: study '{name}' has no unchanged final model of its winner; train it by `hpo resume {name}`"
+            f"model: study '{name}' has no final model of its winner, or the model was changed; train the model again "
+            f"by `hpo resume {name}`"
         )
     return study.objective, str(study.folder.inside(model.checkpoint_dir))
 

@@ -108,12 +108,15 @@ def _leads_out(text: str) -> bool:
 
 def _ask(summary: str, changes: Sequence[str]) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError(f"study: was not made here: {summary}; read this code, then allow it (--trust, trust=True)")
-    print(f"this study was not made here: {summary}")
+        raise ConfigError(
+            f"study: was not made on this machine: {summary}; read this code, then allow the code by --trust "
+            f"(in Python: trust=True)"
+        )
+    print(f"this study was not made on this machine: {summary}")
     for change in changes:
         print(f"what changed: {printable(change)}")
     if input("run it? (yes/no) ").strip().lower() not in ("y", "yes"):
-        raise ConfigError("study: was not made here, and you did not allow its code: nothing was run")
+        raise ConfigError("study: was not made on this machine, and you did not allow its code: nothing was run")
 
 
 def _file(objective: str, origin: Origin) -> str:

@@ -65,7 +65,7 @@ def watch(
         page: serve a live page on the loopback address, protected by a token.
         in_: with --page: the folder of the studies (default: runs).
         port: with --page: the port to listen on (default: a free one).
-        browser: with --page: only print the address.
+        browser: with --page: print the address without opening a browser (--no-browser).
 
     Raises:
         hpo.HpoError: the study does not exist, the port is in use, or an option has no effect.
@@ -127,5 +127,5 @@ class LivePage(Server):
 
 
 def open_page(study: str, height: int) -> LivePage:
-    """Serve a study's live page, as `hpo watch --page` does, and return once it answers."""
+    """Serve a study's live page, as `hpo watch --page` does, and return when the page answers."""
     return LivePage(**vars(started(["watch", study, "--page"], {})), height=height)

@@ -27,14 +27,14 @@ class FinishedSearch:
         losses: the loss of each trial, sorted by the trial's number; lower is better. An incomplete trial has an
             infinite loss. A partly trained trial has the loss that it reached. But in a comparison of studies, it has
             an infinite loss.
-        seconds: the seconds of each trial, summed over folds and workers.
+        seconds: the training time of each trial, summed over folds and repeats.
         is_partial: whether trials have different amounts or scales, so that equal numbers of trials are not equal
             budgets.
         other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has those of the
             leading metric.
         excess: with limits, how far each trial is beyond the limits. It is 0 for a trial within the limits, and for an
             incomplete trial.
-        nothing: the loss before the first trial.
+        nothing: the loss within a budget in which no trial is finished.
     """
 
     label: str

@@ -20,13 +20,14 @@ _DRAWN = 2
 
 @dataclass(frozen=True)
 class Yardstick:
-    """The common scale and the reference front by which all compared searches are measured.
+    """The ranges of the losses and the best Pareto front, which determine the hypervolume regret of every search.
 
     Attributes:
         goal: the metrics and limits.
         scale: the best and the worst loss of each metric, shape (2, metrics), among all trials within the limits.
-        whole: the hypervolume of the front of all trials within the limits, in scaled losses; 0 without such trials.
-        is_table: whether scale and front come from a whole table. If not, they come from the trials of the searches.
+        whole: the hypervolume of the Pareto front of the same trials, in scaled losses; 0 = no trial is within the
+            limits.
+        is_table: whether these trials are the rows of a whole table. If not, they are the trials of all searches.
     """
 
     goal: Goal
@@ -48,16 +49,16 @@ class Yardstick:
     def measured(self, search: FinishedSearch) -> FinishedSearch:
         """Return a copy of the search in which each loss is the hypervolume regret after the trial.
 
-        The regret is 1 - (hypervolume of the trials within the limits so far) / `whole`. The regret is 1 before the
-        first trial within the limits, 0 for the reference front, and never rises. See `hpo.trials.fronts` for the
-        sources.
+        Only trials within the limits count. The regret is 1 - (hypervolume of the search's trials so far) / `whole`. It
+        is 1 before the first of these trials, 0 if the hypervolume reaches `whole`, and never rises. See
+        `hpo.trials.fronts` for the sources.
         """
         volumes = np.concatenate(([0.0], growing(scaled(search.losses_within_limits, self.scale))))
         regrets = np.maximum(0.0, 1 - volumes / (self.whole or 1.0))
         return replace(search, losses=tuple(regrets[search.keeps_limits.cumsum()].tolist()), nothing=1.0)
 
     def method(self) -> dict[str, str]:
-        """Return a sentence for each number; the sentence says how the number is computed."""
+        """Return how the regret and, with two metrics, the attainment are computed: one sentence for each, by name."""
         whose = "the whole table" if self.is_table else "all searches together"
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
@@ -75,7 +76,7 @@ class Yardstick:
         return {name: [best[name], worst[name]] for name in self.goal.metrics}
 
     def notes(self) -> list[str]:
-        """Return notes that explain the regrets."""
+        """Return notes that explain the hypervolume regrets."""
         notes = []
         if not self.whole:
             within = " within the limits" if self.goal.limits else ""

@@ -34,10 +34,10 @@ _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 
 
 def write_comparison(folder: Path, result: ComparisonJson) -> list[Path]:
-    """Write the four files into the folder, and return their paths, the page first.
+    """Write the four files into the folder, and return their paths; the first path is that of comparison.html.
 
-    For strategies, comparison.csv has one row per budget and pair, with the fields of `pairs` in comparison.json. For
-    studies, it has one row per pair and fold.
+    For strategies, comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in
+    comparison.json. For studies, comparison.csv has one row per pair of studies and fold.
     """
     texts = {
         "comparison.html": render_comparison_page(result),
@@ -88,7 +88,7 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
 
 
 def _fitted(console: Console, cells: CellTable) -> CellTable:
-    """Return the table. On a narrow terminal, put both labels of a pair into one cell, so that the verdict fits."""
+    """Return the table. On a narrow terminal, merge the columns A and B into one, so that the verdict fits."""
     if console.width >= _NARROW or cells.head[1] != "A":
         return cells
     head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows

@@ -64,7 +64,7 @@ class Measure:
     Attributes:
         metric, direction: the metric of the studies; with several metrics, the hypervolume regret, which is minimized.
         optimum: the best possible score; None if it is not known, or if there are several metrics.
-        yardstick: with several metrics, the common scale of the Pareto fronts.
+        yardstick: the reference front and the ranges of losses for the hypervolume regret; None with one metric.
         limits: the limits of the study.
     """
 
@@ -107,7 +107,7 @@ def compare_strategies(
     budgets: Sequence[Budget],
     settings: Mapping[str, Mapping[str, Any]],
 ) -> ComparisonJson:
-    """Return the content of comparison.json for strategies; their searches were repeated with paired seeds."""
+    """Return the content of comparison.json for strategies whose searches were repeated with paired seeds."""
     repeats = min(len(of_label) for of_label in searches.values())
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
     pairs = [pair for budget in budgets for pair in compare_pairs(measured, budget)]
@@ -173,7 +173,7 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return the entry of a pair without its verdict, and the test of the pair (None if the pair is not comparable)."""
+    """Return the fields of a pair, still without a verdict, and its test (None if A and B are not comparable)."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []

@@ -54,8 +54,8 @@ def run_comparison(
     Args:
         comparison: the plan.
         at: numbers of trials to compare at, in addition to the full budget.
-        at_seconds: seconds of training to compare at; `shortest` is the length of the shortest search. This length is
-            added if trials are trained by different amounts.
+        at_seconds: seconds of training to compare at; the text `shortest` stands for the length of the shortest search.
+            If trials are trained by different amounts, the comparison always includes this length.
         optimum: the best possible score; None = the best score of the objective's table, if the objective has a table.
         progress: how progress is shown.
 

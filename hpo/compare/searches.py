@@ -78,7 +78,7 @@ class Searches:
                 yield self._finished_search(row)
             except (KeyError, TypeError, ValueError, RecursionError) as error:
                 raise StudyError(
-                    f"{self._path}:{line}: the line is not a finished search; remove the line to run the search again"
+                    f"{self._path}:{line}: must describe a finished search; remove the line to run the search again"
                 ) from error
 
     def _finished_search(self, row: Mapping[str, str]) -> FinishedSearch:
@@ -108,7 +108,7 @@ class Searches:
 def run_search(
     comparison: ComparisonPlan, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
 ) -> FinishedSearch:
-    """Run one search until its budget is used up. Return its scores, seconds and excesses; nothing else is saved."""
+    """Run one search until its budget is used up. Return its scores, seconds and excesses; save no files."""
     study = comparison.study_of(repeat, label)
     config = study.config.study
     # Give each search its own training states, so that it does not resume trainings of another search.

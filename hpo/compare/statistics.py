@@ -1,4 +1,4 @@
-"""Statistics of repeated searches with paired seeds: a permutation test, its interval, and the share of wins."""
+"""Statistics of repeated searches with paired seeds: a permutation test, a confidence interval, the share of wins."""
 
 import itertools
 import math
@@ -55,9 +55,9 @@ class SignFlips:
     """The sign-flip test of numbers, such as paired differences, and the confidence interval of their mean.
 
     The hypothesis is that the numbers are symmetric around a shift d. The test flips the signs of a set of the numbers
-    `values - d`. This lowers the total by twice the sum over the set. So the flipped total is at least the observed
-    total exactly if the `values` in the set have a mean of at most d. For every d, the test therefore needs only the
-    sorted means of all sets.
+    `values - d`. The flip lowers the sum of all numbers by twice the sum over the set. So the sum after the flip is at
+    least the observed sum exactly if the `values` in the set have a mean of at most d. For every d, the test therefore
+    needs only the sorted means of all sets.
 
     Attributes:
         means: the sorted means of all non-empty sets. For more than 16 numbers, the sorted means of 99,999 random sets.
@@ -118,7 +118,7 @@ def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
-    """Return, in the given order, each p-value corrected for multiple tests, and the divisor of 0.05 for its test.
+    """Return, in the given order, each p-value corrected for multiple tests, and the divisor d of its level 0.05 / d.
 
     The procedure compares the smallest of m p-values with 0.05 / m, the next with 0.05 / (m - 1), and so on. It stops
     at the first p-value that is not below its level. All larger p-values get the same divisor, because they are not

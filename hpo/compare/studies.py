@@ -64,7 +64,7 @@ class FinishedStudy:
 
     @cached_property
     def folds(self) -> dict[str, float]:
-        """The winner's score on each fold in the search, by the fold's name; empty if the study has no winner.
+        """The winner's score in the search, for each fold by name; empty if the study has no winner.
 
         With several metrics, each score is that of the leading metric.
         """
@@ -136,7 +136,7 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
         if changed := unit.changed_by(varied):
             raise StudyError(
                 f"study.metric: scores of {metric} in {study.label} cannot be compared, because the unit of {metric} "
-                f"({unit.unit}) depends on the searched {', '.join(changed)}"
+                f"({unit.unit}) depends on {', '.join(changed)}, which the study searches"
                 f"{_comparable_metrics(study.units.unchanged_by(varied))}"
             )
         for key, (one, other) in first.units.differences(metric, study.units).items():
@@ -243,8 +243,8 @@ def _winner(study: FinishedStudy) -> WinnerOf:
 def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
     """Yield a note for each study whose winner was chosen on fresh seeds.
 
-    The note has the winner's score on fresh seeds. If the comparison uses the score in the search, the note has both
-    scores.
+    The note has the winner's score on fresh seeds. If the comparison uses the winner's score in the search instead, the
+    note has both scores.
     """
     are_expected = all(study.worth for study in studies)
     for study in studies:
@@ -356,13 +356,13 @@ def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[Fi
 
 
 def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a note for each study with scales; the note says which scores count."""
+    """Yield a note for each study with scales; the note says which scores the comparison uses."""
     for study in studies:
         if (scales := study.config.study.scales) is not None:
             done, total = study.search.keeps_limits.sum(), len(study.search.losses)
             yield (
-                f"{study.label} has {len(scales)} scales: {done} of {total} trials are at the target, and only their "
-                f"scores count; the seconds of all trials count."
+                f"{study.label} has {len(scales)} scales: the scores of {done} of {total} trials count, those complete "
+                f"at the target and within the limits; the seconds of all trials count."
             )
 
 

@@ -57,7 +57,7 @@ def _check_bounds(given: Any) -> Any:
     bounds = [*given.values()] if isinstance(given, dict) else [given]
     is_named = not isinstance(given, dict) or (given and given.keys() <= {"min", "max"})
     if not is_named or any(isinstance(bound, bool) or not isinstance(bound, int | float) for bound in bounds):
-        raise ValueError("must be a number, or {min: ...}, {max: ...} or both")
+        raise ValueError("must be a number, {min: ...}, {max: ...}, or {min: ..., max: ...}")
     if len(bounds) == 2 and given["min"] > given["max"]:
         raise ValueError("must have a min that is not above the max")
     return given
@@ -130,7 +130,7 @@ def bounds_of(given: float | Mapping[str, float], direction: Direction | None) -
 
 
 def _check_choice(given: Any) -> Any:
-    """Check the form of a choice; `StudySection` checks that the named metrics are metrics of the study."""
+    """Check the form of `study.choose`; `StudySection` checks that the metrics in it are metrics of the study."""
     if given in _CHOICES:
         return given
     if not isinstance(given, dict):
@@ -166,7 +166,7 @@ def share_of(given: Any) -> float:
 
 
 def metrics_of(choice: str | Mapping[str, Any]) -> list[str]:
-    """Return the metrics that a choice names."""
+    """Return the metrics that a value of `study.choose` names."""
     if isinstance(choice, str):
         return []
     return [choice["best"], *choice["within"]] if choice.keys() == {"best", "within"} else [*choice]
@@ -192,7 +192,7 @@ Scales = Annotated[list[dict[str, Any]], AfterValidator(_check_scales)]
 
 
 def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """Return the values of a point by key; if the point has a scale, the scale's changes replace the scale's number."""
+    """Return the values of a point by key; if the point has the number of a scale, the scale's values replace it."""
     if SCALE not in point or scales is None:
         return point
     own = {key: value for key, value in point.items() if key != SCALE}

@@ -83,7 +83,7 @@ def at_path(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def refuse_inside_of_list(tree: Mapping[str, Any], key: str) -> None:
-    """Raise ConfigError if a searched key leads into a list, and so is not in the tree."""
+    """Raise ConfigError if a searched key names an item of a list; only a list as a whole can be searched."""
     names = key.split(".")
     for place, name in enumerate(names):
         path = path_of(tree, ".".join(names[:place])) if name.isdigit() else None

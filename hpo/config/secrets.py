@@ -8,8 +8,8 @@ memory, in the record, in every file, and in error messages. The value is *revea
 - A reference `${oc.env:NAME}` that the user has written stays as it is.
 - If a key is named like a secret (`my.api_key=...`), or an address has a password, the toolkit makes a name for the
   value (`HPO_MY_API_KEY`). Only this process knows the value.
-- Resume, test and reproduce read the value from the environment again. These commands cannot check that the value is
-  unchanged, because a password could be guessed from a stored hash.
+- The commands resume, test and reproduce read the value from the environment again. They cannot check that the value
+  is unchanged, because not even a hash of the value is stored: a password could be guessed from its hash.
 """
 
 import os
@@ -108,7 +108,7 @@ def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], d
 
 
 def is_redacted(value: Any) -> bool:
-    """Return whether a value is, or contains, the name of a secret."""
+    """Return whether a value is, or contains, the name that stands in place of a redacted secret."""
     return isinstance(value, str) and _REFERENCE.search(value) is not None
 
 
@@ -166,8 +166,8 @@ def reveal_secrets(tree: Any, values: Secrets) -> Any:
 def hide_secrets(text: str, values: Secrets) -> str:
     """Return the text with the names of secrets in place of their values.
 
-    The secrets are the values in `secrets`, and environment variables whose names look like secrets. Other secrets in
-    addresses become `***`. The single lines of a value are found, too. Escaped, encoded or split values are not found.
+    The secrets are those in `values`, and the environment variables whose names look like secrets. Other secrets in
+    addresses become `***`. Each line of a secret is also found alone. Escaped, encoded or split secrets are not found.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}
@@ -179,13 +179,13 @@ def hide_secrets(text: str, values: Secrets) -> str:
 
 
 def _forms(value: str) -> list[str]:
-    """Return the texts to search for: the value and each of its lines, without texts that are too short."""
+    """Return the texts that reveal a secret value: the value and each of its lines, without very short texts."""
     lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_LINE_LENGTH]
     return [value.strip(), *lines] if len(value.strip()) >= _MIN_LENGTH else lines
 
 
 def excerpt(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
-    """Return an excerpt of a text from user code, without these secrets, for display and storage.
+    """Return an excerpt of a text from user code, without the secrets in `values`, for display and storage.
 
     With `has_lines`, keep the line breaks and the last `most` characters. Otherwise, join the lines, and keep the first
     `most` characters.

@@ -37,7 +37,7 @@ def _check_study_name(name: str) -> str:
 
 
 def conflict(text: str, *keys: str) -> PydanticCustomError:
-    """Return the error for values that break a rule; in the message, `explain` puts the keys before the text."""
+    """Return the error for values that break a rule; `explain` writes the error as the keys, a colon and the text."""
     return PydanticCustomError("cross_field", "{text}", {"text": text, "keys": list(keys)})
 
 
@@ -56,7 +56,7 @@ FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
 def objective_text(text: str) -> str:
     """Return the text if it is the path of an objective; otherwise raise ValueError."""
     if text.partition(":")[0].endswith(".py"):
-        raise ValueError(f"must name a module, not a file, such as {text.replace('.py:', ':').replace('/', '.')}")
+        raise ValueError(f"must name a module, such as {text.replace('.py:', ':').replace('/', '.')}, not a file")
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?", text) is None:
         raise ValueError("must be package.module:function")
     return text
@@ -65,7 +65,7 @@ def objective_text(text: str) -> str:
 def _check_imports(given: Any) -> Any:
     names = given if isinstance(given, list) else [given]
     if given is not None and not (names and all(isinstance(name, str) for name in names)):
-        raise ValueError("must be a study, or a list of studies, each by its name, its folder or a trials.csv")
+        raise ValueError("must be a study or a list of studies, each given as a name, a folder or a trials.csv")
     return given
 
 
@@ -91,7 +91,7 @@ class ExtendedTrial(Section):
     Attributes:
         number: the trial's number in the other study.
         score: the trial's score in the other study.
-        amount: how far the other study trained the trial; None = fully.
+        amount: how far the other study trained the trial; None = the trial was fully trained.
         continues: whether the training continues from the trial's state; otherwise, the training starts from the
             beginning.
     """
@@ -258,7 +258,7 @@ DispatcherName = Literal["local", "ray", "simulated"]
 
 @dataclass(frozen=True, kw_only=True)
 class DispatcherType:
-    """The properties of a dispatcher. Its class is imported only when it is used.
+    """The properties of a dispatcher. The class at `path` is imported only when a search uses the dispatcher.
 
     Attributes:
         path: `package.module:Class`.

@@ -35,7 +35,7 @@ def names_of(group: str) -> list[str]:
 
 
 def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted key, the value and the comment of each line that has a value; `group` is the file's group."""
+    """Yield the dotted key, value and comment of each line with a value in a configuration file of this group."""
     text = path.read_text(encoding="utf-8")
     parents: list[tuple[int, str]] = [] if not group or WHOLE in text else [(-1, Path(group).name)]
     for line in text.splitlines():
@@ -68,8 +68,8 @@ def _without_reference(value: Any) -> Any:
 def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
     """Replace references to MLflow's environment variables in the section `track` by their values; return the section.
 
-    So the study stays in the same MLflow, even if the variables change later. A reference to an address with a password
-    is not replaced.
+    So the study keeps the same MLflow server, even if the variables change later. A reference to an address with a
+    password is not replaced.
     """
     values = dict(track)
     for key, name in MLFLOWS_OWN.items():

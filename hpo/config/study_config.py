@@ -75,7 +75,7 @@ class StudyConfig(Section):
         return {**plain_own(tree.pop(OWN)), **tree}
 
     def with_report(self, texts: Mapping[str, str | bool | None]) -> Self:
-        """Return the configuration with these values in the section `report`; ConfigError if they are not valid."""
+        """Return the configuration with these values in the section `report`; raise ConfigError if any is invalid."""
         try:
             report = ReportSection.model_validate({**self.report.model_dump(), **texts})
         except ValidationError as error:
@@ -147,7 +147,7 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
             refuse_unwritable(branch, f"{key}.{name}" if key else str(name))
     elif isinstance(tree, float) and not math.isfinite(tree):
         raise ConfigError(
-            f"{key}: must be a finite number, because a JSON file stores no other, given {tree}; give null, or a text "
+            f"{key}: must be a finite number, because JSON has no other numbers, given {tree}; give null, or a text "
             f"that the objective converts: {key}='\"{tree}\"'"
         )
     elif isinstance(tree, int) and abs(tree) >= TOO_LARGE:

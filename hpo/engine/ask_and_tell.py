@@ -144,7 +144,8 @@ class AskAndTell:
             number: the trial's number.
             returned: what an objective returns: the score, several metrics in their order, or a mapping of metrics by
                 name. A mapping may also hold the duration as `seconds`, and texts, which become notes. None = take the
-                score from the reports: the best one if the median rule stops the trial, else as `study.score` says.
+                score from the reports: the best score if the median rule stops the trial, else the score that
+                `study.score` selects.
             error: the reason why the training failed, as a text or an exception. Give it instead of a result.
 
         Raises:
@@ -180,7 +181,7 @@ class AskAndTell:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the metrics of a result and None; if a metric is NaN or too large, return no metrics and the error."""
+        """Return the metrics, and None for no error; if a metric is NaN or too large, return {} and the error."""
         goal, payload, result = self._record.goal, task.payload, returned
         try:
             if result is None:
@@ -244,7 +245,7 @@ class _Reports:
         return self._limits.best
 
     def take(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the point with its place; raise ValueError if this place is not later than the last one."""
+        """Return the point with its place; raise ValueError if this place is not later than that of the last report."""
         placed = self._places.take(point)
         self._judge(placed)
         return placed

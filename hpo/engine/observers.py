@@ -80,7 +80,7 @@ class FirstFailures(Observer):
     def refuse_more(self) -> None:
         """Raise StudyError if the first trials all failed with the same error, or a training did not report its metric.
 
-        The search calls this before it begins more tasks.
+        The search calls this method before it begins more tasks.
         """
         if self._most is None:
             return
@@ -88,7 +88,8 @@ class FirstFailures(Observer):
             raise StudyError(
                 f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way: report "
                 f"the metric in the objective and run `hpo resume` with --allow-changes, or start another study "
-                f"(study.name) with reported names in study.metric, study.metrics, study.limits and study.measured"
+                f"(study.name) in which study.metric, study.metrics, study.limits and study.measured name only "
+                f"reported metrics"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
@@ -138,7 +139,7 @@ class HostRecorder(Observer):
 class CheckpointPruner(Observer):
     """Keeps the models of the `keep` best trials and deletes the others.
 
-    `finished` holds the trials that ended before; their models are compared, too.
+    `finished` holds the trials that ended in earlier runs of the search; their models count, too.
     """
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:
@@ -154,8 +155,8 @@ class CheckpointPruner(Observer):
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
         """Delete the models that are not among the best after all of these trials; keep models of trials in `needed`.
 
-        The trials are compared together, because some of them may have been fully trained in the meantime. If they were
-        compared one by one, such a trial would displace a better trial that comes later in the list.
+        The trials are compared together, because some of them may be fully trained by now. If they were compared one by
+        one, such a trial would displace a better trial that comes later in the list.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

@@ -17,7 +17,8 @@ _WORKERS = "    workerGroupSpecs:\n"
 
 @dataclass(frozen=True)
 class Job:
-    """A search as a job of a cluster. If a value is None, the file has a placeholder that the user must fill in.
+    """A search as a job of a cluster. For each of memory, time, partition and image that is None, the file has a
+    placeholder, which the user must fill in.
 
     Attributes:
         name: the name of the study.
@@ -28,7 +29,7 @@ class Job:
         time: the time limit of the job.
         partition: the partition of the job.
         image: the container image of the pods.
-        hosts: the other machines, which ssh reaches.
+        hosts: for `local`, the machines besides the one that runs the script; the script reaches them over ssh.
         activate: the script that activates the virtual environment; None = there is no virtual environment.
     """
 

@@ -18,13 +18,13 @@ from hpo.trials.trial import Direction, Proposal, Trial, loss_of
 def default_strategy(
     name: str, space: Mapping[str, Any], seed: int = 0, settings: Mapping[str, Any] | None = None
 ) -> Strategy:
-    """Return a strategy for a space; the space has the form of the configuration.
+    """Return a strategy for a space that is written as in the configuration.
 
     Args:
         name: a strategy of conf/strategy or of an installed package, or `package.module:Class`.
         space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names are joined
             with dots.
-        seed: the random seed of all points.
+        seed: the random seed from which all points are drawn.
         settings: values that replace the defaults in conf/strategy/<name>.yaml.
 
     Raises:
@@ -43,7 +43,7 @@ def default_strategy(
 def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
     """Return the strategy's next points.
 
-    Raise ConfigError if the strategy trains by amounts, because only `hpo search` supports amounts.
+    Raise ConfigError if the strategy sets the amounts of trainings, because only `hpo search` supports this.
     """
     points: list[Point] = []
     for proposed in strategy.propose(known, pending):
@@ -51,7 +51,7 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
             if proposed.amount is not None or proposed.continues is not None:
                 raise ConfigError(
                     f"strategy: '{strategy.announcement}' trains by amounts, which works only in `hpo search`; use "
-                    f"another strategy here, and a scheduler or pruner of the library that runs the search"
+                    f"another strategy with this library, and stop trainings with the library's own scheduler or pruner"
                 )
             proposed = proposed.point
         points.append(proposed)

@@ -1,4 +1,4 @@
-"""A Lightning Trainer in a search: reports the learning curve, continues from checkpoints, and saves the best model."""
+"""Trains trials with a Lightning Trainer: reports learning curves, continues from checkpoints, saves the best model."""
 
 import json
 import shutil
@@ -83,7 +83,7 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
 def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
     """Raise ValueError if the trainer would end before the strategy's largest amount.
 
-    A training that ends early would look like a full one.
+    A training that ends early would look like a full training.
     """
     for name in ("max_epochs", "max_steps"):
         # Every epoch has at least one step; -1 = no limit.
@@ -131,7 +131,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         return self._trial.amount is not None and len(self.curve) >= self._trial.amount
 
     def continue_from(self) -> Path | None:
-        """Report the saved epochs that are not reported yet; return the path of the last saved state, or None."""
+        """Report saved epochs that are not reported yet. Return the path of the last state; None = no state exists."""
         states = list(self._trial.resume_dir.glob("epoch-*.ckpt")) if self._trial.resume_dir is not None else []
         if not states:
             return None

@@ -55,9 +55,9 @@ class StrategySampler(BaseSampler):
     strategy optimizes all of them, and the first objective leads. Constraints are ignored. Failed and pruned trials
     count as the worst, because the score of a pruned trial is not comparable.
 
-    The strategy also learns from other trials in the space: enqueued, added, or from another sampler. Such a trial
-    replaces the point that its number would have had. When the strategy is finished, `optimize` stops. Any later trial
-    gets a uniformly drawn point, if possible an untried point.
+    The strategy also learns from other trials with points in the space: enqueued trials, added trials, and trials of
+    another sampler. Such a trial replaces the point that its number would have had. When the strategy is finished,
+    `optimize` stops. Any later trial gets a uniformly drawn point, if possible an untried point.
 
     Several processes share the proposals through one storage. If two processes start trials at the same moment, they
     may know different finished trials, and a point may occur twice.

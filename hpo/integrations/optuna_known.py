@@ -36,8 +36,8 @@ class Known:
 
     Attributes:
         history: the finished trials.
-        upcoming: the next proposal that is not stored yet, as the number of its first trial and its points; None = no
-            such proposal.
+        upcoming: the number of the trial that gets the next point, and the next points, which are not stored yet;
+            None = the next points are not known.
         is_over: whether the strategy has no more points, whatever the results of the running trials.
     """
 
@@ -83,7 +83,7 @@ class Known:
 
     @property
     def end(self) -> int:
-        """The number of the first trial after all proposals."""
+        """The number of the first trial after all trials with proposed points."""
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def trial_of(self, number: int) -> Trial | None:

@@ -49,10 +49,10 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """A searcher in Ray's own generator of trials; without this generator, Tune refuses population based training.
+    """A searcher inside Ray's own generator of trials. Without that generator, Tune refuses population based training.
 
     Attributes:
-        searcher: the bare `ray.tune.search.Searcher`, for users who wrap it in another way.
+        searcher: the bare `ray.tune.search.Searcher`, for users who wrap this searcher themselves.
     """
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
@@ -72,11 +72,11 @@ class StrategySearcher(Searcher):
     trial. With one trial at a time, the points are those of `hpo search` with the same strategy and one lane. With
     several trials at once, the points depend on the order in which the trials finish, as with `study.order=free`.
 
-    A trial's score is the metric of its last result; with ASHA, the result at which the trial was stopped. A trial that
-    failed, or reported no finite number, counts as the worst. With population based training, a trial's result belongs
-    to its first point, even if its `config` has changed.
+    A trial's score is the metric of its last result. With ASHA, this is the result at which the trial was stopped. A
+    trial that failed, or reported no finite number, counts as the worst. With population based training, a trial's
+    result belongs to the trial's first point, even if its `config` has changed.
 
-    `Tuner.restore` continues with the same points; the state is JSON.
+    `Tuner.restore` continues with the same points. The state of the searcher is stored as JSON.
     """
 
     CKPT_FILE_TMPL = "searcher-state-{}.json"

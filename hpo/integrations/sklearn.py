@@ -1,4 +1,4 @@
-"""A search by the toolkit's strategies for scikit-learn: an estimator like GridSearchCV."""
+"""A scikit-learn estimator like GridSearchCV that searches with the toolkit's strategies."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     The class has the methods and attributes of GridSearchCV: `fit`, `best_params_`, `best_score_`, `best_estimator_`,
     `cv_results_`. The study is only in memory; `hpo.search` stores a study on disk and uses Ray workers.
 
-    The documentation of GridSearchCV describes the other arguments. With several scores (`scoring` as a list or dict),
+    For arguments that are not listed below, see GridSearchCV. With several scores (`scoring` as a list or dict),
     `cv_results_` has all scores. Then `refit` names the score that the search optimizes, and that `best_params_` and
     `best_score_` refer to.
 
@@ -46,7 +46,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
         estimator: the estimator to tune.
         space: the space by parameter name, as in `hpo.search`, such as `{"C": hpo.log(1e-3, 1e3), "kernel": ["rbf"]}`.
             Values may also be estimators and other objects. A list of such dicts is allowed, as in GridSearchCV; each
-            point belongs to one dict, which is drawn like a choice.
+            point belongs to one dict, which is drawn like the value of a categorical hyperparameter.
         trials: the number of points to evaluate.
         strategy: a strategy of conf/strategy: its name, or a dict of its name and settings. It must not train by
             amounts.
@@ -207,8 +207,8 @@ def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fil
     Args:
         evaluate_candidates: scikit-learn's function.
         fits: a list to which the results of all fits are added.
-        fills: whether to set the scores of failed fits here. This is necessary if `scoring` is a function with several
-            scores, because only successful fits have the names of these scores.
+        fills: whether the returned function sets the scores of failed fits. This is necessary if `scoring` is a
+            function with several scores, because only successful fits have the names of these scores.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

@@ -91,7 +91,7 @@ def make_again(
     parts: Mapping[str, Any],
     own: Mapping[str, Any],
 ) -> Trainer:
-    """Return a new trainer of this class with copies of these arguments and attributes; only data sets are shared.
+    """Return a new trainer with copies of the given arguments and attributes; data sets are shared, not copied.
 
     This function calls the constructor of Trainer, because the arguments of a subclass's constructor are unknown.
 

@@ -1,4 +1,4 @@
-"""A Hugging Face Trainer in a search: reports the learning curve, continues from checkpoints, saves the best model."""
+"""Trains trials with a Hugging Face Trainer: reports evaluations, continues from checkpoints, saves the best model."""
 
 import dataclasses
 import functools
@@ -54,15 +54,16 @@ def train(
 ) -> dict[str, float]:
     """Train, report each evaluation, and return the metrics of the last evaluation.
 
-    With `load_best_model_at_end`, return the metrics of the best evaluation. Each evaluation is a point of the learning
-    curve, counted from 1; with the usual `eval_strategy="epoch"`, each epoch has one evaluation. A point has the
-    metrics that `evaluate` returns. With several evaluation sets, a point has the metrics of all sets, with the name of
-    the set in front, such as `a_f1`. If the study stores states, a state is saved before each report, and a training
-    continues from the last state. If the study stores models, the model is saved as a folder for `from_pretrained`. A
-    training without a validation split, such as the training of the final model, trains all epochs.
+    With `load_best_model_at_end`, return the metrics of the best evaluation. Each evaluation is a step of the learning
+    curve, counted from 1; with the usual `eval_strategy="epoch"`, each epoch has one evaluation. A step has the metrics
+    that `evaluate` returns. With several evaluation sets, a step has the metrics of all sets, and each metric begins
+    with the name of its set, such as `a_f1`. If the study stores states, a state is saved before each report, and a
+    training continues from the last state. If the study stores models, the model is saved as a folder for
+    `from_pretrained`. A training without a validation split, such as the training of the final model, trains all
+    epochs.
 
     Args:
-        trainer: the trainer with its model and data; its output folder is set here.
+        trainer: the trainer with its model and data; this function sets its output folder.
         trial: the trial, as the objective gets it.
         compute_objective: see `objective_of`.
 
@@ -107,7 +108,7 @@ def _report_evaluations(
     """Inside the context, pass the metrics of every evaluation to the callback.
 
     With several evaluation sets, `evaluate` calls itself for each set; only the metrics of the outer call are passed
-    on. `add_scores` adds the values of the study's metrics.
+    on. `add_scores` adds the values of the study's metrics to these metrics.
     """
     evaluate, depth = trainer.evaluate, 0
 
@@ -183,7 +184,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self._report(state, control)
 
     def on_epoch_end(self, args: TrainingArguments, _: TrainerState, control: TrainerControl, **__: Any) -> None:
-        """Request to save the state if the training has no evaluations."""
+        """Request that the state is saved if the training has no evaluations."""
         if args.eval_strategy == "no":
             control.should_save = self._trial.resume_dir is not None
 
@@ -311,7 +312,7 @@ def _length(args: TrainingArguments) -> float:
 def _refuse_short(args: TrainingArguments, trial: RunningTrial) -> None:
     """Raise ValueError if the training would end before the strategy's largest amount.
 
-    A training that ends early would look like a full one.
+    A training that ends early would look like a full training.
     """
     if trial.max_amount is not None and (length := _length(args)) < trial.max_amount:
         ends = f"max_steps={args.max_steps}" if args.max_steps > 0 else f"num_train_epochs={args.num_train_epochs:g}"

@@ -1,4 +1,4 @@
-"""Trains by a command line, in any language. The command gets the trial's values and prints the scores."""
+"""Trains by running a command, a program in any language that gets the trial's values and prints the scores."""
 
 import codecs
 import io
@@ -51,7 +51,7 @@ REVISION = 3
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the command or its file cannot be read, or if a value of the trial would have no effect."""
+    """Raise ConfigError if the command or its configuration file cannot be read, or if a value would have no effect."""
     command = CommandLine(config)
     names = command.names
     for key in command.flags:
@@ -62,8 +62,8 @@ def check(config: Mapping[str, Any]) -> None:
         return
     if not {*names} & {*COPY}:
         raise ConfigError(
-            f"command.config: has no effect, because command.line has no {{config}}, given {command.file!r}; add "
-            f"{{config}}, the path of the trial's copy of the file, to command.line, such as --config {{config}}"
+            f"command.config: has no effect, because command.line has no {{config}}; add {{config}}, the path of the "
+            f"trial's copy of {command.file!r}, to command.line, such as --config {{config}}"
         )
     command.refuse_unread(command.values)
 
@@ -105,7 +105,7 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
         raise ConfigError(
-            "command.line: {args} must be a separate word, because it is replaced by --key=value of each value"
+            "command.line: {args} must be a separate word, because one --key=value for each value replaces it"
         )
     if command.file is None and "config" in missing:
         raise ConfigError(
@@ -212,7 +212,7 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
 
 
 def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[str, Any]:
-    """Return the first point with the best value of the metric; empty if no point has a finite value."""
+    """Return the first dict in `points` with the best value of the metric; an empty dict if no value is finite."""
     numbers = [(point[metric], point) for point in points if isinstance(point.get(metric), int | float)]
     scored = [(value if is_max else -value, point) for value, point in numbers if -math.inf < value < math.inf]
     return max(scored, key=lambda each: each[0])[1] if scored else {}

@@ -27,7 +27,7 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return a line for the user if the command's program has no file here. Changes of such a program go unnoticed."""
+    """Return a note for the user if the program's file is not found. Changes of the program then go unnoticed."""
     programs = _programs(command)
     module = next((words[0] for words in _after_module_option(command.words) if words), None)
     # If the line has a Python script, `-m` does not name the user's module: after the script, `-m` is an option of the

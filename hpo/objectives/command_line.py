@@ -28,7 +28,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command, given by the objective's configuration. The command line and the file are each parsed only once."""
+    """A command from the objective's configuration. The command line and its configuration file are parsed once."""
 
     config: Mapping[str, Any]
 
@@ -94,7 +94,7 @@ class CommandLine:
 
     @property
     def amount_without_full(self) -> str | None:
-        """The first `{task.amount}` in the line without a value for full trainings; None = each one has a value."""
+        """The first `{task.amount}` without a value for full trainings; None = there is no such `{task.amount}`."""
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
 
@@ -133,7 +133,7 @@ class CommandLine:
     def values(self) -> dict[str, Any]:
         """The trial's values by dotted key, without the settings of the command.
 
-        The value of a searched key is kept whole, even if it is a mapping.
+        The value of a searched key is not split, even if it is a mapping.
         """
         flat = {key: value for key, value in self.flat.items() if not within(key, "command")}
         wholes = {key: at(flat, key, _MISSING) for key in self.config["command"].get("searched", ())}
@@ -147,7 +147,7 @@ class CommandLine:
         return _ARGS in self.words and "args" not in searched and at(self.flat, "args", _MISSING) is _MISSING
 
     def refuse_unread(self, keys: Iterable[str]) -> None:
-        """Raise ConfigError if neither the file nor the command line uses one of these keys."""
+        """Raise ConfigError for a key that neither the configuration file nor the command line uses."""
         for key in () if self.takes_all() else keys:
             if not self._reads(key):
                 in_file = f"{self.file} has no such key, and " if self.file else ""
@@ -165,7 +165,7 @@ class CommandLine:
         return dict(zip(COPY, (str(path), str(folder)), strict=True))
 
     def fill_words(self, task: Mapping[str, Any], copy: Mapping[str, str]) -> list[str]:
-        """Return the words of the line with the values of a task. A value is never split or interpreted by a shell."""
+        """Return the words of the line, filled with the values of a task. No shell splits or interprets a value."""
         values = self.flat | {f"task.{key}": task[key] for key in _TASK_KEYS} | {**copy}
         for name in self.names:
             if at(values, name, _MISSING) is _MISSING:
@@ -210,12 +210,12 @@ def fill(word: str, values: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return the value of a name as text. For `task.amount` = None, return `spec`, the amount of a full training."""
+    """Return the value of a name as text. If `task.amount` is None, return `spec`, the amount of a full training."""
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 
 def _flag(word: str) -> tuple[str, str] | None:
-    """Return the key and the option in `{flag:KEY}` or `{flag:KEY:--option}`; None if the word has no flag."""
+    """Return the key and the option in `{flag:KEY}` or `{flag:KEY:--option}`; None if the word is not of this form."""
     parts = [(text, spec) for text, name, spec, _ in string.Formatter().parse(word) if name == "flag" and spec]
     if not parts:
         return None

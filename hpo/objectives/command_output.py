@@ -28,13 +28,13 @@ class Reader(Protocol):
     """Reads the lines of one program's output, in order.
 
     Attributes:
-        points: a flat dict of the values of each line that has values, even if the line is not part of a report.
+        points: for each line that has values, a flat dict of these values, even if the line is not part of a report.
     """
 
     points: list[dict[str, Any]]
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """Read a line. Yield the reports that are complete after this line, and warnings."""
+        """Read a line. Yield warnings, and the reports that this line completes."""
         ...
 
     def rest(self) -> Iterator[dict[str, Any]]:
@@ -77,14 +77,14 @@ class _Curve:
 
 
 class JsonReader:
-    """Reads lines that are JSON objects. Within other lines, reads JSON objects and Python dicts with the metric."""
+    """Reads lines that are JSON objects. In other lines, reads JSON objects and Python dicts that have the metric."""
 
     def __init__(self, metric: str) -> None:
         self.points: list[dict[str, Any]] = []
         self._metric, self._curve = metric, _Curve(metric)
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """Read a line. Yield the reports that are complete after this line, and warnings."""
+        """Read a line. Yield warnings, and the reports that this line completes."""
         if len(line) >= LONGEST_LINE and line.startswith("{"):
             yield {"warning": f"a line of JSON with {LONGEST_LINE:,} characters or more is ignored"}
             return
@@ -129,7 +129,7 @@ class PatternReader:
         self._place: dict[str, float] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """Read a line. Yield complete reports. Raise ProgramError if a pattern matches text that is not a number."""
+        """Read a line. Yield the reports that it completes. Raise ProgramError if a match is not a number."""
         matches = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
         found = {name: self._read(name, match[1], line) for name, match in matches.items() if match[1] is not None}
         self._place |= {name: value for name, value in found.items() if name in PLACES}
@@ -179,7 +179,7 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
 
 
 def read_name(name: Any) -> str | None:
-    """Return the file name in `command.result`. Raise ConfigError unless it is a relative path to JSON or CSV."""
+    """Return the file name in `command.result`. Raise ConfigError if it is no relative path of a JSON or CSV file."""
     path = PurePath(name) if isinstance(name, str) else PurePath()
     if name is not None and (path.suffix.lower() not in RESULTS or path.is_absolute() or ".." in path.parts):
         raise ConfigError(
@@ -261,5 +261,5 @@ def _last_row(text: str) -> dict[str, str]:
     """Return the non-empty cells of a CSV file's last row, by column name. Raise ValueError if there is no such row."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline="")) if row]
     if len(rows) < 2 or len(rows[-1]) != len(rows[0]):
-        raise ValueError("it must have a row of column names, and its last row must have as many cells")
+        raise ValueError("the file must have a row of column names, and a last row with the same number of cells")
     return {name: cell for name, cell in zip(rows[0], rows[-1], strict=True) if cell}

@@ -30,4 +30,4 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG00
 
 def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
     """Raise RuntimeError, because trials of an ask-and-tell study are trained elsewhere."""
-    raise RuntimeError(f"study '{task['study']}' is trained by another program; use `hpo ask` and `hpo tell`")
+    raise RuntimeError(f"another program trains the trials of study '{task['study']}'; use `hpo ask` and `hpo tell`")

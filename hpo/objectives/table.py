@@ -74,7 +74,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_cost(config: Mapping[str, Any]) -> float:
-    """Return the configuration's cost in the table; with a learning curve, the cost of one point of the curve."""
+    """Return the configuration's cost in the table. If there is a learning curve, return the cost of one epoch."""
     row, _ = _row(config)
     if row is None or row.cost is None:
         return _UNIT
@@ -86,9 +86,9 @@ def describe_cost(config: Mapping[str, Any]) -> float:
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
     """Return the score in the table for the task's configuration and fold, with `seconds` and `units`.
 
-    If there is a learning curve, yield its points after `task["trained"]` up to the task's amount. The score is then
-    the best value on the curve up to that amount. Other metrics, and results with a limit, come from columns with the
-    same name, and are equal for all folds and amounts.
+    If there is a learning curve, yield its epochs after `task["trained"]` up to the task's amount. The score is then
+    the best value on the curve up to that amount. Other metrics, and results with a limit, come from the columns with
+    their names, and are equal for all folds and amounts.
     """
     row, distance = _row(task["config"])
     if row is None:
@@ -120,9 +120,9 @@ def _cell(row: Row, column: str) -> float:
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
-    """Return the row for a configuration (None = the table does not have it), and None in place of a distance.
+    """Return the row of a configuration (None = the configuration is not in the table), and None.
 
-    With `data.absent=nearest`, return the nearest row and its distance.
+    With `data.absent=nearest`, return the nearest row, and its distance from the configuration.
     """
     table = _table(config)
     values = flatten(config)

@@ -111,7 +111,7 @@ class Table:
 def read_table(config: TableConfig) -> Table:
     """Read a table of measured configurations, with learning curves if `curves` names a file.
 
-    If `columns` is not given, the hyperparameters are all columns before the first requested result. Columns in
+    If `columns` is not given, the hyperparameters are all columns before the first score or cost. Columns in
     `where`, columns with only one value, and columns of whole numbers that only count the rows are left out.
 
     Raises:
@@ -190,7 +190,7 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
 
 def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
     if not path.is_file():
-        raise ValueError(f"data.curves: there is no file {path}; give JSON lines")
+        raise ValueError(f"data.curves: there is no file {path}; give a file of JSON lines")
     try:
         texts = _content(path).decode().splitlines()
     except (OSError, EOFError, ValueError, zlib.error) as error:
@@ -225,7 +225,7 @@ def _read_frame(path: Path) -> Any:
             return pd.read_parquet(path)
         content = _content(path)
         if b"\0" in content:
-            raise ValueError("it has a NUL character; convert a file in UTF-16 to UTF-8")
+            raise ValueError("it has a NUL character; if the file is in UTF-16, convert it to UTF-8")
         # Check for duplicate column names, which pandas would rename. Like pandas, take the first row that is not blank
         # as the header.
         rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))

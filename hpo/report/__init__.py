@@ -1,1 +1,1 @@
-"""The report of a study: sections, figures, and pages that hold both."""
+"""The report of a study: its sections, its figures, and the pages that contain both."""

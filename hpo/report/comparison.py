@@ -1,7 +1,7 @@
 """The types of comparison.json, key by key.
 
-Scores and differences are in the metric's own unit. Intervals have the level 95 %, but the interval of a pair's
-difference has the level 1 - `level`. An interval is null if there are too few searches.
+Scores and differences are in the metric's own unit. Intervals have the level 95 %, except `Pair.interval`, which
+has the level 1 - `Pair.level`. An interval is null if there are too few searches.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -31,9 +31,9 @@ class Standing(AtBudget):
     Attributes:
         mean_regret, regret_interval: the mean distance from the best score to the optimum, and the interval of this
             mean. Lower is better. Both are null if the optimum is not known.
-        mean_seconds: the mean time that a search trained up to this budget.
+        mean_seconds: the mean training time of a search up to this budget.
         share_over_limits: of a search's trials up to this budget, the share that exceeds a limit. The number is the
-            mean over the searches; it is absent without limits.
+            mean over the searches. The key is absent without limits.
     """
 
     label: str
@@ -80,8 +80,8 @@ class FoldPair(TypedDict):
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
         mean_difference: with one metric, the difference of the winners' expected scores, or the mean of `by_fold` if
             an expected score is not known. With several metrics, the difference of the hypervolume regrets.
-        interval: the 95 % interval of the difference of expected scores; null if `mean_difference` is no such
-            difference.
+        interval: the 95 % interval of the difference of expected scores; null if `mean_difference` is
+            another difference.
     """
 
     a: str
@@ -141,8 +141,8 @@ class ComparisonJson(TypedDict):
         strategies: the settings of each strategy, by label.
         method: how the numbers were computed.
         notes: sentences that a reader must know.
-        curves: for each label and each unit, the curve of the best score so far: the budgets, and at each budget the
-            `mean` with the ends `low` and `high` of its band.
+        curves: for each label and each unit of a budget, the curve of the best score so far: the budgets, and at each
+            budget the `mean` with the ends `low` and `high` of its band.
         answers: which study is better, one sentence per pair.
         winners, folds, answers: absent in a comparison of strategies.
         fronts: the Pareto fronts; absent with one metric. With several metrics, `metric` is `hypervolume regret`, and

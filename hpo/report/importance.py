@@ -43,7 +43,7 @@ class Importances:
     Attributes:
         shares: the share of each searched hyperparameter, the most important first. All shares sum to 1.
         significant: the hyperparameters that matter more than chance explains, in the same order.
-        num_trials: the number of trials behind the shares.
+        num_trials: the number of trials from which the shares are computed.
     """
 
     shares: dict[str, float]
@@ -184,7 +184,7 @@ def shapley_values(
     The value of a set of hyperparameters is the predicted score of the default configuration after these
     hyperparameters take the winner's values. A surrogate fitted to the complete trials makes the prediction, so the
     Shapley values sum to the winner's predicted gain. A hyperparameter that exists only in the winner, or only in the
-    default, counts with the hyperparameter in its condition.
+    default, counts together with the hyperparameter on which its condition depends.
 
     Source: the ablation game of HyperSHAP, Wever, Muschalik, Fumagalli & Lindauer 2025 (arXiv 2502.01276).
     """

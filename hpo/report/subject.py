@@ -161,7 +161,7 @@ class Subject:
 
     @property
     def why_no_expectation(self) -> str | None:
-        """The reason why the expected hypervolume of a random search is unknown; None if the hypervolume is known."""
+        """The reason why the expected hypervolume of a random search is unknown; None = it is known."""
         if (why := dependent_text(self.strategy)) is not None:
             return f"it needs {why}"
         return None if len(self._ended) > 1 else "fewer than two trials have ended"

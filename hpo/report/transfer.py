@@ -172,7 +172,7 @@ class ScaleResults:
     def law(self) -> Law | None:
         """The power law of loss over cost from the scales below the target; None if `no_law` gives a reason.
 
-        Factor and exponent come from a linear fit of the logarithms. So few scales do not determine a third number,
+        Factor and exponent come from a linear fit of the logarithms. The scales are too few to also fit a third number,
         the irreducible loss. The interval is the prediction interval of one more observation, by Student's t.
 
         Source: Kaplan et al. 2020, "Scaling laws for neural language models", equation 1.3, for the power law.
@@ -194,7 +194,7 @@ class ScaleResults:
 
 
 def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleResults) -> Point | None:
-    """Return the best point at the target, as a ladder predicts it from smaller scales; None for other strategies."""
+    """Return the best point at the target, as a ladder predicts it from smaller scales; None without a ladder."""
     made = make_strategy(strategy, scale_results.space, seed)
     if not isinstance(made, Ladder):
         return None

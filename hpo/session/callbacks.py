@@ -23,11 +23,11 @@ Apply = Callable[[UserAction], None]
 
 
 class Stop(Exception):  # noqa: N818 -- it is not an error
-    """A callback raises this to end the search, like `study.stop()`."""
+    """The exception that a callback raises to end the search, as `study.stop()` does."""
 
 
 class Steering:
-    """The actions that a callback can take. Each action takes effect at once, at the clock time when the trial ended.
+    """The actions that a callback can take when a trial has ended. Each takes effect at the clock time of that end.
 
     Attributes:
         study: the study.
@@ -37,13 +37,16 @@ class Steering:
         self.study, self._record, self._apply = study, record, apply
 
     def add(self, values: Mapping[str, Any]) -> str:
-        """Add a point to try next, and return a message. Raise HpoError if the point is invalid or has a trial."""
+        """Add a point to try next; return a message. Raise HpoError if the point is invalid or already has a trial."""
         add = new_point(self.study, self._record, values)
         self._act(add)
         return added_text(add)
 
     def retry(self, number: int | None = None) -> str:
-        """Retry a failed trial; None = all failed trials. Return a message. Raise StudyError if none can be retried."""
+        """Retry the failed trial of this number, or every failed trial for None, and return a message.
+
+        Raise StudyError if there is no such trial, or if it has been retried already.
+        """
         adds = retries(self._record, number)
         for add in adds:
             self._act(add)

@@ -77,7 +77,7 @@ def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str
 
 
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
-    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or if files there must not be overwritten.
+    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or has files that this study did not write.
 
     A mirror that cannot be reached is not an error. `study_id` is None for a new study.
     """

@@ -39,11 +39,11 @@ def leave(code: int) -> NoReturn:
 
 
 class _LeftBehindError(BaseException):
-    """Ends Python's wait for threads at exit. Python ignores errors there and goes on."""
+    """Ends Python's wait for threads at exit. Python ignores this exception, and goes on with the exit."""
 
 
 def wait_briefly_for_threads() -> None:
-    """Limit Python's wait for running threads at exit to some seconds.
+    """Limit Python's wait for running threads at exit to `SECONDS_FOR_THREADS`.
 
     An objective may have started a thread that never ends. Call this last, in a process of the command `hpo`.
     """
@@ -76,7 +76,7 @@ class _Output(io.FileIO):
 
 
 def named_output(stream: TextIO) -> TextIO:
-    """Return a stream whose errors have a file name, like errors of files; return streams without a file unchanged."""
+    """Return the stream with a file name in its write errors; return a stream without a file unchanged."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     raw = _Output(stream.fileno(), "wb", closefd=False)
@@ -91,7 +91,7 @@ def named_output(stream: TextIO) -> TextIO:
 
 @contextmanager
 def interrupted_in_one_line() -> Iterator[None]:
-    """Turn an interrupt into a KeyboardInterrupt with one line on what is saved and how to go on.
+    """Turn an interrupt into a KeyboardInterrupt whose one line says what is saved and how to continue.
 
     A script that does not catch the KeyboardInterrupt prints this line instead of a traceback. The exception is
     KeyboardInterrupt itself, because Python exits with code 130 only for this class, and not for a subclass.

@@ -42,7 +42,7 @@ class Searched:
         return 1 if self.ended and not self.ended.view.best else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the study's view as a dict; if another program trains the study, the message as a dict."""
+        """Return the study's view as a dict. If another program trains the study, return a dict with the message."""
         if self.ended:
             return self.ended.view.to_dict()
         return {"study": self.study, "folder": self.folder, "says": self.says}

@@ -1,4 +1,4 @@
-"""Runs a prepared study to its end: the search, the trainings after it and the report, with workers and signals."""
+"""Runs a prepared study to its end: the search, the trainings after the search, and the report."""
 
 import signal
 from collections.abc import Sequence
@@ -42,11 +42,11 @@ _HURRY_SECONDS = 8.0
 
 
 def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
-    """Run a new or an existing study to its budget, and return how it ended.
+    """Run a new or an existing study to its budget, and return how the search ended.
 
     Raises:
         HpoError: the study cannot begin or continue.
-        Stopped: a signal stopped the study. Everything is saved and closed. `says` has the command to continue.
+        Stopped: a signal stopped the study. Everything is saved and closed. Its `says` has the command to continue.
     """
     run_preflight_checks(study.config)
     try:
@@ -128,7 +128,7 @@ def _start_dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
 
 
 def _host(dispatcher: Dispatcher) -> Host | None:
-    """Return this machine and process if all tasks are trained here; None = each worker reports where it trains."""
+    """Return this process's host if this process trains all tasks; None if workers report their own hosts."""
     return Host.here() if dispatcher.runs_here else None
 
 

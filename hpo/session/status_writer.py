@@ -105,7 +105,7 @@ class StatusWriter(Progress):
             )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Store the point or host of a report with the running task. Remove the task after its outcome."""
+        """Store a report's step of the learning curve, or its host, with the running task. Remove an ended task."""
         place = (trial.number, report.task.index)
         with self._change():
             if report.outcome is not None:

@@ -209,7 +209,7 @@ class SessionDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return reports. After a signal, first return the last outcomes; if there are no outcomes, raise Stopped."""
+        """Return reports. After a signal, return the last outcomes once; if no outcomes remain, raise Stopped."""
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.
             with self._stopping.raising():

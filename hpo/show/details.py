@@ -141,7 +141,7 @@ def _task_entries(task: TrainingDetails, metric: str) -> _Entries:
 
 
 def _where(task: TrainingDetails) -> str:
-    """Return the process of a training as text, with its host if known."""
+    """Return the process of a training as text, with its machine and GPUs if the machine is known."""
     if task.host and task.process:
         return str(Host(task.host, task.process, task.gpus))
     return f"process {task.process}"
@@ -150,7 +150,7 @@ def _where(task: TrainingDetails) -> str:
 def _point_lines(
     point: Mapping[str, Any], default: Mapping[str, Any] | None, most: int = _MOST_VALUES
 ) -> Iterator[str]:
-    """Yield a line for each of the first `most` values; if a value differs from its default, add the default."""
+    """Yield a line for each of the first `most` values of a point, with the default if the value differs from it."""
     texts = {key: cut_text(format_value(value)) for key, value in [*point.items()][:most]}
     width, wide = (max(map(len, column), default=0) for column in (texts, texts.values()))
     for key, text in texts.items():

@@ -150,7 +150,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return score_format([*self._values[name or self._goal.metric], score])(score)
 
     def _values_text(self, trial: Trial) -> str:
-        """Return as text a complete trial's metrics, and its other numbers that have limits."""
+        """Return a complete trial's metrics and other limited values as text."""
         return "  ".join(f"{name} {self._score_text(trial.mean(name), name)}" for name in self._goal.names)
 
     @property
@@ -171,7 +171,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
     def _seconds_left(self) -> float | None:
         """Return the seconds that the remaining trials take at this session's pace, limited by the budget `minutes`.
 
-        Return None if no trial has ended in this session, or none remains.
+        Return None if no trial has ended in this session, or if no trial remains.
         """
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
@@ -199,7 +199,7 @@ class Display:
         """Show that the workers start."""
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Show the workers' share of the GPUs, and the number of lanes."""
+        """Show each worker's share of the GPUs, and the number of lanes."""
 
     def progress(self, study: PreparedStudy, record: Record) -> Progress:
         """Return the observer that shows the trials."""
@@ -210,7 +210,7 @@ class Display:
 
 
 def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
-    """Return the line about the workers' share of the GPUs; None without GPUs."""
+    """Return the line about each worker's share of the GPUs; None without GPUs."""
     kinds = ", ".join((*gpus.kinds, *([f"driver {driver}"] if (driver := gpu_driver()) else [])))
     available = f"{gpus.count:g} GPU{'' if gpus.count == 1 else 's'}{f' ({kinds})' if kinds else ''}"
     if not gpus.count:

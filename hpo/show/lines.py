@@ -52,7 +52,7 @@ def next_lines(view: StudyView) -> Iterator[str]:
 
 
 def question_text(view: StudyView) -> str:
-    """Return a line with the study's metrics, strategy, space and objective; empty if they are unreadable."""
+    """Return a line with the study's metrics, strategy, space and objective; empty if the study is unreadable."""
     if not (view.objective and view.metrics):
         return ""
     points = f", {view.points:,} points" if view.points else ""
@@ -89,7 +89,7 @@ def done_text(view: StudyView) -> str:
 
 
 def progress_text(view: StudyView) -> str:
-    """Return the used budget with the trials by state, the time, and the number of added points not tried yet."""
+    """Return as text the used budget, the number of trials in each state, the time, and the untried added points."""
     states = [f"{number} {state}" for state, number in view.trials.items() if number and state != "running"]
     if unfinished := view.trials.get("running", 0):
         state = {"running": "running", "open": "open"}.get(view.state, "interrupted")
@@ -100,18 +100,18 @@ def progress_text(view: StudyView) -> str:
 
 
 def untried_line(view: StudyView) -> str:
-    """Return a line with the number of untried added points and retries; empty if there are none."""
+    """Return a line with the number of untried added points and retries; empty if nothing is untried."""
     return f"{view.untried_text} not tried yet" if view.untried_text else ""
 
 
 def report_text(view: StudyView, task: TaskView) -> str:
-    """Return the last report of a running training: epoch and metrics, or else all values."""
+    """Return a training's last report as text: the epoch and the study's metrics, or all values if it has neither."""
     point = {name: value for name, value in task.point.items() if name in ("epoch", *view.metrics)}
     return format_values(point or task.point)
 
 
 def format_values(values: Mapping[str, float]) -> str:
-    """Return values by name in a line."""
+    """Return a line with the name and the value of each entry."""
     return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
@@ -136,7 +136,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
 
 
 def _none_text(view: StudyView) -> str:
-    """Return the text for a study without a best trial; empty if no trial is complete yet."""
+    """Return `no winner` or `none so far` if no complete trial can be the best; empty if no trial is complete yet."""
     if not view.trials.get("complete"):
         return ""
     return "no winner" if view.state == "ended" else "none so far"

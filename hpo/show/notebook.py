@@ -60,7 +60,7 @@ class Notebook(Display):
         print(others_in_words(others, dispatch))
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Print the workers' share of the GPUs, if there are GPUs, and store the number of workers."""
+        """Print each worker's share of the GPUs, if there are GPUs, and store the number of workers."""
         if (text := gpus_in_words(gpus, study.config.dispatch)) is not None:
             print(text)
         self._workers = workers

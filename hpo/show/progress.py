@@ -44,9 +44,9 @@ _NUMBER = 7
 
 @dataclass(frozen=True)
 class Sign:
-    """The last sign of life of a task: the time on the display's clock, and the reported point.
+    """The last sign of life of a task: the time on the display's clock, and the last point of the learning curve.
 
-    The point is empty until the first report.
+    `point` is empty until the first report.
     """
 
     at: float
@@ -106,7 +106,7 @@ class TerminalProgress(Progress):
         self._show_first_trial(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Store the task's latest point until the task ends; print new warnings and the first peak of GPU memory."""
+        """Store the last point of a task's learning curve; print new warnings and the first peak of GPU memory."""
         task = (trial.number, report.task.index)
         if report.gpu_memory is not None:
             self._say_once("memory", peak_in_words(*report.gpu_memory))
@@ -138,8 +138,8 @@ class TerminalProgress(Progress):
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
         """Show the progress of trainings after the search.
 
-        The panel always shows the progress. Printed lines show the start; without a panel, they also show the progress
-        after a silence.
+        The panel always shows the progress. A printed line shows the start of these trainings. Without a panel, another
+        line shows the progress after a silence.
         """
         self._following = follow_up_in_words(what, num_ended, num_all)
         if not num_ended:
@@ -150,7 +150,7 @@ class TerminalProgress(Progress):
             self._last_line = self._clock()
 
     def _explain(self, trial: Trial) -> None:
-        """Before the first line of a trial with marks, print what the marks mean."""
+        """Explain the marks in a trial's line, before the first line that has them."""
         is_one = len(self._goal.metrics) == 1
         if trial.scale:
             self._say_once(_SCALES, _SCALES)
@@ -163,7 +163,7 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """If there is no panel, print `text` about the first trial, when the text is due or after a silence."""
+        """Print `text` about the first trial if it `is_due`, or after a silence; with a panel, print nothing."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):
@@ -215,7 +215,7 @@ class TerminalProgress(Progress):
         return f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"
 
     def panel(self) -> Group:
-        """Return the live panel: counts, the best so far, the time left and the running tasks."""
+        """Return the live panel: the counts, the best trial so far, the time left and the running tasks."""
         left = self._time_left()
         head = f"{self.num_done} of {self._study.trials} {self._counts}  {self._best_text}"
         head += f"  {left} left" if left else ""
@@ -249,7 +249,7 @@ class TerminalProgress(Progress):
 
 
 def _width(dimension: Dimension) -> int:
-    """Return the width of the longest value's text."""
+    """Return the number of characters of the dimension's longest value."""
     if isinstance(dimension, Range) and not dimension.integer:
         return _NUMBER
     values = (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values

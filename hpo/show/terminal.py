@@ -82,7 +82,7 @@ class Terminal(Display):
         _say(others_in_words(others, dispatch))
 
     def show_start(self, dispatch: DispatchSection) -> None:
-        """Print whether Ray is started, joined or already connected, because this may take seconds."""
+        """Print whether Ray is started, joined or already connected; starting or joining may take seconds."""
         if not dispatch.type.has_own_processes:
             return
         if dispatch.address:
@@ -93,7 +93,7 @@ class Terminal(Display):
             _say("starting Ray on this machine ...")
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Print the workers' share of the GPUs, the lanes, and a setting that leaves fewer workers idle."""
+        """Print each worker's share of the GPUs, the lanes, and a setting that leaves fewer workers idle."""
         if (text := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(text)
         lanes, rules = study.config.study.lanes, study.rules()
@@ -149,7 +149,7 @@ def _say(text: str) -> None:
 
 
 def _print_times(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
-    """Print the time of simulated workers, and the idle share of the workers."""
+    """Print how long simulated workers took, and how much of the time the workers were idle."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return

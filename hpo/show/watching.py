@@ -19,7 +19,7 @@ _TIMES_A_READING = 10.0
 
 
 class WatchedProgress(TerminalProgress):
-    """Shows a study's snapshots: new trials as lines, running tasks in the panel."""
+    """Shows the successive states of a study: new trials as lines, running tasks in the panel."""
 
     def __init__(self, study: StudyRun, status: Status) -> None:
         super().__init__(study, History())
@@ -31,7 +31,7 @@ class WatchedProgress(TerminalProgress):
         self._started -= 60 * (status.minutes or 0.0)
 
     def show(self, snapshot: Snapshot, study: StudyRun | None) -> None:
-        """Show a snapshot; `study` is None if the study's trials were not read again."""
+        """Show the state of the study in `snapshot`; `study` is None if the trials were not read again."""
         # The budget may have been raised; an unreadable status has none.
         self._study = self._study.model_copy(update={"trials": snapshot.status.budget or self._study.trials})
         if snapshot.status.following and snapshot.status.following != self._following:

@@ -113,7 +113,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
         untried: the number of added points without a trial; retries do not count, because they use no budget.
         done: how much of the budget is used.
         budget: the section with the search's budgets.
-        ended_by: the budget or rule that ended the search; None if it was interrupted.
+        ended_by: the budget or rule that ended the search; None if the search was interrupted.
     """
     larger: dict[str, Any] = {}
     if ended_by == "callback":

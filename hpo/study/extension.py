@@ -149,7 +149,7 @@ def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
 
 
 def is_own(key: str) -> bool:
-    """Return whether a key is part of the objective's configuration, and not of the search's."""
+    """Return whether a key belongs to the objective's part of the configuration, and not to the search."""
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 

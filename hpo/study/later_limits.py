@@ -18,7 +18,7 @@ _BUDGET = ("trials", "minutes", "stop_without_gain", "target")
 
 
 def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
-    """Return the configuration with the frozen limits; different given limits become its `limits_after`."""
+    """Return `config` with the limits of `frozen`; if its own limits differ, they become its `limits_after`."""
     own, given = frozen.study.limits, config.study.limits
     update = {"limits": own, "limits_after": None if given == own else given or {}}
     return config.model_copy(update={"study": config.study.model_copy(update=update)})
@@ -41,7 +41,7 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
         raise StudyError(
             f"study.limits: cannot change before the search of '{name}' is over "
             f"({study.done(record.history())}); finish the search with its own limits (`hpo resume {name} "
-            f"'study.limits={own}'`), or start a search with the new limits (study.name=NEW study.imports={name})"
+            f"'study.limits={own}'`), or start a search with the new limits and study.name=NEW study.imports={name}"
         )
     for limited in section.limits_after if is_new else ():
         for number, outcome in _deciding_outcomes(study, record):

@@ -303,7 +303,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
     """Return the basis from the study's record, and the current basis.
 
     Raises:
-        StudyError: the current basis has changes that are not allowed, or the budget is less than is used already.
+        StudyError: the current basis has changes that are not allowed, or the new budget is below the used budget.
     """
     trials = record.trials()
     num_used, given = study.num_counted(trials), study.config.study.trials

@@ -93,7 +93,7 @@ class PreparedStudy:
 
     @property
     def waits(self) -> bool:
-        """Whether the search waits for the clock; see `Rules.waits`."""
+        """Whether events of the search wait for their turn on the clock; see `Rules.waits`."""
         return self.rules().waits
 
     @property

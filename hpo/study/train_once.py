@@ -54,7 +54,7 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """The sections that `hpo train` needs in addition to the objective's; a study's sections have the same rules."""
+    """The sections that `hpo train` checks besides the objective's sections; the rules are those of a study."""
 
     objective: ObjectiveText
     study: _Study

@@ -69,7 +69,10 @@ def check_law(
 def check_free_order(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that a search in free order can be replayed from its record; for the arguments, see `check_law`."""
+    """Check that a search in free order, which takes results as they arrive, can be replayed from its record.
+
+    For the arguments, see `check_law`.
+    """
     rules, slots = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule), disturbed.slots
     free = rules()
     states: States = {}

@@ -241,7 +241,7 @@ class AnyOrder:
         del self._running[task.trial, task.index]
 
     def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return nothing."""
+        """Return no reports, because the checkpoints of simulated tasks are in memory anyway."""
         return []
 
     def close(self) -> None:
@@ -282,9 +282,9 @@ def run(
         record: the record of the search to continue; None = start a new search.
         dies_after: the number of messages after which the driver is killed; None = never.
         dispatched_by: the class of the dispatcher.
-        user_actions: see `search`.
-        states: the checkpoints and journals of the search to continue.
-        callback: see `search`.
+        user_actions: see `hpo.engine.loop.search`.
+        states: the checkpoints and journals of the search to continue; None = there are none.
+        callback: see `hpo.engine.loop.search`.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after, states)

@@ -89,9 +89,10 @@ def play(
     loss_of: Callable[[Point], float | Mapping[str, float] | None] = lambda point: float(len(point_key(point)) % 7),
     goal: Goal = _ONE_LOSS,
 ) -> History:
-    """Run at most `most` proposals, and return the history; the trials of a proposal end before the next proposal.
+    """Call the strategy at most `most` times, and return the history of the proposed trials.
 
-    `loss_of` returns the value of the metric at a point, or several values by name; None = the trial fails.
+    All proposed trials end before the next call. `loss_of` returns the value of the metric at a point, or the values of
+    several metrics by name; None = the trial fails.
     """
     history = History()
     for number in range(most):

@@ -48,9 +48,9 @@ class TrackedStudy:
 
 
 def pages_of_all(uri: str) -> list[Page]:
-    """Return the pages of the latest study's experiment: the view of all its studies, and these studies' charts.
+    """Return two pages of the latest study's experiment: the table of the experiment's studies, and their charts.
 
-    If the store has no studies or is unreadable, return the table of experiments.
+    If the store has no studies or is unreadable, return the page with MLflow's table of experiments.
     """
     try:
         with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
@@ -76,7 +76,7 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 
 
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
-    """Write the views of several studies, and return their pages: trials, studies, and charts.
+    """Save views of several studies in MLflow, and return the pages of these views: trials, studies, and charts.
 
     A view has room for about 700 trials. If there are more trials, the view has only the best trials of each study.
 
@@ -115,7 +115,7 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return a view with as many of each study's best trials as fit, and the number of trials in the view."""
+    """Return an MLflow view with as many of each study's best trials as fit, and the number of trials in the view."""
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)

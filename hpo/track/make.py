@@ -1,4 +1,4 @@
-"""Makes the tracker of `track.name`: MLflow, or none."""
+"""Makes the tracker that `track.name` names: MLflow, or none."""
 
 from pathlib import Path
 from urllib.parse import urlparse
@@ -35,8 +35,8 @@ def make_tracker(
 ) -> MlflowTracker | None:
     """Start and return the tracker of a study; return None if `track.name` is `none`.
 
-    A lock in the study's folder allows one writer at a time. With `has_own_lines`, workers create the runs of trials or
-    of tasks; see `hpo.workers.training.own_lines`.
+    A lock in the study's folder allows one writer at a time. If the trainings log to MLflow themselves
+    (`has_own_lines`), workers create the runs of trials or of tasks; see `hpo.workers.training.own_lines`.
     """
     refuse_bad_uri(config)
     if config.track.name != "mlflow":

@@ -26,7 +26,7 @@ _TYPES = {"integer": DataType.long, "number": DataType.double}
 
 
 class Winner(TypedDict):
-    """The model of a study's winner: its folder on this machine, its objective, and its required packages."""
+    """The model of a study's winner: the model's folder on this machine, its objective, and its required packages."""
 
     name: str
     trial: int

@@ -17,15 +17,15 @@ _OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "secon
 
 
 def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """Return the parameters of a trial's run by key: its point, and the settings that its scale changes."""
+    """Return the parameters of a trial's run by key: the trial's point, and the settings of the trial's scale."""
     return mlflow_names({**trial.point, **at_scale(trial.point, scales)})
 
 
 def metric_names(goal: Goal) -> dict[str, str]:
     """Return the names that the goal's metrics have in a trial's run; the leading metric comes first.
 
-    A single metric has the name `score`. Several metrics have their own names. A name that is taken gets the
-    prefix `metric.`.
+    A single metric has the name `score`. Several metrics have their own names. A name that the toolkit
+    uses for a metric of its own, such as `seconds`, gets the prefix `metric.`.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
@@ -34,12 +34,15 @@ def metric_names(goal: Goal) -> dict[str, str]:
 
 
 def mlflow_name(name: str) -> str:
-    """Return the name with `_` in place of characters and paths that MLflow refuses."""
+    """Return the name in a form that MLflow accepts: `_` replaces every character that MLflow refuses.
+
+    If MLflow refuses the name because it is an unusual path, such as `../loss`, `_` also replaces dots and slashes.
+    """
     name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
     is_plain = posixpath.normpath(name) == name and not name.startswith((".", "/"))
     return name if is_plain else re.sub(r"[./]", "_", name)
 
 
 def mlflow_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by names that MLflow accepts."""
+    """Return the values by name, with each name changed by `mlflow_name`."""
     return {mlflow_name(key): value for key, value in values.items()}

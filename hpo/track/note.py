@@ -55,7 +55,7 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
 
 
 def _values(view: StudyView, best: TrialView) -> str:
-    """Return the winner's metrics in the format of all displays, with Markdown in their names escaped."""
+    """Return the winner's metrics as text in the usual format, with Markdown in the metrics' names escaped."""
     texts, in_search = (
         {_name(view, name): text for name, text in _first_metrics(each).items()}
         for each in (best.texts, best.search_texts)
@@ -148,7 +148,7 @@ def _with_space(text: str) -> str:
 
 
 def _first_metrics(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return as many metrics as fit, the leading one first."""
+    """Return as many metrics as the note's table has room for, the leading metric first."""
     return dict(itertools.islice(texts.items(), _COLUMNS))
 
 

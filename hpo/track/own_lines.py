@@ -15,7 +15,10 @@ _CHOOSES = re.compile(rb"\bset_(experiment|tracking_uri)\b")
 
 
 def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
-    """Return the store and experiment that trainings log to; None if trainings do not log (see `track.own_lines`)."""
+    """Return the store and experiment for trainings that log to MLflow themselves; None if they do not.
+
+    See `track.own_lines`.
+    """
     track = study.config.track
     if track.name != "mlflow" or not (_logs(study) if track.own_lines is None else track.own_lines):
         return None

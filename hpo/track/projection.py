@@ -110,7 +110,7 @@ def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patie
 
 
 def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
-    """End the study in the tracker because of the current exception: as failed for an error, else as interrupted."""
+    """Mark the study in the tracker as failed if the current exception is an error, otherwise as interrupted."""
     error, note = sys.exception(), study_note(view_of(run, "interrupted"))
     status, state, text = "KILLED", "interrupted", None
     if isinstance(error, Exception):
@@ -120,7 +120,7 @@ def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTra
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of complete trials that were not continued although other trials of their round were."""
+    """Return the numbers of complete trials that did not continue although other trials of the same round did."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
@@ -253,7 +253,7 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
     """Yield (number, score, end) of each trial that improves the search's best score of the leading metric.
 
-    With one metric, the last item is the winner's score after all trials.
+    With one metric, the last item is the number of ended trials, the winner's score, and the end of the last trial.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

@@ -84,7 +84,7 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Use a worker's run as the trial's run. If the trial has another run, add the worker's run as a task."""
+        """Use a worker's run as the trial's run; if the trial already has a run, mark the worker's run as a task's."""
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})
             self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in written.items()])
@@ -191,7 +191,7 @@ def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str
 
 
 def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, str]) -> None:
-    """Write a study's views, the view of all studies, and links to the latest studies into the experiment's tags.
+    """Write a study's MLflow views, a view of all studies, and links to the latest studies into the experiment's tags.
 
     Tags that already have the right value are not written again.
     """

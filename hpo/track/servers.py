@@ -89,7 +89,7 @@ def running(
 def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
     """Return the id of this user's process that serves this address; None if there is no such process.
 
-    The process must have these environment variables and the same working directory.
+    Such a process has these environment variables, and the same working directory as the current process.
     """
     with contextlib.suppress(psutil.Error, OSError):
         for each in psutil.net_connections("tcp"):
@@ -177,7 +177,10 @@ def load_dashboard() -> Callable[[str], Application]:
 
 
 def application_server(application: Application, host: str, port: int) -> WSGIServer:
-    """Return a dashboard's listening server. The server allows only reading, and only under its own host names."""
+    """Return a dashboard's listening server.
+
+    The server accepts only requests that read, and only under its own host names.
+    """
     return make_server(host, port, guarded(application, allowed_hosts(host)), _Server, _Quiet)
 
 
@@ -197,7 +200,7 @@ def guarded(application: Application, hosts: Sequence[str]) -> Application:
     """Return the application, restricted to requests that only read and that use one of these host names.
 
     Only a search may change the record. The check of host names prevents a foreign page from reading the record by DNS
-    rebinding: the page's host name resolves to this address after the page was loaded.
+    rebinding: the page's host name resolves to the server's address after the page was loaded.
     """
 
     def guard(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

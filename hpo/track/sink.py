@@ -95,7 +95,8 @@ class MlflowSink:
     ) -> None:
         """Create or continue the child run of a trial.
 
-        With `has_own_lines`, only store the arguments: a worker creates the run, and `adopt_run` takes it over.
+        If the training itself logs to MLflow (`has_own_lines`), only store the arguments: a worker creates the run, and
+        `adopt_run` takes the run over.
         """
         if number in self._runs.closed:
             return
@@ -141,7 +142,7 @@ class MlflowSink:
     ) -> None:
         """Close a trial's run, and update metrics and progress of the study's run.
 
-        `files` is a folder to log, or None.
+        `files` is a folder whose files are logged; None = log no files.
         """
         is_closed = number in self._runs.closed
         if is_closed and not self._was_unsure:
@@ -255,7 +256,7 @@ class MlflowSink:
         self._client.set_terminated(self._runs.parent, status, time)
 
     def _run_of(self, number: int) -> str:
-        """Return the id of a trial's run; create the run if its worker did not."""
+        """Return the id of a trial's run; create the run if the trial's worker has not created it."""
         if number not in self._runs.trials:
             # The worker may have died before it reported its run.
             self._runs.find_trials()
@@ -289,7 +290,7 @@ class MlflowSink:
         self._pending.setdefault(run_id, {}).update(points)
 
     def _add_last(self, run_id: str, metrics: Numbers, seconds: float) -> None:
-        """Add each metric at the last step that the training has logged for it. Without such a step, use step 0."""
+        """Add each metric at the last step that was logged for this metric, or at step 0 if no step was logged."""
         known = self._client.get_run(run_id).data.metrics
         for key, value in metrics.items():
             points = self._client.get_metric_history(run_id, key) if key in known else ()

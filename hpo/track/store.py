@@ -52,7 +52,8 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
         raise TrackError(f"track.uri: must name a file, such as sqlite:///mlflow.db, given '{uri}'")
     if not path.parent.is_dir():
         raise TrackError(
-            f"track.uri: folder '{path.parent}' of '{uri}' does not exist; create the folder, or give another"
+            f"track.uri: folder '{path.parent}' of '{uri}' does not exist; create the folder, or "
+            f"give a file in another folder"
         )
     if not path.exists():
         return
@@ -110,7 +111,7 @@ def may_have_study(uri: str, study_id: str) -> bool:
 
 
 def _has_study(uri: str, study_id: str, if_unknown: bool) -> bool:
-    """Return whether a SQLite file has a study; True for a server, `if_unknown` for an unreadable file."""
+    """Return whether a SQLite file has a study; return True for a server, and `if_unknown` for an unreadable file."""
     if not uri.startswith("sqlite:///"):
         return True
     query = """\

@@ -246,7 +246,7 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of files that a trial's trainings wrote; None if no files exist, or none are logged."""
+        """Return the folder of files that a trial's trainings wrote; None if it does not exist or is not logged."""
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 
@@ -267,8 +267,8 @@ class MlflowTracker(Observer):
 class Curve:
     """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
 
-    The first point of the curve decides what the step is. It is the `epoch` if the first epoch is an integer, else the
-    `step` if the first point has a `step`, else the position, counted from 1.
+    The first point decides which value is the step. If its epoch is an integer, the step is the `epoch`.
+    Otherwise, the step is the `step` if the first point has one, else the position in the curve, counted from 1.
     """
 
     def __init__(self, task: str) -> None:
@@ -277,7 +277,7 @@ class Curve:
         self._num_points = 0
 
     def point(self, point: Mapping[str, Any], when: float | None = None) -> "Point":
-        """Return the next point of the curve in MLflow's form; `when` is its time in seconds, None = now."""
+        """Return the next point of the curve in MLflow's form; `when` is the point's time (None = now)."""
         numbers = {
             key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)
         }

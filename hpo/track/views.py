@@ -53,7 +53,10 @@ def experiment_page(experiment_id: str) -> str:
 
 
 def view_page(experiment_id: str, key: str) -> str:
-    """Return the address of the table of the view with this key; the view of a study's trials has the study's id."""
+    """Return the address of the table of a saved view, given the view's key.
+
+    The view of a study's trials has the study's id as its key.
+    """
     return f"{experiment_page(experiment_id)}&viewStateShareKey={quote(key)}"
 
 
@@ -87,7 +90,7 @@ COLOR_TAG = "mlflow.runColor"
 
 
 def tag_of(key: str) -> str:
-    """Return the name of the experiment's tag for the view of this key."""
+    """Return the name of the experiment's tag that stores the view with this key."""
     return _PREFIX + key
 
 
@@ -155,7 +158,10 @@ def opened(view: str) -> dict[str, Any]:
 
 
 def color_of_study(place: int) -> str:
-    """Return the color of a study's run from the study's position; neighbouring positions have very different hues."""
+    """Return the color of a study's run, given the study's position among the studies of the experiment.
+
+    Neighbouring positions have very different hues.
+    """
     return _color((_FIRST_HUE + place * _GOLDEN) % 1, 0.5)
 
 
@@ -187,7 +193,7 @@ def _view(name: str, seconds: float, table: TrialsTable, condition: str, section
 
 
 def _columns(table: TrialsTable) -> dict[str, int]:
-    """Return the columns with their widths: metrics and hyperparameters before other metrics."""
+    """Return the columns with their widths; the goal's metrics and the hyperparameters come before other metrics."""
     further = (*table["others"], *_BOOKKEEPING)
     first, last = ([f"metrics.`{name}`" for name in names] for names in (table["metrics"], further))
     tags, params = [f"tags.`{flag}`" for flag in table["flags"]], [f"params.`{key}`" for key in table["keys"]]

@@ -25,9 +25,10 @@ _MANY, _PART = 4, 160
 
 
 def front_numbers(losses: Array) -> NDArray[np.int64]:
-    """Return the number of each trial's front: 0 = dominated by no trial, 1 = dominated only by front 0, and so on.
+    """Return the number of each trial's front.
 
-    Trials with equal losses are on the same front. With two metrics, the function takes O(n log n) time.
+    No trial dominates the trials of front 0. Only trials of front 0 dominate the trials of front 1, and so on. Trials
+    with equal losses are on the same front. With two metrics, the function takes O(n log n) time.
 
     Source: nondominated sorting of Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II".
     """
@@ -137,8 +138,8 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
 def as_one_loss(losses: Array) -> Array:
     """Return one loss per trial: its position in the order of `best_first`; equal trials have the same loss.
 
-    In the worse half of the trials, all trials of a front have the same loss. Ranking them by hypervolume would take
-    too long.
+    In the worse half of the trials, all trials of a front have the same loss. Ranking these trials by hypervolume
+    would take too long.
     """
     different, place = np.unique(losses, axis=0, return_inverse=True)
     numbers, added = _keys(different, scale_of(losses), (len(different) + 1) // 2).T

@@ -25,7 +25,7 @@ class Limit:
         return self.bound - value if self.is_least else value - self.bound
 
     def excess(self, value: float) -> float:
-        """Return how far a value is beyond the bound, as a share of the bound (of 1 if the bound is 0); 0 if within."""
+        """Return `beyond` divided by the absolute value of the bound (by 1 if the bound is 0); 0 within the bound."""
         return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 
     def __str__(self) -> str:

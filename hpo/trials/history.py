@@ -144,7 +144,7 @@ class Reader(ABC):
         self._forget()
 
     def read(self, known: History) -> None:
-        """Read the new trials of a history, or all of its trials if it does not extend the last history."""
+        """Read the new trials of a history; if the history does not extend the last one, read all of its trials."""
         added = known.since(self._known)
         if added is None:
             self._forget()

@@ -83,7 +83,7 @@ def of_curve(
 
     Args:
         points: the points of the curve.
-        metric: the metric to compare; only points that have it count.
+        metric: the metric to compare; only points that have this metric count.
         curve_score: which point to return; of several best points, the first one is returned.
         is_max: whether a higher value of the metric is better.
         named: names that the training reported, but without a valid number.

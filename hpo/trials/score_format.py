@@ -42,8 +42,8 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
     """Return a mean and its spread (a deviation or an error) as texts with the same number of decimals.
 
-    The number of decimals is that of `write(mean)`, or larger if the first digit of the spread needs more. If the
-    spread is None, its text is empty.
+    The number of decimals is that of `write(mean)`, or larger if the first digit of the spread needs more decimals.
+    If the spread is None, the text of the spread is empty.
     """
     if spread is None:
         return write(mean), ""

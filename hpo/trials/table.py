@@ -37,7 +37,7 @@ _OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV text that `read_rows` can read, even with line breaks in texts; None gives an empty field."""
+    """Return rows as CSV text for `read_rows`, which can read line breaks in texts. None becomes an empty field."""
     lines = _Lines()
     # With "\r\n" as line terminator, the writer quotes texts that contain either character. The reader would take
     # either for the end of a line.
@@ -65,13 +65,13 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StudyError(f"{path}: cannot be read: {error}") from error
     if (again := twice(columns)) is not None:
-        raise StudyError(f"{path}: two columns are called '{again}'; give each its own name")
+        raise StudyError(f"{path}: two columns are called '{again}'; rename one of these columns")
     for column in needed:
         if column not in columns:
             raise StudyError(f"{path}: has no column '{column}'; its columns: {', '.join(columns) or 'none'}")
     for line, row in enumerate(rows, start=2):
         if None in row or None in row.values():
-            raise StudyError(f"{path}:{line}: must have {len(columns)} fields, as many as the header has")
+            raise StudyError(f"{path}:{line}: each row must have {len(columns)} fields, one per column of the header")
     return rows
 
 
@@ -119,7 +119,7 @@ def _allowed(text: str, dimension: Dimension) -> list[Value]:
 
 
 def _readings(text: str, dimension: Dimension) -> list[Value]:
-    """Return the values that a cell's text can stand for; for a range, the values may be outside of the range."""
+    """Return the values that a cell's text can stand for. If the dimension is a range, a value may be outside of it."""
     number = _number(text)
     if isinstance(dimension, Range):
         if number is None:
@@ -134,9 +134,9 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
 
 
 def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
-    """Return the columns that hold the goal's values, by the name of the value, the leading metric first.
+    """Return a dict from the names of metrics, and of values with a limit, to the names of their columns.
 
-    Values that have no column in the row are left out, except the leading metric.
+    The leading metric is first. Any other name without a column in the row is left out.
     """
     columns = {goal.metric: "score"}
     for name in goal.names[1:]:
@@ -146,23 +146,23 @@ def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
 
 
 def own_columns(keys: Iterable[str]) -> list[str]:
-    """Return the keys of the hyperparameters whose columns never get a prefix, whatever other columns there are."""
+    """Return the keys of the hyperparameters whose columns are always named by the key alone, without a prefix."""
     return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
 
 
 def column_of(key: str, others: Collection[str] = ()) -> str:
-    """Return the column name of a hyperparameter: its key, with a prefix if another column may have this name."""
+    """Return a hyperparameter's column name: its key, with the prefix `space.` if another column may have this name."""
     return f"space.{key}" if key in _OTHERS or key in others or _FOLD.fullmatch(key) else key
 
 
 def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> str:
-    """Return the column name of a metric or a note: its name, with a prefix if another column may have this name."""
+    """Return the column name of a metric or a note: its name, with `prefix` if another column may have this name."""
     is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or _FOLD.fullmatch(name)
     return f"{prefix}.{name}" if is_taken else name
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return a row's column names, without the names of notes and of values that neither space nor goal contains."""
+    """Return a row's column names, except those of notes, and of values that are in neither the space nor the goal."""
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
     return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
@@ -184,13 +184,13 @@ def first_start(trials: Sequence[Trial]) -> float:
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
     """Return a table with one row per trial, in the order of the trials' numbers; missing values are empty.
 
-    - The columns of hyperparameters are named by dotted keys, the columns of the goal's other values by the values'
-      names. A column gets the prefix `space.` or `metric.` if another column has the same name.
+    - A hyperparameter's column is named by its dotted key. Any metric but the leading one, and any value with a limit,
+      has a column of its own name. These columns get the prefix `space.` or `metric.` if their names are taken.
     - `is_on_front` (only with several metrics): whether the trial is on the Pareto front.
     - `excess` (only with limits): how far the trial is beyond the limits.
     - `retry_of`: the number of the failed trial that this trial retries.
     - `cost`: the cost of all training of the trial, on the study's clock.
-    - `fold_0` and so on, or with repeats `fold_0_repeat_0` and so on: the (leading) metric of each task.
+    - `fold_0` and so on, or with repeats `fold_0_repeat_0` and so on: each task's value of the leading metric.
     - `seconds`: the sum of the wall times of all tasks.
     - `started` and `ended`: the start of the trial's first task and the end of its last task. Both count the seconds
       since the study's first training started.

@@ -97,7 +97,7 @@ class TaskLayout:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The proposal of a point with its amount of training; only strategies that train by amounts need this class.
+    """A proposed point, and the amount to train it. Only strategies that choose amounts of training need this class.
 
     Attributes:
         point: the point.
@@ -122,21 +122,21 @@ class Trial:
     Attributes:
         number: the number of the trial, from 0, in the order of proposal. The number does not depend on the order in
             which trials end. Imported trials have numbers below 0.
-        round: the number of the proposal, from 0; points that are proposed together share this number.
+        round: the number of the round, from 0. A round consists of the points that the strategy proposed together.
         point: the point.
         outcomes: the outcomes by task index; a complete trial has an outcome for every task.
         state: `failed` if a task failed; `stopped` if a rule or a user stopped the trial or one of its tasks.
-        score: the mean of the (leading) metric over the tasks; None while the trial runs, and if it failed.
+        score: the mean of the (leading) metric over the tasks; None if the trial is still running or has failed.
         loss: the score, negated if higher is better; infinite if the trial failed or was stopped.
         key: the identity of the point; see `point_key`.
         amount, continues, trained, retry_of: see `Proposal`.
         cost: the cost of one unit of the trial's training, on the study's clock.
-        learned: the numbers of the trials that became known since the previous trial was opened, in the order in which
-            they became known.
+        learned: the numbers of the trials whose results the strategy got after the previous trial was opened, in the
+            order in which it got the results.
         ended_later: the end (in seconds since the epoch) of a training that continued the trial after the search; None
             = there was no such training.
-        other_losses: a complete trial's losses by the metrics other than the leading one, in the order of the metrics.
-        excess: how far a complete trial is beyond the limits; 0 = within; see `Goal`.
+        other_losses: a complete trial's loss in each metric but the leading one, in the order of the metrics.
+        excess: how far a complete trial is beyond the limits; 0 = within all limits; see `Goal`.
         is_scaled: whether `study.scale` in the point is the number of a scale; False if it is the user's own key.
         losses_at: for a complete trial with an amount, its loss by place: the loss that the trial would have if its
             training had ended there. Only places that all tasks have reported count; see `hpo.trials.places`.
@@ -197,7 +197,7 @@ class Trial:
 
     @property
     def within_scale(self) -> Self:
-        """A copy of the trial whose point lacks the key of the scale, as if the space had no scales."""
+        """A copy of the trial without the scale's key in its point, as in a study without scales."""
         return replace(self, point={key: value for key, value in self.point.items() if key != SCALE}, key="")
 
     @property

@@ -55,7 +55,7 @@ class FilesConfig(DataConfig):
         for name in self.for_the_hub:
             if getattr(self, name) is not None and self.format != "hub":
                 raise refuse(
-                    f"has no effect with data.format={self.format}: must be null, or choose data.format=hub",
+                    f"has no effect with data.format={self.format}; set it to null, or choose data.format=hub",
                     f"data.{name}",
                     "data.format",
                 )
@@ -68,7 +68,7 @@ class FilesConfig(DataConfig):
         parts = [self.train, self.validation, self.test]
         if self.path is None and not any(parts):
             raise refuse(
-                "must be given; for separate files, give data.train instead, and data.validation or data.test or both",
+                "must be given; for separate files, give data.train, and at least one of data.validation and data.test",
                 "data.path",
             )
         if self.path is not None and any(parts):

@@ -50,8 +50,8 @@ class TranslationConfig(FilesConfig, SearchedTargets):
         endings = (self.source_ending, self.target_ending)
         if self.is_aligned != all(endings) or (self.format not in ("auto", "aligned") and any(endings)):
             raise refuse(
-                f"both endings must be given for aligned files (as in {ALIGNED}), and both must be null for other "
-                f"formats, given data.format={self.format}",
+                f"both endings must be given if the files are aligned (as in {ALIGNED}), and both must be null in any "
+                f"other format (given data.format={self.format})",
                 "data.source_ending",
                 "data.target_ending",
                 "data.format",
@@ -64,7 +64,8 @@ class TranslationConfig(FilesConfig, SearchedTargets):
             )
         if self.shared_vocabulary and self.target_tokens not in (None, self.tokens):
             raise refuse(
-                "must be false if data.target_tokens differs from data.tokens; or set data.target_tokens=null",
+                "must be false if data.target_tokens differs from data.tokens; set it to false, or set "
+                "data.target_tokens=null",
                 "data.shared_vocabulary",
                 "data.target_tokens",
             )

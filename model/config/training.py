@@ -71,7 +71,7 @@ class TrainingConfig(Section):
     def _settings_have_an_effect(self) -> Self:
         if self.momentum is not None and self.optimizer not in MOMENTUM_OPTIMIZERS:
             raise refuse(
-                f"has no effect with training.optimizer={self.optimizer}: must be null, or choose one of the "
+                f"has no effect with training.optimizer={self.optimizer}; set it to null, or choose one of the "
                 f"optimizers {', '.join(MOMENTUM_OPTIMIZERS)}",
                 "training.momentum",
                 "training.optimizer",
@@ -84,7 +84,8 @@ class TrainingConfig(Section):
             )
         if self.decay_fraction is not None and self.schedule != "wsd":
             raise refuse(
-                f"has no effect with training.schedule={self.schedule}: must be null, or choose training.schedule=wsd",
+                f"has no effect with training.schedule={self.schedule}; set it to null, or choose "
+                "training.schedule=wsd",
                 "training.decay_fraction",
                 "training.schedule",
             )
@@ -96,20 +97,20 @@ class TrainingConfig(Section):
             )
         if self.batch_tokens is not None and self.batching != "by_length":
             raise refuse(
-                f"has no effect with training.batching={self.batching}: must be null, or choose "
+                f"has no effect with training.batching={self.batching}; set it to null, or choose "
                 "training.batching=by_length",
                 "training.batch_tokens",
                 "training.batching",
             )
         if self.precision in GPU_PRECISIONS and self.device == "cpu":
             raise refuse(
-                f"{self.precision} needs a GPU: choose auto, float32 or bfloat16, or choose training.device=cuda",
+                f"{self.precision} needs a GPU; choose auto, float32 or bfloat16, or set training.device=cuda",
                 "training.precision",
                 "training.device",
             )
         if self.deterministic and self.device == "cpu":
             raise refuse(
-                "has no effect on a CPU, which is always deterministic: must be false, or choose another device",
+                "has no effect on a CPU, which is always deterministic; set it to false, or choose another device",
                 "training.deterministic",
                 "training.device",
             )

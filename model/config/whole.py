@@ -60,7 +60,7 @@ SHAPE_OF_DATA = {
 
 
 class UnknownNetwork(ModelConfig):
-    """A placeholder for a model of unknown family or shape; the error names the wrong key and the allowed values."""
+    """A placeholder for a model of unknown family or shape. It is refused with the wrong key and the allowed values."""
 
     model_config = ConfigDict(extra="allow")
     family: Literal["transformer", "recurrent", "convolutional"]
@@ -69,7 +69,7 @@ class UnknownNetwork(ModelConfig):
 
 
 class UnknownData(DataConfig):
-    """A placeholder for data with an unknown name; the error names the key and the allowed values."""
+    """A placeholder for data with an unknown name. It is refused with the wrong key and the allowed values."""
 
     model_config = ConfigDict(extra="allow")
     name: Literal["digits", "text_classification", "tagging", "language_modelling", "translation", "generated"]
@@ -92,7 +92,7 @@ class Config(Section, Generic[Model, Data]):
         needed = SHAPE_OF_DATA[self.data.name]
         if self.model.shape != needed:
             raise refuse(
-                f"must be {needed} with data={self.data.name}, given {self.model.shape}: choose model={needed}, or a "
+                f"must be {needed} with data={self.data.name}, given {self.model.shape}; choose model={needed}, or a "
                 f"network of another family, such as model=recurrent_{needed}",
                 "model.shape",
                 "data.name",
@@ -108,7 +108,7 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.activation_checkpointing and self.model.family != "transformer":
             raise refuse(
-                f"has no effect with model.family={self.model.family}: must be false",
+                f"has no effect with model.family={self.model.family}; set it to false",
                 "training.activation_checkpointing",
                 "model.family",
             )
@@ -121,7 +121,7 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.batching == "packed" and self.data.name in ("digits", "language_modelling"):
             raise refuse(
-                f"'packed' has no effect with data={self.data.name}, whose sequences all have the same length: choose "
+                f"'packed' has no effect with data={self.data.name}, whose sequences all have the same length; choose "
                 "'shuffled'",
                 "training.batching",
                 "data.name",
@@ -148,7 +148,7 @@ class Config(Section, Generic[Model, Data]):
             if getattr(self.metrics, key) != getattr(MetricsConfig(), key)
         ]
         if given and self.data.name != "translation":
-            raise refuse("has an effect only with data=translation: must be left out", *given, "data.name")
+            raise refuse("has an effect only with data=translation; leave it out", *given, "data.name")
         return self
 
 

@@ -71,8 +71,8 @@ class Ragged:
         """Return the sequences at `indices` end to end, on the device, optionally without their first or last tokens.
 
         Returns:
-            The tokens, (1, tokens) or (1, tokens, features), and their packing. Sequences of equal length need no
-            packing; the result is then the unpacked tensor that `gather` returns, and None.
+            The tokens, (1, tokens) or (1, tokens, features), and their packing. For sequences of equal length, the
+            tensor has the shape that `gather` returns, and None replaces the packing.
         """
         starts = self.starts[indices] + int(without_first)
         lengths = self.lengths[indices] - int(without_first) - int(without_last)
@@ -95,9 +95,9 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def resident(encoded: Any, device: torch.device) -> Any:
-    """Move the tokens of encoded examples to the GPU if they fit, so that no step copies them; return the examples.
+    """Move the tokens of encoded examples to the GPU if all tokens fit, so that no step copies tokens.
 
-    Tokens fit if they take at most a tenth of the GPU's free memory.
+    Return the examples. The tokens fit if they take at most a tenth of the GPU's free memory.
     """
     parts = {each.name: getattr(encoded, each.name) for each in fields(encoded)}
     ragged = {name: part for name, part in parts.items() if isinstance(part, Ragged)}

@@ -17,7 +17,7 @@ _LOST = {
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
-    """Return one line for the user per side with texts that must be cut; pairs have two sides, source and target.
+    """For each side with texts that must be cut, return one line for the user. Pairs have the sides source and target.
 
     The texts of a predefined test split do not count. As in a training, subwords are learned from the training split.
     If the search splits the data, subwords are learned from all examples.

@@ -31,7 +31,7 @@ class Examples:
     Attributes:
         source, licence, version: the source, the licence and the version of the data.
         files: the source files.
-        items: the examples, as JSON-able dicts with the keys that the task reads.
+        items: the examples, as JSON-able dicts; the keys, such as `text` and `label`, depend on data.name.
         labels: one label per example, for stratified splits; None = no labels.
         parts: the number of examples of each predefined split; None = no predefined splits.
         notes: lines that tell the user how the data was read.
@@ -68,7 +68,9 @@ def read_bytes(path: str, key: str) -> bytes:
             raise DataError(f"{path}: is not a regular file but a device or a pipe; {key} must name a file")
         content = file.read_bytes()
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; {key} is looked up from {Path.cwd()}{_nearest(file)}") from None
+        raise DataError(
+            f"{path}: no such file; a relative path in {key} starts at {Path.cwd()}{_nearest(file)}"
+        ) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); {key} must name a readable file") from error
     if not content:

@@ -46,12 +46,12 @@ def _refuse_other_format(folder: Path, number: Any) -> None:
         return
     is_later = isinstance(number, int) and number > FORMAT
     why = (
-        "a later version of the toolkit wrote it, and can read it"
+        "a later version of the toolkit wrote these files and can read them"
         if is_later
-        else "it was written before the first release; train again"
+        else "the files were written before the first release; train again"
     )
     named = "none" if number is None else json.dumps(number)
-    raise FormatError(f"{folder}: has format {named}, but this version reads only format {FORMAT}; {why}")
+    raise FormatError(f"{folder}: has format {named}, but the installed toolkit reads only format {FORMAT}; {why}")
 
 
 def _sha256(path: Path) -> str:

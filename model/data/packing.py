@@ -1,4 +1,4 @@
-"""Packing joins the sequences of a batch end to end, so that no layer computes padding."""
+"""Packing joins the sequences of a batch end to end, so that no layer spends time on padding."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ class Packing(NamedTuple):
     """The positions of packed tokens in the padded batch; only attention needs the padded form.
 
     A token attends only to the tokens of its sequence. A block mask over all packed tokens would be as large as
-    (tokens, tokens). So each attention pads its queries, keys and values, and uses the kernels and masks for padded
-    batches. Causal attention needs no mask. torch 2.13 has two kernels for packed sequences, but `varlen_attn` supports
-    neither dropout nor float32, and the kernel for nested tensors supports neither a bias nor gradients in float32.
+    (tokens, tokens). So each attention layer pads its queries, keys and values, and uses the kernels and masks for
+    padded batches. Causal attention needs no mask. torch 2.13 has two kernels for packed sequences, but `varlen_attn`
+    supports neither dropout nor float32, and the kernel for nested tensors neither a bias nor gradients in float32.
 
     Attributes:
         places: (tokens,); for each token, row * time + position in the padded batch; tokens are ordered row by row.
@@ -29,16 +29,16 @@ class Packing(NamedTuple):
         return self.places % self.attention_mask.shape[1]
 
     def pad(self, packed: Tensor) -> Tensor:
-        """Return (1, tokens, ...) as (batch, time, ...), with zeros as padding."""
+        """Convert a packed tensor (1, tokens, ...) into a padded tensor (batch, time, ...), with zeros as padding."""
         batch, time = self.attention_mask.shape
         empty = packed.new_zeros(batch * time, *packed.shape[2:])
         return empty.index_copy(0, self.places, packed.squeeze(0)).view(batch, time, *packed.shape[2:])
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Return (batch, time, ...) as (1, tokens, ...), without the padding."""
+        """Convert a padded tensor (batch, time, ...) into a packed tensor (1, tokens, ...)."""
         return padded.flatten(0, 1).index_select(0, self.places).unsqueeze(0)
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """Return 0, the position of the first token; for packed sequences, return all positions, (tokens,)."""
+    """Return the positions of all tokens, (tokens,), if sequences are packed; otherwise the first position, 0."""
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

@@ -26,7 +26,7 @@ def sample(
         prompts: the token numbers of each prompt, at least one number per prompt.
         draws: (prompts, max_tokens), the random numbers for drawing tokens, uniform between 0 and 1. `draws` must be on
             the network's device, so that the CPU waits only for the last token.
-        context: the context of the training; the network reads at most this many of the last tokens.
+        context: the number of tokens in a training context; the network reads at most this many of the last tokens.
         settings: the settings of sampling.
 
     Returns:
@@ -76,7 +76,7 @@ def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
 
 
 def uniform_draws(seed: int, number: int, max_tokens: int) -> Tensor:
-    """Return (max_tokens,) random numbers between 0 and 1 for input `number`.
+    """Return (max_tokens,) random numbers between 0 and 1 for the input with the index `number`.
 
     The numbers do not depend on other inputs, and a larger `max_tokens` only appends numbers.
     """

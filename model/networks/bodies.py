@@ -14,9 +14,9 @@ class Source(NamedTuple):
     Attributes:
         outputs: (batch, source time, width), the representation of each token.
         attention_mask: (batch, source time), True = a token, False = padding; None = no padding.
-        more: further tensors of the family. For a recurrent network: the states after the last token, (layers, batch,
-            width) each. For a convolutional network: the embeddings, (batch, source time, d_model).
-        packing: the packing if the outputs are packed; None = they are not packed. Packed outputs are (1, tokens,
+        more: further tensors. A recurrent network has the states after the last token, (layers, batch, width) each.
+            A convolutional network has the embeddings, (batch, source time, d_model).
+        packing: the packing of the outputs; None = the outputs are not packed. Packed outputs are (1, tokens,
             width), and `attention_mask` is then the packing's mask.
     """
 
@@ -40,7 +40,7 @@ class State(Protocol):
         """Return a state with the same sources, but without decoded tokens."""
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
+        """Keep only the given rows and sources (None = all sources), in the given order; a row may occur twice."""
 
 
 class StoresWeights(Protocol):
@@ -69,7 +69,7 @@ class EncoderBody(Protocol):
         """Return the encoded sequence for a decoder of the same family; for the arguments, see `__call__`."""
 
     def attentions(self) -> Sequence[StoresWeights]:
-        """Return the self-attentions, layer by layer."""
+        """Return the self-attention modules, layer by layer."""
 
 
 class DecoderBody(Protocol):
@@ -95,7 +95,7 @@ class DecoderBody(Protocol):
         """Return the state before the first token."""
 
     def attentions(self) -> Sequence[StoresWeights]:
-        """Return the self-attentions, layer by layer."""
+        """Return the self-attention modules, layer by layer."""
 
     def source_attentions(self) -> Sequence[StoresWeights]:
-        """Return the cross-attentions, layer by layer."""
+        """Return the cross-attention modules, layer by layer."""

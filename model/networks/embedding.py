@@ -46,7 +46,7 @@ class InputEmbedding(nn.Module):
         max_length: int,
         is_tied: bool = False,
     ) -> None:
-        """Build the embedding: with `vocabulary_size`, of token numbers; with `features`, of rows of numbers."""
+        """Build an embedding of token numbers (give `vocabulary_size`) or of rows of numbers (give `features`)."""
         super().__init__()
         assert (vocabulary_size is None) != (features is None)
         self.scale, self.initial_std, self.position_std = 1.0, _PLAIN_STD, _PLAIN_STD
@@ -70,7 +70,7 @@ class InputEmbedding(nn.Module):
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
             start: the position of the first token; for packed sequences, the position of each token, (time,).
-            also: (batch, time, d_model), more embeddings of the same tokens to add; None = no more.
+            also: (batch, time, d_model), more embeddings of the same tokens, which are added; None = nothing to add.
 
         Returns:
             (batch, time, d_model).
@@ -87,7 +87,7 @@ class InputEmbedding(nn.Module):
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
     def inputs(self) -> list[nn.Module]:
-        """Return the module of positions and, if there is one, the layer that maps rows of numbers to vectors."""
+        """Return the module of positions; for rows of numbers, also the layer that maps these rows to vectors."""
         return [self.positions] if self.rows is None else [self.positions, self.rows]
 
 
@@ -97,7 +97,7 @@ class TokenHead(Head):
     A tied head uses the weights of the embedding.
 
     Logits are multiplied by `head_scale`, and the initial weights are divided by `head_scale`. So the initial logits
-    stay the same, but with a scale above 1 the head learns faster than the layers below.
+    stay the same, but with a scale above 1 the head learns faster than the other layers.
 
     Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models"; scale: Yang et al. 2021,
     "Tensor programs V", where the scale is one of the multipliers to be tuned.

@@ -58,7 +58,7 @@ class EncoderDecoder(nn.Module):
             target: (batch, target time) token numbers, with a start token first and padding at the end.
             target_packing: the packing of a packed target, (1, tokens); then the result is packed, too. None = not
                 packed.
-            read: a function of the head's input and the head. If it is given, return its result instead of the logits.
+            read: a function of the head's input and the head. If `read` is given, return its result, not the logits.
 
         Returns:
             (batch, target time, target vocabulary): at position t the logits of token t + 1.
@@ -80,5 +80,5 @@ class EncoderDecoder(nn.Module):
         return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_mask))
 
     def advance(self, target: Tensor, state: State) -> Tensor:
-        """Append these target tokens to the tokens in `state`; return the logits of each next target token."""
+        """Append the given target tokens to the tokens in `state`; return the logits of each next target token."""
         return self.head(self.decoder(self.target_embedding(target, state.length), state=state))

@@ -25,7 +25,7 @@ def build_encoder(config: ModelConfig) -> EncoderBody:
 
 
 def build_decoder(config: ModelConfig) -> DecoderBody:
-    """Return the decoder for a configuration whose shape has one; in an encoder-decoder, the decoder reads a source."""
+    """Return the decoder for a configuration whose shape has a decoder; in an encoder-decoder, it reads a source."""
     match config:
         case RecurrentConfig():
             return RecurrentDecoder(config)

@@ -15,17 +15,19 @@ def initialise(network: nn.Module) -> None:
     |------------------------------|--------------------------------------------------------------|
     | linear weight (out, in)      | uniform on +-sqrt(6 / (in + out)) (Glorot, Bengio 2010)      |
     | linear bias                  | 0                                                            |
-    | token embedding (n, d)       | normal, standard deviation 1 / sqrt(d); scaled by sqrt(d)    |
-    |                              | when read (Vaswani et al. 2017, section 3.4), so that        |
+    | Transformer: token embedding | normal, standard deviation 1 / sqrt(d); scaled by sqrt(d)    |
+    | (n, d)                       | when read (Vaswani et al. 2017, section 3.4), so that        |
     |                              | tokens and sinusoidal positions are of similar size          |
-    | the same, not a Transformer's| normal with 0.1 (Gehring et al. 2017, section 3.5)           |
-    | the same, tied to the head   | normal with 0.02 / head_scale (Radford et al. 2018): as a    |
-    |                              | head, larger weights would make each token predict itself,   |
-    |                              | and the first loss would be far above ln(vocabulary)         |
+    | token embedding of other     | normal, standard deviation 0.1 (Gehring et al. 2017,         |
+    | families of networks         | section 3.5)                                                 |
+    | token embedding, tied to the | normal, standard deviation 0.02 / head_scale (Radford et al. |
+    | head, in any family          | 2018): as a head, larger weights would make each token       |
+    |                              | predict itself, so the first loss would be far above         |
+    |                              | ln(vocabulary)                                               |
     | head over tokens             | as a linear weight, / head_scale                             |
-    | learned position (n, d)      | normal, standard deviation 0.02 (Radford et al. 2018)        |
+    | Transformer: position (n, d) | normal, standard deviation 0.02 (Radford et al. 2018)        |
     | norm weight / bias           | 1 / 0                                                        |
-    | convolutional: position      | normal with 0.1                                              |
+    | convolutional: position      | normal, standard deviation 0.1                               |
     | convolutional: map           | see `Map`; bias 0                                            |
     | cells, from the input        | each gate as a linear weight                                 |
     | cells, from previous state   | each gate orthogonal (Saxe et al. 2014)                      |

@@ -30,7 +30,7 @@ class LanguageModel(nn.Module):
 
         Args:
             tokens: (batch, time) token numbers, with padding at the end.
-            read: a function of the head's input and the head. If it is given, return its result instead of the logits.
+            read: a function of the head's input and the head. If `read` is given, return its result, not the logits.
 
         Returns:
             (batch, time, vocabulary): at position t the logits of token t + 1.
@@ -43,5 +43,5 @@ class LanguageModel(nn.Module):
         return self.decoder.begin()
 
     def advance(self, tokens: Tensor, state: State) -> Tensor:
-        """Append these tokens to the tokens in `state`; return the logits of each next token."""
+        """Append the given tokens to the tokens in `state`; return the logits of each next token."""
         return self.head(self.decoder(self.embedding(tokens, state.length), state=state))

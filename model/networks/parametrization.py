@@ -1,4 +1,4 @@
-"""Scales initial weights, multipliers and learning rates with a network's size, so that good settings stay good."""
+"""Scales weights and learning rates with a network's size, so that settings tuned on a small network stay good."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     In the table, i is the fan-in of a parameter, m its width, and L the number of layers, each divided by its value in
     the base network. r is the factor of token vectors, also relative to the base network: m^1/2 for a Transformer, else
     1. h is `head_scale`, g `gain_rate` and e `embedding_rate`. X is the initial spread of Glorot, Bengio 2010, in this
-    network (own) or in the base network (base).
+    network (own) or in the base network (base). "as standard" means: the same as in the standard parametrization.
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
     | embedding       | as standard                             | as standard: r     | e / r  | m^-1/2    |
-    | input           | as standard; of given numbers X(base)   | 1                  | 1      | m^-1/2    |
+    | input           | positions: as standard; rows: X(base)   | 1                  | 1      | m^-1/2    |
     | tied            | as standard, times m^-1/2               | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
-    | matrix          | X(base) i^-1/2; or by fan-in, as drawn  | 1                  | 1 / i  | 1 / (m L) |
+    | matrix          | X(base) i^-1/2; others as standard      | 1                  | 1 / i  | 1 / (m L) |
     | head            | min(X(own) m^1/2, X(base) m^-1/2) / h   | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
     | gain, bias      | as standard                             | 1                  | g      | 1 / (m L) |
     | residual branch |                                         | 1 / L              |        |           |
@@ -64,7 +64,7 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     Args:
         network: a network with initial weights; this function changes the weights, and the scales of heads and residual
             branches.
-        base: the network with the same layers at the widths of the base; the base network's weights have no influence.
+        base: the base network: the same layers with the base widths; the weights of the base network have no influence.
         config: the configuration of the network.
     """
     roles, factors = roles_of(network), {}

@@ -1,1 +1,1 @@
-"""Tasks: a task defines the input and output of a network, the loss and the metrics; one file per task."""
+"""Learning tasks, such as tagging: a task defines a network's input and output, the loss and the metrics."""

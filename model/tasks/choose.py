@@ -1,4 +1,4 @@
-"""The table of tasks, by data.name."""
+"""The table of learning tasks, such as tagging, by data.name."""
 
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling

@@ -37,9 +37,10 @@ class LabelledSequences:
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """A batch: inputs (batch, time[, features]); mask (batch, time), True = a token, or None; targets (batch,).
+    """A batch: inputs (batch, time[, features]); mask (batch, time), True = a token; targets (batch,).
 
-    In a packed batch, inputs are (1, tokens[, features]), and the mask is the packing.
+    Without padding, the mask is None. In a packed batch, inputs are (1, tokens[, features]), and the packing is the
+    mask.
     """
 
     inputs: Tensor
@@ -49,7 +50,7 @@ class LabelledBatch:
 
 @dataclass(frozen=True)
 class Classification:
-    """The task with its classes and, for texts, its vocabulary.
+    """The task to classify sequences; stores the classes and, for texts, the vocabulary.
 
     The number of a class is its position in the sorted `classes`. If the examples are rows of numbers, a row has
     `features` numbers, and there is no vocabulary. Texts are cut to `max_length` tokens.
@@ -65,9 +66,9 @@ class Classification:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
-        """Return the task, with the classes of all `items`, and the vocabulary of the training split only.
+        """Return a `Classification` with the classes of all `items`, and the vocabulary of the training split only.
 
-        The names of the classes are no leak, because they reveal no example.
+        The names of the classes leak no validation data, because they reveal no example.
         """
         data, classes = config.data, tuple(sorted({item["label"] for item in items}))
         if "rows" in items[0]:
@@ -138,7 +139,7 @@ class Classification:
         return label_metrics(measured, len(self.classes))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
+        """Return this object as a JSON-able dict; `from_dict` is the inverse."""
         vocabulary = None if self.vocabulary is None else self.vocabulary.to_dict()
         return {
             "classes": list(self.classes),
@@ -149,6 +150,6 @@ class Classification:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Classification":
-        """Build a task from a dict that `to_dict` returned."""
+        """Build a `Classification` from a dict that `to_dict` returned."""
         vocabulary = None if values["vocabulary"] is None else Vocabulary.from_dict(values["vocabulary"])
         return cls(tuple(values["classes"]), vocabulary, values["features"], values["max_length"])

@@ -1,4 +1,4 @@
-"""The cross-entropy, which is the loss of every task."""
+"""The cross-entropy, which is the loss of every learning task."""
 
 import math
 from collections.abc import Callable

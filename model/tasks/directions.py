@@ -1,4 +1,4 @@
-"""For each metric, whether higher or lower values are better; this is the same for all tasks."""
+"""For each metric, whether higher or lower values are better; the direction is the same for all learning tasks."""
 
 from typing import Literal
 

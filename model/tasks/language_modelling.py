@@ -55,7 +55,7 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class LanguageModelling:
-    """The task with its vocabulary and context.
+    """The task to predict each next token of a text; stores the vocabulary and the context.
 
     Attributes:
         vocabulary: the tokens.
@@ -74,7 +74,7 @@ class LanguageModelling:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "LanguageModelling":
-        """Return the task, with the vocabulary of the training split."""
+        """Return a `LanguageModelling` with the vocabulary of the training split."""
         data, texts = config.data, [items[position]["text"] for position in train]
         settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
         if data.tokens == "subwords":
@@ -92,13 +92,15 @@ class LanguageModelling:
         """Join the texts of the items to one text, and return the joined text in blocks.
 
         Raises:
-            DataError: there are fewer than two tokens, so that no token can be predicted.
+            DataError: the text has fewer than two tokens, so no token can be predicted.
         """
         text = "".join(item["text"] for item in items)
         # Encode line by line, as subwords are learned; no token crosses a line break.
         stream = [number for item in items for number in self.vocabulary.encode(item["text"])]
         if len(stream) < 2:
-            raise DataError(f"the text {text[:30]!r} must have at least two tokens, so that one can be predicted")
+            raise DataError(
+                f"the text {text[:30]!r} must have at least two tokens, because the first token cannot be predicted"
+            )
         starts = torch.arange(0, len(stream) - 1, self.context)
         lengths = (len(stream) - starts).clamp(max=self.context + 1)
         return TextBlocks(
@@ -147,8 +149,8 @@ class LanguageModelling:
 
         `bits_per_character` is the sum of the bits of all predicted tokens, divided by the number of their characters.
         `bits_per_byte` divides the same sum by the number of their UTF-8 bytes. The bits of a token are its
-        cross-entropy. For an unknown token, the bits that identify it are added; they are estimated without context. So
-        models with different vocabularies are comparable.
+        cross-entropy. For an unknown token, the bits that identify this token are added; they do not depend on the
+        context. So models with different vocabularies are comparable.
         """
         count = sum(count for _, count in measured)
         loss = sum(loss for loss, _ in measured) / count
@@ -161,7 +163,7 @@ class LanguageModelling:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
+        """Return this object as a JSON-able dict; `from_dict` is the inverse."""
         return {
             "vocabulary": self.vocabulary.to_dict(),
             "context": self.context,
@@ -170,7 +172,7 @@ class LanguageModelling:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
-        """Build a task from a dict that `to_dict` returned."""
+        """Build a `LanguageModelling` from a dict that `to_dict` returned."""
         unknown = values["unknown"]
         vocabulary = tokens_from_dict(values["vocabulary"])
         return cls(vocabulary, values["context"], UnknownTokens.from_dict(unknown) if unknown else None)

@@ -1,4 +1,4 @@
-"""Builds the network of a task, in the configured parametrization."""
+"""Builds the network for a learning task, in the configured parametrization."""
 
 from collections.abc import Mapping
 from typing import Any

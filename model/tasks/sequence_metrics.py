@@ -35,8 +35,9 @@ class TextMetrics:
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
         """Return the metrics for a configuration.
 
-        The tokenizer `auto` is sacrebleu's default 13a, except if the tokens are words. Decoded words have blanks
-        around every punctuation mark, so 13a would split them differently from the reference.
+        With metrics.bleu_tokenize=auto, BLEU compares words if the tokens are words, and else uses sacrebleu's default
+        tokenizer 13a. Decoded words have blanks around punctuation, so 13a would split them differently than
+        references.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -100,7 +101,7 @@ def exact_match(predicted: Sequence[object], reference: Sequence[object]) -> flo
 
 
 def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the fewest insertions, deletions and substitutions between two token lists. Source: Levenshtein 1966."""
+    """Return the smallest number of edits (insert, delete, substitute) between two token lists (Levenshtein 1966)."""
     previous = list(range(len(other) + 1))
     for row, token in enumerate(one, start=1):
         current = [row]

@@ -67,7 +67,7 @@ class MeasuredPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class SequenceToSequence:
-    """The task, with the tokens of sources and of targets (perhaps the same), and the settings of beam search.
+    """The task to turn a source into a target; stores the tokens of both sides and the settings of beam search.
 
     Sources and targets are cut to `max_length` tokens; END does not count.
     """
@@ -88,7 +88,7 @@ class SequenceToSequence:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "SequenceToSequence":
-        """Return the task, with both vocabularies from the training split."""
+        """Return a `SequenceToSequence` with the vocabularies of sources and targets in the training split."""
         data = config.data
         source, target = learn_pair(data, *([items[at][side] for at in train] for side in ("source", "target")))
         return cls(
@@ -171,7 +171,7 @@ class SequenceToSequence:
         return decoded.sequences()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
+        """Return this object as a JSON-able dict; `from_dict` is the inverse."""
         return {
             "source_tokens": self.source_tokens.to_dict(),
             "target_tokens": self.target_tokens.to_dict(),
@@ -185,6 +185,6 @@ class SequenceToSequence:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
-        """Build a task from a dict that `to_dict` returned."""
+        """Build a `SequenceToSequence` from a dict that `to_dict` returned."""
         sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
         return cls(**(values | sides | {"text_metrics": TextMetrics(**values["text_metrics"])}))

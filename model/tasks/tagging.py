@@ -38,9 +38,10 @@ class TaggedSentences:
 
 @dataclass(frozen=True)
 class TaggedBatch:
-    """A batch: inputs (batch, time, 2); mask (batch, time) or None; targets (batch, time), NO_TARGET at padding.
+    """A batch: inputs (batch, time, 2); mask (batch, time); targets (batch, time), NO_TARGET at padding.
 
-    In a packed batch, inputs are (1, words, 2), the mask is the packing, and targets are (1, words).
+    Without padding, the mask is None. In a packed batch, inputs are (1, words, 2), the packing is the mask, and targets
+    are (1, words).
     """
 
     inputs: Tensor
@@ -50,7 +51,7 @@ class TaggedBatch:
 
 @dataclass(frozen=True)
 class Tagging:
-    """The task with its tags, words, and endings of words.
+    """The task to tag words; stores the tags, the words, and the endings of words.
 
     The ending of a word is its last `ending_length` letters, with a mark if the word begins with a capital letter.
     Ending and mark are hints to the tag of a rare word. The number of a tag, word or ending is its position in `tags`,
@@ -70,9 +71,9 @@ class Tagging:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":
-        """Return the task, with the tags of all `items`, and the words and endings of the training split only.
+        """Return a `Tagging` with the tags of all `items`, and the words and endings of the training split only.
 
-        The names of the tags are no leak, because they reveal no example.
+        The names of the tags leak no validation data, because they reveal no example.
 
         Raises:
             DataError: no word occurs `min_count` times in the training split.
@@ -168,13 +169,13 @@ class Tagging:
         return label_metrics(measured, len(self.tags))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
+        """Return this object as a JSON-able dict; `from_dict` is the inverse."""
         names = ("tags", "words", "endings", "lowercase", "ending_length", "max_length")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Tagging":
-        """Build a task from a dict that `to_dict` returned."""
+        """Build a `Tagging` from a dict that `to_dict` returned."""
         names = ("tags", "words", "endings")
         return cls(**(values | {name: tuple(values[name]) for name in names}))
 

@@ -1,4 +1,4 @@
-"""The interface between tasks and the trainer: a task knows no optimizer, and the trainer knows no labels."""
+"""The interface between learning tasks and the trainer: tasks know no optimizer, and the trainer knows no labels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, Self
@@ -24,7 +24,7 @@ class Encoded(Protocol):
 
 
 class Task(Protocol):
-    """The vocabulary, the classes, and everything else that is learned from the data before training.
+    """A learning task, such as tagging, with all that is learned from the data before training, such as a vocabulary.
 
     `Any` stands for encoded examples and batches. The types of both may differ between tasks, because the trainer only
     passes them on.
@@ -40,7 +40,7 @@ class Task(Protocol):
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:
-        """Return the task for `items`; the vocabulary comes only from the items at the positions `train`."""
+        """Return an object for `items`; the vocabulary comes only from the items at the positions `train`."""
 
     def build(self, config: Config[Any, Any]) -> nn.Module:
         """Return a network with initial weights from torch's random generator."""
@@ -58,7 +58,7 @@ class Task(Protocol):
         """Return the summed loss of all predictions of a batch."""
 
     def measure(self, network: nn.Module, encoded: Any, indices: Tensor, device: torch.device) -> Any:
-        """Return what `metrics` needs to know of the examples at `indices` (batch,), as an object that can be pickled.
+        """Return measurements of the examples at `indices` (batch,) for `metrics`, as an object that can be pickled.
 
         The network must be in evaluation mode, and gradients must be off.
         """
@@ -71,8 +71,8 @@ class Task(Protocol):
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task as a JSON-able dict; `from_dict` is the inverse."""
+        """Return this object as a JSON-able dict; `from_dict` is the inverse."""
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build a task from a dict that `to_dict` returned."""
+        """Build an object from a dict that `to_dict` returned."""

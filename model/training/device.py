@@ -8,16 +8,16 @@ import torch
 def choose_device(name: str, processes: int = 1) -> torch.device:
     """Return the device of this process; `processes` is the number of processes that train together.
 
-    The name `auto` means cuda if there is a GPU, else cpu. A GPU is returned with its index, because torch cannot set a
-    device without an index as the current device.
+    The name `auto` stands for cuda if there is a GPU, else for cpu. A GPU is returned with its index, because torch
+    cannot set a device without an index as the current device.
 
     Raises:
-        ValueError: the name is cuda, but torch finds no GPU.
+        ValueError: `name` is cuda, but torch finds no GPU.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("training.device: must be auto or cpu, given cuda, because torch finds no GPU here")
+        raise ValueError("training.device: must be auto or cpu, given cuda, because torch finds no GPU on this machine")
     return _own_gpu(processes) if name == "cuda" else torch.device(name)
 
 

@@ -1,4 +1,4 @@
-"""Trains a network from a task's plain dict, and scores a checkpoint on the test split."""
+"""Trains a network as the dict of a task says, and scores a checkpoint on the test split."""
 
 import statistics
 from collections.abc import Generator, Mapping, Sequence
@@ -91,7 +91,7 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:
-    """Return the goal that chooses the best evaluation: the study's metric, or for costs the task's first metric."""
+    """Return the goal that chooses the best evaluation: `metric`, or another metric if `metric` is a cost."""
     first, *_ = names = task_type.metric_names
     if metric in names:
         return Goal(metric, direction)
@@ -109,7 +109,7 @@ def _measured(evaluations: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def _encoded(
     task_type: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
 ) -> tuple[Task, Encoded, Encoded | None]:
-    """Return the task learned from the training split, and the encoded training and validation splits."""
+    """Return the `Task` learned from the training split, and the encoded training and validation splits."""
     present = {part: positions for part, positions in parts.items() if positions}
 
     def build() -> tuple[dict[str, Any], dict[str, Any]]:

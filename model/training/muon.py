@@ -12,9 +12,9 @@ from model.networks.roles import Matrix
 class Muon(torch.optim.Muon):
     """torch's Muon with a separate step for each matrix that is stacked in a parameter.
 
-    A step makes the momentum of a matrix orthogonal. A parameter may stack several matrices, such as those for queries,
-    keys and values, or for a gate and its input. A step on the whole parameter would make these matrices orthogonal to
-    each other, and give them one common scale.
+    A step makes the momentum of a matrix orthogonal. A parameter may stack several matrices, such as the matrices for
+    queries, keys and values, or for a gate and its input. A step on the whole parameter would make these matrices
+    orthogonal to each other, and give them one common scale.
 
     Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers" (Q, K and V separately); step scaled to the size
     of adamw's: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.

@@ -19,8 +19,8 @@ def build_optimizers(
     """Return the configured optimizer for all parameters of `network`; `muon` is a pair of optimizers.
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
-    muon. By default, it does not apply to parameters with one number per row: biases, norms, and the lengths of
-    normalised weights.
+    muon. By default, weight decay does not apply to parameters with one number per row: biases, norms, and the lengths
+    of normalised weights.
 
     With muon, Muon updates the matrices inside the layers, and adamw updates the embeddings, the head and all vectors.
     Muon's steps are scaled to the size of adamw's steps, so that both can use the same `lr`.
@@ -29,7 +29,8 @@ def build_optimizers(
     of a parameter group is the factor of its learning rate.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
-    Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. As torch.optim implements them.
+    Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. The implementations are those of
+    torch.optim.
     """
     lr, epsilon, momentum = config.lr, config.epsilon, config.momentum or 0.0
     scales = {id(parameter): factors[name] for name, parameter in network.named_parameters()} if factors else {}
@@ -107,7 +108,7 @@ def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
 
 
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
-    """Return the running mean of the network's weights, None without `ema`; the mean starts after the first step.
+    """Return the running mean of the network's weights, or None without `ema`; the mean starts after the first step.
 
     The weights after the first step contribute a share of ema^t to the mean t steps later. With `ema_warmup`, the decay
     in step t is at most (1 + t) / (10 + t), so that an early mean consists mostly of the latest weights.

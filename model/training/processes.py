@@ -47,7 +47,7 @@ class Notice:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def obey(self) -> Never:
-        """End this process by SIGTERM, as the signal would have done without this class."""
+        """End this process by SIGTERM, as the signal would have ended it without this class."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise SystemExit(128 + signal.SIGTERM)  # The signal may be blocked.
@@ -74,7 +74,7 @@ class Processes:
     @classmethod
     @contextlib.contextmanager
     def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
-        """Join the group in torch.distributed's environment variables; leave the group if the context succeeds.
+        """Join the group described by torch.distributed's environment variables; leave it if the context succeeds.
 
         If `size` is 1, ignore the variables, because they then belong to the job in which the search runs.
         """

@@ -43,9 +43,9 @@ class Progress:
         without_gain: the number of evaluations since the last improvement, for early stopping.
         train_loss: the mean loss per prediction since the previous evaluation.
         gradient_norm: the norm of the gradients of the last update, before clipping.
-        loss_sum, loss_count: the sum of the losses since the last evaluation, and their number.
+        loss_sum, loss_count: the sum and the number of the losses since the last evaluation.
         plateau: the state of schedule=plateau.
-        best: the best evaluation; None before the first.
+        best: the best evaluation; None before the first evaluation.
         curve: the points of the learning curve.
     """
 

@@ -64,12 +64,12 @@ def train(
     evaluations, the first counts as the best. Without validation there are no evaluations, and the returned progress
     has no `best`.
 
-    If `stop_after` ends the training between two evaluations, one extra evaluation follows. It counts for the result,
-    but has no effect on early stopping, the schedule or the saved state. Therefore a continued training ends with the
-    same bits as a training that never stopped.
+    If `stop_after` ends the training between two evaluations, one extra evaluation follows. This evaluation counts for
+    the result, but has no effect on early stopping, the schedule or the saved state. Therefore a continued training
+    ends with the same bits as a training that never stopped.
 
     Args:
-        task: the task.
+        task: the object that makes batches, and computes the loss and the metrics.
         network: the network.
         config: the settings.
         data: the encoded training split.
@@ -82,7 +82,7 @@ def train(
         factors: for each parameter, the factors of its optimizer settings; None = all factors are 1.
         stop_after: the number of epochs to train now; the schedule still covers `config.epochs`. None = all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
-            `config.save_minutes` old. The training continues from the last state. None = do not save or load states.
+            `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
         reported_epochs: the number of epochs whose points an earlier training yielded; these points are not yielded
             again.
         curves: the learning curves of other trainings. Without validation, schedule=plateau reduces the learning rate
@@ -213,11 +213,11 @@ def train(
 def evaluate(
     task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig, processes: Processes
 ) -> dict[str, float]:
-    """Return every metric of the task over all of `data`; each process measures its share of the batches.
+    """Return every metric of `task` over all of `data`; each process measures its share of the batches.
 
     The metrics equal the metrics of a single process. They are bit-identical if the device always computes the same
     batch with the same bits. `examples_per_second` is the joint speed of all processes, measured by the first process.
-    The time for comparing predictions with references does not count. The value differs from run to run.
+    The time for comparing predictions with references does not count. This speed differs from run to run.
 
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.

@@ -106,10 +106,10 @@ class Update:
 
 
 class Losses:
-    """The sum of the losses since an evaluation; the methods raise Diverged if a loss is not finite."""
+    """The sum of the losses since the last evaluation; the methods raise Diverged if a loss is not finite."""
 
     def __init__(self, step: int, device: torch.device, start: tuple[float, int] = (0.0, 0)) -> None:
-        """Start after `step` updates; `start` is the sum of the losses since the last evaluation, and their number."""
+        """Start after `step` updates; `start` is the sum and the number of the losses since the last evaluation."""
         self.checked, self.per_check = step, STEPS_PER_LOOK[device.type]
         self.waiting: list[Tensor] = []
         self.sum, self.count = start

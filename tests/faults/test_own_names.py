@@ -64,7 +64,7 @@ def test_a_users_own_modules_come_first_for_his_own_trainer():
 def test_a_module_of_the_same_full_name_as_the_toolkits_and_an_own_hpo_py_are_refused(tmp_path):
     occupied("model", "")
     Path("model/objective.py").touch()
-    with pytest.raises(ConfigError, match=r"and so has the working directory \(.*/model/objective.py"):
+    with pytest.raises(ConfigError, match=r"both the toolkit and the working directory \(.*/model/objective.py"):
         origin_of("model.objective:run_fold", str(tmp_path))
     assert origin_of("model.objective:run_fold", str(REPOSITORY)) == "toolkit"
     occupied("hpo.py")

@@ -85,7 +85,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
         (["sweeps"], {"drp": 0.1}, r"imports_fill: 'drp' is not searched; allowed: lr, drop; did you mean 'drop'"),
         (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
         (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
-        (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, this study has score"),
+        (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
     ],
 )
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):

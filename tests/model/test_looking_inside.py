@@ -80,9 +80,9 @@ def test_rows_of_numbers_get_their_labels_nested_or_flat_and_what_is_no_image_is
     right = sum(label == str(target) for label, target in zip(predicted, digits.target[:200], strict=True))
     assert right > 60, "far more than the 20 that chance gives"
     for given in ([1.0, 2.0], [[0.0] * 7] * 8, "digit", ["a"] * 64, 3.0):
-        with pytest.raises(ValueError, match=r"64 numbers|only text"):
+        with pytest.raises(ValueError, match=r"64 numbers|must not be a text"):
             objective.predict(folder, [given], {})
-    with pytest.raises(ValueError, match="'digits' reads rows of numbers"):
+    with pytest.raises(ValueError, match="data=digits reads rows of numbers"):
         objective.attention(folder, "7", None)
 
 
@@ -153,7 +153,7 @@ BAD_OPTIONS = [
     ({"max_tokens": 0}, "max_tokens: must be 1 or more, given 0"),
     ({"seed": -1}, "seed: must be 0 or more, given -1"),
     ({"temperature": 0.0, "top_k": 3}, "temperature: .*top_k"),
-    ({"heat": 1}, "heat: has no effect on a model of 'language_modelling'.*max_tokens, seed"),
+    ({"heat": 1}, "heat: has no effect on a model with data=language_modelling.*max_tokens, seed"),
 ]
 
 

@@ -140,14 +140,14 @@ def test_at_a_terminal_the_user_is_asked(capsys, monkeypatch, stranger, typed, e
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or typed)
     code, out, _ = hpo(capsys, "reproduce", "toy")
     assert (code, len(asked)) == (expected, 1)
-    assert "this study was not made here: it runs " in out
+    assert "this study was not made on this machine: it runs " in out
     assert Path("ran").exists() == (expected == 0)
 
 
 def test_another_configuration_of_a_trusted_study_is_not_trusted(capsys, stranger):
     assert hpo(capsys, "reproduce", "toy", "--trust")[0] == 0
     changed(stranger, toy={"always": 2})
-    assert "was not made here" in refused(capsys, "reproduce", "toy")
+    assert "was not made on this machine" in refused(capsys, "reproduce", "toy")
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_an_earlier_configuration_of_my_own_study_that_is_not_mine_is_not_run(ca
     folder = searched(capsys, toy_config(trials=1))
     shutil.copy(folder / "report.json", "mailed.json")
     mailed(allowed_changes=earlier({"toy": {"always": 2}}))
-    assert "was not made here" in refused(capsys, "reproduce", "mailed.json")
+    assert "was not made on this machine" in refused(capsys, "reproduce", "mailed.json")
 
 
 def test_values_of_the_environment_are_named_before_they_are_given(capsys, monkeypatch, tmp_path):

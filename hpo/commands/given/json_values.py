@@ -23,7 +23,7 @@ _MAX_ARRAY_SIZE = 1000
 
 
 def to_json(value: Any, where: str) -> tuple[Any, bool]:
-    """Convert a value to JSON. Return the result, and whether a function can use it in place of the original value.
+    """Return the JSON form of a value, and whether a function can use this form in place of the value.
 
     Raises:
         ConfigError: the value has no JSON form; the message names its key, `where`.

@@ -1,4 +1,4 @@
-"""An objective from Python: a function, its path, or an objective for Optuna, whose space is read from its code."""
+"""An objective from Python: a function or its path. The space of an Optuna function `f(trial)` comes from its code."""
 
 import ast
 import inspect
@@ -112,7 +112,8 @@ def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | 
     for optional_function in ("describe_data", "prepare_data") if rows.has_rows else ("describe_data",):
         if getattr(objective, optional_function, getattr(module, optional_function, None)) is not None:
             raise ConfigError(
-                f"data: '{name}' has a function {optional_function}, which defines the data, too; remove one of the two"
+                f"data: '{name}' has a function {optional_function}, which defines the data, too; remove that "
+                f"function, or give no data"
             )
     if form in ("config", "task"):
         reads = "trial.data, trial.train and trial.validation" if rows.has_rows else "trial.train and trial.validation"
@@ -158,8 +159,8 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
 def space_of(given: Any) -> Any:
     """Return the space that a function such as Hugging Face's `hp_space(trial)` suggests.
 
-    If `given` is no function, return it unchanged. ConfigError if the function returns a dict whose names are not the
-    suggested names.
+    If `given` is not a function, return it unchanged. ConfigError if the function returns a dict whose names are not
+    the suggested names.
     """
     if not inspect.isroutine(given):
         return given

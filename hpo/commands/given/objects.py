@@ -149,7 +149,7 @@ class Objects:
         return plain
 
     def _stand_in(self, value: Any, key: str, where: str) -> Any:
-        """Return the JSON value that stands for a value: the name of a named choice, else the converted value."""
+        """Return the JSON value of a value: the one in `choices`; for a value without an entry, the converted value."""
         name = next((text for text, known in self.choices.get(key, {}).items() if known is value), None)
         return to_json(value, f"{where}.{key}")[0] if name is None else json.loads(name)
 
@@ -198,7 +198,7 @@ def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str,
 
 
 def _is_written_so(value: Any, text: str) -> bool:
-    """Return whether the JSON form of the value equals the JSON value in this text."""
+    """Return whether the JSON form of the value equals the JSON value in `text`."""
     try:
         return bool(json.loads(json.dumps(value)) == json.loads(text))
     except TypeError:

@@ -25,7 +25,7 @@ _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", 
 
 @dataclass(frozen=True)
 class Composed:
-    """A complete configuration, composed and checked. Printing it shows the names of its secrets, not the values."""
+    """A complete, checked configuration. Its text has the names of environment variables instead of secrets."""
 
     tree: Mapping[str, Any]
 
@@ -33,7 +33,7 @@ class Composed:
         return yaml_text(self.to_dict()).rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the configuration, with the names of its secrets instead of their values."""
+        """Return the configuration, with the names of environment variables instead of secrets."""
         return dict(redact(self.tree)[0])
 
 
@@ -115,7 +115,7 @@ def search_tree(
 
 
 def _shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the shipped configuration of a group; for `track`, set the values of MLflow's environment variables."""
+    """Return the shipped configuration of a group. In `track`, replace MLflow's environment variables by values."""
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
@@ -151,9 +151,9 @@ def made_config(
     strategy: str | Mapping[str, Any] | None,
     settings: Mapping[str, Any],
 ) -> StudyConfig:
-    """Return the configuration of a search from Python; the space `searched` and `constants` have JSON values only.
+    """Return the configuration of a search from Python. Both `searched`, the space, and `constants` are plain JSON.
 
-    ConfigError if there is no direction, and `settings` name no metric whose direction is known.
+    ConfigError if the settings have no direction, and their metric has no known direction.
     """
     if "study.direction" not in settings and settings.get("study.metrics") is None:
         direction = known_direction(str(settings.get("study.metric")))

@@ -1,1 +1,1 @@
-"""Composes overrides to a complete configuration. Only this package imports Hydra and omegaconf."""
+"""Composes a complete configuration from overrides. Only this package imports Hydra and omegaconf."""

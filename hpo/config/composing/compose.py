@@ -115,7 +115,7 @@ def compose_config(
     others = [o for o in parsed if o not in of_user]
     for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):
         if (typed := typed_key(key)) != key:
-            raise ConfigError(f"{key}: is a group of the configuration; add your own key with +{typed}=...")
+            raise ConfigError(f"{key}: is the name of a group or section; write your own key as +{typed}=...")
     refuse_twice(of_user)
     tree = _load(config_file, name, parsed) if config_file else _composed(name, config_dir, of_user, others)
     section = tree.get("study")
@@ -137,7 +137,7 @@ def _is_of_user(override: Override) -> bool:
 def _composed(
     name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
 ) -> dict[str, Any]:
-    """Return the resolved tree of a primary configuration; apply the overrides `of_user` after composing."""
+    """Return the resolved tree of a primary configuration; apply the user's overrides (`of_user`) after composing."""
     config = _compose(name, [*function_alone(name, others), *others], config_dir)
     for override in of_user:
         key, value = override.key_or_group, plain_value(override.value())
@@ -200,7 +200,7 @@ def _refuse_bad_choice(override: Override, command: str) -> None:
     if not override.is_delete() and not isinstance(value, str | Mapping):
         group = override.key_or_group
         raise ConfigError(
-            f"{group}: must be the name of a configuration, given {value!r}; see `hpo {command} --cfg job`"
+            f"{group}: must be a name from the group {group}, given {value!r}; see `hpo {command} --cfg job`"
         )
 
 
@@ -277,7 +277,7 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
     others = f"only {', '.join(anew)} can be chosen again; " if anew else ""
     raise ConfigError(
         f"{group}: cannot be chosen again, given {value!r}, because the configuration is already complete; "
-        f"{others}set single keys, {hint}"
+        f"{others}set single keys of this group, {hint}"
     )
 
 

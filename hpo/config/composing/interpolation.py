@@ -75,19 +75,20 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Return the new text of a reference for a subtree that is moved from `root` to `place` in another tree.
+    """Return the new text of references in a subtree that is moved from `root` to `place` in another tree.
 
-    A reference into the subtree gets the new key of its target. The value of the target replaces any other reference.
+    A text may have several references. If a reference has its target in the subtree, the reference gets the target's
+    new key. Otherwise, the value of the target replaces the reference.
 
     Args:
-        text: the reference.
-        path: the path of the reference in the subtree.
+        text: the text with the references.
+        path: the path of the text in the subtree.
         prefix: the path of the subtree in `root`.
         place: the path of the subtree in the other tree.
         root: the tree from which the subtree was taken.
 
     Returns:
-        The new text; None = the text does not refer into the subtree, or a target cannot be determined.
+        The new text; None = no target is in the subtree, or a target cannot be determined.
     """
     found = targets(text, (*prefix, *path))
     is_inside = [target[: len(prefix)] == prefix for target in found]

@@ -64,7 +64,7 @@ def _refuse_bad_sweep(key: str, sweep: Sweep, text: str) -> None:
 
 
 def _dimension_of(sweep: Sweep) -> dict[str, Any]:
-    """Convert a sweep of Hydra to a dimension in the form of conf/space."""
+    """Convert a sweep of Hydra to a dimension, written as in conf/space."""
     if isinstance(sweep, ChoiceSweep):
         return {"choices": plain_value(sweep.list)}
     if isinstance(sweep, IntervalSweep):
@@ -101,8 +101,8 @@ def read_values(texts: Sequence[str]) -> dict[str, Any]:
 def written_out(text: str) -> str:
     """Rewrite an override in Hydra's syntax.
 
-    `objective=command` and `objective=outside` become choices of the group `data`. The value of `command.line`, and an
-    objective with a call, get quotes.
+    `objective=command` and `objective=outside` become choices of the group `data`. The value of `command.line` gets
+    quotes, and so does an objective with arguments, such as `module:train(config)`.
     """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
@@ -149,7 +149,7 @@ def text_of(override: Override) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Convert a value parsed by Hydra to plain Python, such as a quoted string to a string, a sweep to a dimension."""
+    """Convert a value that Hydra parsed to plain Python; for example, a quoted string becomes a string."""
     if isinstance(value, Sweep):
         return _dimension_of(value)
     if isinstance(value, Mapping):

@@ -193,5 +193,5 @@ def refuse_secrets(references: Mapping[str, str]) -> None:
 
 
 def _translate(tree: Any, signs: Mapping[int, int]) -> Any:
-    """Return the tree with some characters of all strings replaced."""
+    """Return the tree with the characters in `signs` replaced in every string."""
     return map_leaves(tree, lambda leaf: leaf.translate(signs) if isinstance(leaf, str) else leaf)

@@ -15,11 +15,14 @@ from hpo.trials.trial import Proposal, Trial
 
 
 class Proposer:
-    """Opens trials one by one, and asks the strategy for points when all trials of its last proposal are open.
+    """Opens trials one by one, and asks the strategy for points when all trials of the last round are open.
 
-    The record names, for each trial, the trials that became known (were "learned") before its proposal. A continued
-    search first opens the recorded trials again, each with the same known trials as before. Then it asks the strategy
-    again for the last recorded proposal, compares the answer with the recorded points, and opens the remaining points.
+    A round is the list of points that the strategy proposes in one call.
+
+    The record names, for each trial, the trials that became known (were "learned") before this trial was opened. A
+    continued search first opens the recorded trials again, each with the same known trials as before. Then it asks the
+    strategy again for the last recorded round, compares the answer with the recorded points, and opens
+    the other points.
 
     Attributes:
         known: the trials that the strategy knows.
@@ -43,8 +46,8 @@ class Proposer:
         self._pending: dict[int, Trial] = {}
         self._ended: dict[int, Trial] = {}
         self._learned: list[int] = []
-        # Of the last proposal: the points that are not open yet; a function that returns all of its points, together
-        # with the points added by users; the number of its first trial.
+        # Of the last round: the points that are not open yet; a function that returns all of its points, together with
+        # the points added by users; the number of its first trial.
         self._proposals: deque[Proposal] = deque()
         self._whole: Callable[[], Sequence[Proposal]] = tuple
         self._first = 0
@@ -54,8 +57,8 @@ class Proposer:
         self.has_gained = True
         self.has_reached = False
         self._is_reached = False
-        # The known and pending trials at the last recorded proposal, and the number of its first trial. None = the
-        # strategy has been asked for this proposal again, or the record holds none.
+        # The known and pending trials at the last recorded round, and the number of its first trial. None = the
+        # strategy has been asked for this round again, or the record has no round.
         self._last_question: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
 
@@ -71,7 +74,7 @@ class Proposer:
             self._proposals = deque(self._whole()[self.num_opened - self._first :])
 
     def end(self, trial: Trial) -> None:
-        """Make a trial that has ended available to the next proposal."""
+        """Keep a trial that has ended, so that the strategy can learn from this trial before the next round."""
         self._ended[trial.number] = trial
 
     def open_next(self) -> Trial | None:
@@ -93,7 +96,7 @@ class Proposer:
                 self._last_question = None
             if self._proposals and (self._rules.judges or self._rules.ends_by_scores):
                 # Rules compare a trial with the trials known when it is opened, so learn before every trial, not only
-                # before a proposal.
+                # before a round.
                 if not self._learn(number):
                     return None
             elif not self._proposals and not self._propose_next(number):
@@ -125,7 +128,7 @@ class Proposer:
         return bool(self._proposals)
 
     def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the strategy's proposal with the points added by users; `first` is the number of its first trial."""
+        """Return the strategy's next round with the points added by users; its first trial gets the number `first`."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
@@ -138,7 +141,7 @@ class Proposer:
         if any(each.retry_of is not None for each in self._added):
             retried = {trial.retry_of for trial in (*known, *pending) if trial.number >= 0}
         # If the record does not name the learned trials, nobody can tell later which trials were pending. Then an empty
-        # proposal means the end of the strategy.
+        # round means that the strategy is finished.
         self._whole = partial(
             self._with_added_points, proposals, first, tried, retried, bool(pending) and self._records_learning
         )
@@ -152,21 +155,21 @@ class Proposer:
         retried: Collection[int | None],
         waits: bool,
     ) -> Sequence[Proposal]:
-        """Return a proposal with the points added by users.
+        """Return a round with the points added by users.
 
-        An added point comes before the points of the proposal that were not open when the user added it.
+        An added point comes before the points of the round that were not open when the user added it.
 
-        The result is the same whether a point was added before the proposal was made or while its trials were opened.
-        A point is left for the next proposal if it was added after the last trial of this proposal was opened. If this
-        proposal continues earlier trials, new points are also left for the next one. If the proposal is empty because
-        the strategy waits for pending trials, no point is added to the proposal.
+        The result is the same whether a point was added before the round was proposed or while its trials were opened.
+        A point is left for the next round if it was added after the last trial of this round was opened. If this round
+        continues earlier trials, new points are also left for the next round. If the round is empty because the
+        strategy waits for pending trials, no point is added to the round.
 
         Args:
-            proposals: the strategy's proposal.
-            first: the number of the first trial of the proposal.
+            proposals: the strategy's proposals of the round.
+            first: the number of the first trial of the round.
             tried: the keys of the points that were tried before.
             retried: the numbers of the failed trials that were retried before.
-            waits: whether an empty proposal means that the strategy waits for pending trials.
+            waits: whether an empty round means that the strategy waits for pending trials.
         """
         if waits and not proposals:
             return proposals
@@ -180,11 +183,11 @@ class Proposer:
                 continue
             while left and first + len(whole) < each.after:
                 whole.append(left.popleft())
-            # When the strategy proposes nothing more, each added point is a separate proposal.
+            # When the strategy proposes nothing more, each added point is a separate round.
             if (not left and (proposals or whole)) or first + len(whole) < each.after:
                 break
             if each.retry_of is not None:
-                # The failed trial may belong to this proposal. A retry trains from the start, because the error may
+                # The failed trial may belong to this round. A retry trains from the start, because the error may
                 # have damaged the checkpoint.
                 place = each.retry_of - first
                 failed = whole[place] if place >= 0 else self._record.trial(each.retry_of)
@@ -206,7 +209,7 @@ class Proposer:
     def _learn(self, number: int) -> bool:
         """Make ended trials known before the trial `number` is opened.
 
-        For a recorded trial, these are the trials that its record names; for a new trial, all trials that have ended.
+        Before a recorded trial, make the trials known that the record names for it; before a new trial, all ended ones.
         Return False if a trial that the record names has not ended yet, or if the search must end now.
         """
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
@@ -230,7 +233,7 @@ class Proposer:
         return self.has_gained and not self.has_reached
 
     def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the points of the last recorded proposal that are not open yet.
+        """Return the points of the last recorded round that are not open yet.
 
         Raises:
             StudyError: the strategy no longer proposes the recorded trials.
@@ -238,14 +241,16 @@ class Proposer:
         begun, proposals = self._recorded[first:], self._proposed(known, pending, first)
         for trial, proposal in zip(begun, proposals, strict=False):
             if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
+                amount = " with another amount" if trial.amount != proposal.amount else ""
                 raise StudyError(
-                    f"record: trial {trial.number} holds {trial.key}, but the strategy now proposes "
-                    f"{point_key(proposal.point)}; the strategy or one of its libraries has changed: start a new study"
+                    f"record: trial {trial.number} has the point {trial.key}, but the strategy now proposes "
+                    f"{point_key(proposal.point)}{amount}; the strategy or one of its libraries has changed: "
+                    f"start a new study"
                 )
         if len(begun) > len(proposals):
             raise StudyError(
-                f"record: proposal {begun[0].round} holds {len(begun)} trials, but the strategy now proposes "
-                f"{len(proposals)}; the strategy or one of its libraries has changed: start a new study"
+                f"record: round {begun[0].round} has {len(begun)} trials, but the strategy now proposes "
+                f"{len(proposals)} for it; the strategy or one of its libraries has changed: start a new study"
             )
         return proposals[len(begun) :]
 

@@ -27,7 +27,7 @@ class Rules:
         strategy: proposes the points.
         tasks_of: returns the tasks of a trial, one per fold and repeat.
         cost_of: returns the cost of one unit of a trial's training, above 0.
-        lanes: the number of trainings that run at once on the clock; free order ignores it.
+        lanes: the number of trainings that run at once on the clock; free order ignores this number.
         order: `clock` = the strategy gets a result when the clock reaches it; `free` = as soon as it arrives.
         race: stops trials that are behind after their first folds; None = no race.
         imported: finished trials of another study; the strategy learns from them, and they use no budget.
@@ -78,5 +78,5 @@ class Rules:
 
     @property
     def waits(self) -> bool:
-        """Whether the search waits for the clock: not in free order, and not if the order of ends has no influence."""
+        """Whether the search waits for the clock: in clock order, if the order of ends can have an influence."""
         return self.order == "clock" and self.is_ordered

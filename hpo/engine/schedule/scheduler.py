@@ -32,8 +32,8 @@ class Scheduler:
         num_trials: the budget, in the unit of `Rules.counts`.
         slots: the number of tasks that workers can run at once.
         observers: the observers to notify of each event after it is written to the record.
-        when_ended: is called with each trial that ends on the clock, in the order of the ends; also with recorded
-            trials, which end again on the new clock.
+        when_ended: is called with each trial that ends on the clock, in the order of the ends. Recorded trials are no
+            exception, because they end again on the new clock.
 
     Attributes:
         is_out_of_time: whether no further trial may be opened; set by the caller.
@@ -96,7 +96,7 @@ class Scheduler:
 
     @property
     def ended_by(self) -> EndedBy:
-        """What ended the search; `space` = the strategy proposes nothing more, or the search has not ended yet."""
+        """What ended the search; `space` = the strategy proposes no more points, or the search has not ended yet."""
         if self._proposer.is_spent:
             return "trials"
         if self._proposer.has_reached:
@@ -136,7 +136,7 @@ class Scheduler:
         return replace(task, payload=replace(task.payload, **more)) if more else task
 
     def take(self, report: TaskReport) -> None:
-        """Write a report's outcome to the record, update the clock, then notify the observers."""
+        """Handle a worker's report: update the clock, write an outcome to the record, then notify the observers."""
         key, outcome = Key(report.task.trial, report.task.index), report.settled()
         trial = self._trials[key.trial]
         self.update_clock(report)

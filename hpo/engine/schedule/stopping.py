@@ -77,7 +77,7 @@ class Race:
         self._goal = goal
 
     def add_rival(self, rivals: Rivals, trial: Trial) -> Rivals:
-        """Return the rivals after a trial became known; they stay unchanged if the trial is not on their front."""
+        """Return the rivals after a trial became known: the same rivals, if the trial is not on their Pareto front."""
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
             return rivals
@@ -142,8 +142,8 @@ class StopRule:
     The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
     of another metric. So `study.stop_rule` is refused with several metrics.
 
-    Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. Unlike there, the best
-    score is compared instead of the running average, as in Optuna's MedianPruner.
+    Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. Here, the best score is
+    compared instead of the running average, as in Optuna's MedianPruner.
     """
 
     after: int

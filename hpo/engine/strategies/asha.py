@@ -152,8 +152,8 @@ class Rungs(Reader):
     def highest_open(self) -> int:
         """The index of the highest open rung, if rungs open progressively.
 
-        It is the highest rung that has trials, or the second rung if that is higher. If this rung ranks its points
-        differently from the rung below, the next higher rung is open, too.
+        The highest rung that has trials is open, and so are the first two rungs. If the highest of these rungs ranks
+        its points differently from the rung below, the next higher rung is open, too.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -197,7 +197,7 @@ class _Ranking:
 
     @property
     def _noise_level(self) -> float:
-        """The largest difference of two losses that counts as noise; 0 if no pair changed its order twice."""
+        """The largest difference of two trials' losses that counts as noise; 0 if no two trials swapped order twice."""
         if not len(self._noise):
             return 0.0
         place = int(_NOISE * (len(self._noise) - 1))

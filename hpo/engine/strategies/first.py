@@ -34,7 +34,7 @@ class FirstPoints:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why the strategy cannot search with several metrics or limits; None if it can, or if it gives no reason."""
+        """Why the strategy cannot search with several metrics or limits; None if it can or does not say."""
         reason: str | None = getattr(self.strategy, "refuses_several", None)
         return reason
 

@@ -34,8 +34,8 @@ class GridSearch:
     Raises:
         SpaceError: a range has no `points`, or the grid is larger than `max_points`.
 
-    Example: `num_layers` in 1, 2 and `lr` in 0.1, 0.01 gives, in lexicographic order, (1, 0.1), (1, 0.01), (2, 0.1),
-    (2, 0.01).
+    Example: with the values 1 and 2 for `num_layers`, and 0.1 and 0.01 for `lr`, the lexicographic order of the points
+    is (1, 0.1), (1, 0.01), (2, 0.1), (2, 0.01).
     """
 
     # Increase it when the same settings, history and seed would give other points.

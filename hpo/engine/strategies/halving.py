@@ -54,10 +54,10 @@ class HalvingSettings(Settings):
 
     @property
     def num_halvings(self) -> int:
-        """The number of rungs after the first; points on each are trained `eta` times as far as on the rung before.
+        """The number of rungs after the first; each of them trains points `eta` times as far as the rung before.
 
-        This number is s_max of the Hyperband paper, but rounded up. If `max_amount` / `min_amount` is not a power of
-        `eta`, the lower amounts are rounded instead.
+        This number is s_max of the Hyperband paper, but rounded up instead of down. If `max_amount` / `min_amount` is
+        not a power of `eta`, the amounts below `max_amount` are rounded.
         """
         halvings, amount = 0, self.min_amount
         while amount < self.max_amount:
@@ -150,8 +150,8 @@ class SuccessiveHalving:
     "Is One Epoch All You Need For Multi-Fidelity Hyperparameter Optimization?").
 
     Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
-    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. Unlike there, further
-    brackets with new points follow until the budget ends.
+    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. Unlike in algorithm 1,
+    further brackets with new points follow until the budget ends.
 
     Example: with min_amount 1, max_amount 9 and eta 3, 9 points are trained for 1 epoch, the best 3 of them for 2 more
     epochs, and the best one for 6 more.
@@ -195,7 +195,7 @@ class SuccessiveHalving:
     learns: ClassVar[Learns] = "by_round"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
-        """Return the bracket's next rung, or the first rung of a new bracket; none while a trial is pending."""
+        """Return the bracket's next rung, or the first rung of a new bracket; no points while a trial is pending."""
         return [] if pending else self._next_rung(known)
 
     def _next_rung(self, history: History) -> Sequence[Proposal]:

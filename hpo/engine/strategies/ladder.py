@@ -45,7 +45,7 @@ class LadderSettings(Settings):
     def costs_of_points(self) -> list[float]:
         """The cost of a point at each scale, as a multiple of a full training at the target scale.
 
-        At the first scale, a strategy that halves lowers the cost.
+        At the first scale, successive halving lowers this cost.
         """
         assert self.costs is not None
         shares = [cost / self.costs[-1] for cost in self.costs]
@@ -57,7 +57,7 @@ class LadderSettings(Settings):
 
     @property
     def planned(self) -> tuple[int, ...]:
-        """The number of points at each scale: `trials` at the first, then what `cost_ratio` allows, but at least 1."""
+        """The number of points at each scale: `trials` at the first scale, then by `cost_ratio`, but at least 1."""
         costs = self.costs_of_points
         return tuple(
             max(1, round(self.trials * costs[0] / cost * self.cost_ratio**place)) for place, cost in enumerate(costs)
@@ -88,13 +88,13 @@ class LadderSettings(Settings):
 class Ladder:
     """Search from the smallest scale to the target, in windows around the best point found at smaller scales.
 
-    At the smallest scale, another strategy (the setting `first`) searches `trials` points; if it halves, it also
-    continues the best of these points. Each larger scale gets one or more full trainings, whose total cost is about
-    `cost_ratio` times that of the scale before. The points of a scale are chosen when the scale before has ended. The
-    first point of a scale is the expected best point, and the other points are spread over windows around it. From
-    scale to scale, the expected point and the windows move as the best values have moved so far. The more certain this
-    move is, the narrower the windows are (see `expect`). After the last planned trial, the strategy draws one point at
-    a time from the windows around the best point at the target scale.
+    At the smallest scale, another strategy (the setting `first`) searches `trials` points. If this strategy
+    is a form of successive halving, it also continues the best of these points. Each larger scale gets one or more full
+    trainings, whose total cost is about `cost_ratio` times that of the scale before. The points of a scale are chosen
+    when the scale before has ended. The first point of a scale is the expected best point, and the other points are
+    spread over windows around it. From scale to scale, the expected point and the windows move as the best values have
+    moved so far. The more certain this move is, the narrower the windows are (see `expect`). After the last planned
+    trial, the strategy draws one point at a time from the windows around the best point at the target scale.
 
     A failed trial is never the best. If all trials so far have failed, the points of the next scale are spread over the
     whole space.
@@ -176,7 +176,7 @@ class Ladder:
         return make_strategy(self.settings.first, self._inner, self.seed)
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
-        """Return the next points of the current scale; none while an earlier scale has not ended."""
+        """Return the next points of the current scale; no points while trials of an earlier scale are pending."""
         ended = [[trial.within_scale for trial in known if trial.point[SCALE] == scale] for scale in self._scales]
         running = [[trial.within_scale for trial in pending if trial.point[SCALE] == scale] for scale in self._scales]
         rng = generator(self.seed, known, pending)

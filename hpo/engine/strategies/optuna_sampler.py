@@ -108,7 +108,7 @@ class OptunaModel:
         return "by_round" if isinstance(self.settings, CmaEsSettings) else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return `round_size` untried points, or all that are left; CMA-ES returns none while a trial is pending."""
+        """Return `round_size` untried points, or all that are left; for CMA-ES, no points while a trial is pending."""
         if pending and self.learns == "by_round":
             return []
         tried = known.tried(pending)

@@ -108,7 +108,7 @@ class _Sequence:
 
 
 def _value(dimension: Dimension, share: float) -> Value:
-    """Return the value of a dimension at a position on its axis, 0 <= share < 1.
+    """Return the value of a dimension at the position `share` on its axis, from 0 to below 1.
 
     Each listed value takes an equal share of the axis; on a linear scale, each whole number of a range does, too.
     """

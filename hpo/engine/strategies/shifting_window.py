@@ -82,7 +82,7 @@ class ShiftingWindow:
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which trials
     determine the best value, nor how to rate a value. Here, all trials so far determine the best value, and the setting
     `credit` says how. For the lecture's literal method, set `window: 3`, `opening: window` and `moving: 1`; if the
-    dimensions have no more values than the windows, that is random search.
+    dimensions have no more values than the windows, this method is random search.
 
     Example: over the values 4, 8, 16, 32, 64, 128, 256 with `window: 3` and `opening: window`, the first window is 16,
     32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, the next window is 64, 128, 256.
@@ -207,7 +207,7 @@ class ShiftingWindow:
         return centres
 
     def draw(self, centres: Mapping[str, Value], shortest: float, moving: float, rng: np.random.Generator) -> Point:
-        """Return a point: some dimensions have a value drawn from their window, the others the centre of their window.
+        """Return a point; each value is either drawn from the window of its dimension, or is the centre of this window.
 
         Args:
             centres: the centres of the windows by key. A dimension without a centre is always drawn from a window in

@@ -48,9 +48,9 @@ class Strategy(Protocol):
         ...
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
-        """Return one or more new points.
+        """Return the next points.
 
-        An empty list means: ask again when more trials are known. If no trial is pending, an empty list ends the
+        An empty list means: call again when more trials are known. If no trial is pending, an empty list ends the
         search. A strategy that trains by amounts returns `Proposal` objects; it may propose the same point again to
         continue the point's training.
 
@@ -68,7 +68,7 @@ def generator(seed: int, known: History, pending: Sequence[Trial]) -> np.random.
 
 
 def next_round(trials: Iterable[Trial]) -> int:
-    """Return the number of the next proposal (round), given all trials so far; the first one is 0."""
+    """Return the number of the next round, given all trials so far; rounds are numbered from 0."""
     return max((trial.round + 1 for trial in trials), default=0)
 
 

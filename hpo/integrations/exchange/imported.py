@@ -18,10 +18,10 @@ from hpo.trials.trial import Direction, Outcome, TaskLayout, Trial
 
 @dataclass(frozen=True)
 class Imported:
-    """The content of another study.
+    """The content of a study of another library, or of a CSV table.
 
     Attributes:
-        attempts: the finished trials in order, including failed trials, each with one fold.
+        attempts: the finished trials in their original order, including failed trials; each trial has one fold.
         metric: the leading metric.
         direction: whether a higher or a lower value of the leading metric is better.
         source: the place from which the study was read, without passwords.
@@ -120,7 +120,7 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
 
 
 def import_folder(name: str) -> Path:
-    """Return the new folder of this name for imported trials; StudyError if the folder exists already."""
+    """Return the path of a new folder for imported trials. Raise StudyError if a folder of this name exists."""
     path = RUNS / name
     if path.exists():
         raise StudyError(f"import: {path} already exists; choose another name")

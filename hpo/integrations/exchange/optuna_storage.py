@@ -44,7 +44,7 @@ def export_study(
         name: the study's name in this storage.
         target_url: the storage of the copy.
         target_name: the name of the copy.
-        further: the trials that were trained further after the search, with their results after all training.
+        further: the trials that were trained further after the search, with their results after that training.
         layout: the folds and repeats of each trial.
         constraints: by trial number, the amounts by which the fully trained trial exceeds each limit.
 
@@ -91,16 +91,16 @@ def refuse_record(url: str) -> None:
         return
     raise StudyError(
         f"import: {short_path(path)} is the record of the study {folder}, which needs no import: continue it by `hpo "
-        f"resume {folder}`, or learn from its trials in a new search by study.imports={folder} (if its keys have other "
-        f"names: --csv {short_path(folder.trials_path)} --rename)"
+        f"resume {folder}`, or learn from its trials in a new search by study.imports={folder}; if the keys of the new "
+        f"search have other names, run `hpo import --csv {short_path(folder.trials_path)} --rename OLD=NEW`"
     )
 
 
 def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> Imported:
     """Return the finished trials of a study in an Optuna storage. Pruned trials count as failed.
 
-    Several objectives become several metrics, with their names in Optuna, or `value_0`, `value_1` and so on. Only the
-    names of constraints are read.
+    Several objectives become several metrics. The metrics have the objectives' names in Optuna; without such names,
+    they are called `value_0`, `value_1` and so on. For constraints, only the names are read, not the values.
 
     Args:
         url: the address of the storage, such as `sqlite:///file.db` or `journal://file.log`.

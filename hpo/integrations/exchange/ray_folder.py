@@ -14,7 +14,7 @@ from hpo.trials.trial import Direction, Trial
 
 
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
-    """Return the finished trials of a Ray Tune experiment. The last result with the metric is the trial's result.
+    """Return the finished trials of a Ray Tune experiment. A trial's score is the last value of the metric.
 
     Trials that ended by themselves, or that a scheduler stopped, are complete. Trials with an error are failed. All
     other trials are left out. Hyperparameters with lists or mappings as values are left out, too.
@@ -82,7 +82,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the last result of a trial by dotted key, with the metric's last value; empty if there is no result."""
+    """Return the values of a trial's last result by dotted key, with the metric's last value; empty without results."""
     file = path / "result.json"
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
     last: dict[str, Any] = {}

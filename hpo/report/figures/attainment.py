@@ -66,7 +66,7 @@ Corners = Sequence[Sequence[float]]
 def draw_attainment(result: ComparisonJson) -> Any:
     """Return one figure that shows the attainment of every strategy, or the front of every study.
 
-    Return None unless the comparison has exactly two metrics and data about them.
+    Return None unless the comparison has exactly two metrics and at least one front.
     """
     from plotly import graph_objects
 
@@ -115,8 +115,8 @@ def _ends(values: Sequence[float], is_maximized: bool) -> tuple[float, float]:
 def _staircase(corners: Corners, worst: tuple[float, float]) -> list[tuple[float, float]]:
     """Return the points of a staircase line through the corners. The first corner has the first metric's best value.
 
-    The line begins and ends at the worst values of the axes. Between two corners, the line has the first metric of the
-    later corner and the second metric of the earlier corner.
+    The line begins and ends at the worst values of the axes. Between two corners, the first metric is that of the
+    later corner, and the second metric is that of the earlier corner.
     """
     if not corners:
         return []

@@ -59,7 +59,7 @@ def texts(dimension: Dimension) -> list[str]:
 
 
 def short(text: str, most: int) -> str:
-    """Return at most `most` characters of the text: of a longer text the end, because the end distinguishes names."""
+    """Return the text; if it has more than `most` characters, return its end, because the end distinguishes names."""
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
 
 
@@ -87,7 +87,7 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:
-    """Limit the vertical axis to exclude outliers but include `always`. Return a sentence about outliers, or ""."""
+    """Limit the vertical axis to exclude outliers, but not those in `always`. Return a sentence on outliers, or ""."""
     low, high = fence(values)
     if (low, high) == (min(values), max(values)):
         return ""
@@ -162,7 +162,7 @@ class TimeAxis:
         return time - self.start - sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
 
     def mark_pauses(self, figure: Any, unit: float, **place: Any) -> str:
-        """Draw dotted lines for at most fifty pauses; return a sentence about the pauses; "" without pauses."""
+        """Draw dotted lines for at most fifty pauses; return a sentence about all pauses, or "" if there are none."""
         for begin, _ in self.pauses[:_MOST_MARKS]:
             figure.add_vline(x=self.at(begin) / unit, line_dash="dot", line_color="#888", line_width=1, **place)
         if not self.pauses:

@@ -48,7 +48,7 @@ class _Axis:
 
     @cached_property
     def is_log(self) -> bool:
-        """Whether the axis is logarithmic. It is, if the values are minimized and extend over several powers of ten."""
+        """Whether the axis is logarithmic: its values are minimized and extend over several powers of ten."""
         least = min(self.values.values())
         return not self.is_maximized and least > 0 and max(self.values.values()) / least >= _LOG
 

@@ -1,4 +1,4 @@
-"""Two figures: the learning curves of the trials, the winner's on top; and the best trials' scores by fold."""
+"""Two figures: the trials' learning curves with the winner's curves on top, and the best trials' scores by fold."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -103,9 +103,9 @@ def _curve(outcome: Outcome, axis: str, metric: str) -> _Curve:
 
 
 def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
-    """Return the metric to draw: `wanted`, or the most common measurement if the curves lack `wanted`.
+    """Return the metric to draw: `wanted`, or, if no curve has it, the metric with the most values in the curves.
 
-    On ties, return the alphabetically first measurement. Return None if the curves have no measurements.
+    On ties, return the alphabetically first metric. Return None if the curves have no metrics.
     """
     counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
     return wanted if wanted in counts else min(counts, key=lambda key: (-counts[key], key), default=None)

@@ -50,7 +50,7 @@ class _Axis:
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
-    """Draw a map for each pair of the (at most four) most important hyperparameters; a cell shows its best score."""
+    """Draw a map for each pair of the (at most four) most important hyperparameters; a cell shows its best trial."""
     if len(subject.scored) < FEWEST:
         # With fewer trials most of a map would be interpolated.
         return too_few(len(subject.scored))

@@ -1,4 +1,4 @@
-"""Uses a report to fill in two reproducibility checklists for a paper's appendix: ACL's, and one of machine learning.
+"""Fills in two reproducibility checklists for a paper's appendix from a report: ACL's, and the machine learning one.
 
 Source: "Reproducibility Criteria" of ACL 2021, after Dodge et al. 2019 (arXiv 1909.03004); "The Machine Learning
 Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are verbatim; a question of both

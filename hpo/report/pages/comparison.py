@@ -37,7 +37,7 @@ def _blocks(result: ComparisonJson) -> Iterator[Block]:
 
 
 def tables(result: ComparisonJson) -> dict[str, Table]:
-    """Return all tables by title, including empty tables. The verdicts have the pairs at all budgets."""
+    """Return all tables by title, including empty tables. The table of verdicts has the pairs at all budgets."""
     return {
         "Standings": _standings(result),
         "Verdicts": _verdicts(result, result["pairs"]),

@@ -89,7 +89,7 @@ def draw_for_paper(figure: Any, name: str, file_format: str) -> bytes:
 def draw_png(figure: Any) -> bytes | None:
     """Return a figure as a PNG drawn by matplotlib, without colour bars.
 
-    Return None if the figure has anything else than lines, dots and horizontal bars.
+    Return None if the figure has anything other than lines, dots and horizontal bars.
     """
     picture = _draw(figure, _WIDTH)
     return None if picture is None else _save(picture, "png", _DOTS)

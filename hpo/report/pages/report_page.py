@@ -1,4 +1,4 @@
-"""The report as Markdown, and as one self-contained page: the winner, figures, trials, and the 25 fields."""
+"""The report as Markdown, and as one self-contained page: the winner, figures, trials, and the 25 required fields."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ _FRONT_COLUMNS = ("is_on_front", "excess")
 
 
 def render_report_markdown(report: ReportJson) -> str:
-    """Return the report as Markdown, which code hosts render."""
+    """Return the report as Markdown, for sites that show it, such as GitHub."""
     title, name = heading(report["study"])
     lines = [f"# {title}", "", *([name, ""] if name else ())]
     for section in SECTIONS:
@@ -114,7 +114,7 @@ def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the columns of further metrics, limits and the front; none for one metric without limits."""
+    """Return the columns of further metrics, limits and the front; no columns for one metric without limits."""
     front = front_of(summary)
     if front is None:
         return []

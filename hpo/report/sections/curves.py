@@ -57,8 +57,8 @@ def best_so_far(run: StudyRun) -> BestSoFar:
     """Return every improvement of the best score, in the order of the trials' proposals and in the order of their ends.
 
     With several metrics, the score is the leading metric. A trial counts only if it is within the limits, is at the
-    largest scale, and has the winner's amount of training. Trials that reached this amount only
-    after the search come last.
+    largest scale, and has the winner's amount of training. Trials that reached this amount only after the search
+    come last.
     """
     trials, winner = run.trials, run.winner
     later = {trial.number for trial in run.further}

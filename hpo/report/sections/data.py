@@ -104,7 +104,7 @@ def describe_method(study: PreparedStudy) -> MethodPart:
 
 
 def no_method(reason: str) -> MethodPart:
-    """Return the section on the method, with the same reason for each missing value."""
+    """Return the section on the method for a study whose method is unknown: every value is missing for this reason."""
     return cast("MethodPart", dict.fromkeys(MethodPart.__annotations__, missing(reason)) | {"metrics": {}})
 
 

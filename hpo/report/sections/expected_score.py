@@ -22,7 +22,7 @@ class Interval(TypedDict):
 
 @with_config(EXACT)
 class ExpectedPart(Interval):
-    """The expected value of the winner's (leading) metric in a new training."""
+    """The expected value of the winner's metric in a new training; with several metrics, of the leading metric."""
 
     best_of: Annotated[Positive, Field(description="the number of trials, or finalists, among which it is the best")]
     of_all: Annotated[

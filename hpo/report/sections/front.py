@@ -42,7 +42,7 @@ class FrontSection(TypedDict):
 
 
 def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, definitions: Mapping[str, str]) -> FrontPart:
-    """Return the front, the choice, the limits and the hypervolume; `definitions` has the metrics' definitions."""
+    """Return the front, the choice of the winner, limits and hypervolume; `definitions` defines the metrics."""
     goal, trials = study.goal, run.trials
     overlap = overlapping(subject.front, trials, goal)
     complete = [trial for trial in trials if trial.state == "complete"]

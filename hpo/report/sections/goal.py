@@ -131,7 +131,7 @@ def goal_text(front: FrontPart) -> str:
 
 
 def limits_text(front: FrontPart) -> str:
-    """Return the limits as a suffix; empty without limits."""
+    """Return the limits as the end of a sentence, such as `, within latency <= 5`; empty without limits."""
     limits = [limit["text"] for limit in front["limits"]]
     return f", within {join_names(limits)}" if limits else ""
 

@@ -1,4 +1,4 @@
-"""The table of a grid at several scales: scores by scale, and by value of the only hyperparameter."""
+"""The table of a grid search at several scales: scores by scale, and by value of the only hyperparameter."""
 
 import math
 import statistics
@@ -103,7 +103,7 @@ class ScaleTable(TypedDict):
 
 
 def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
-    """Return the table; None if the study is not a grid of one hyperparameter whose values have an order."""
+    """Return the table; None if the study is no grid search of one hyperparameter whose values have an order."""
     if not scale_results.is_grid or len(scale_results.dimensions) != 1 or not scale_results.ordered:
         return None
     (dimension,) = scale_results.ordered
@@ -177,7 +177,7 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 
 
 def table_text(table: ScaleTable, metric: str) -> str:
-    """Return a sentence that says how far the best value moves, and what the smallest scale's best value loses."""
+    """Return a sentence on how far the best value moves, and on the score lost with the smallest scale's best value."""
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
         return f"no value of {key} has a score"

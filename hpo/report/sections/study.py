@@ -68,7 +68,7 @@ class ExtensionPart(TypedDict):
 
 @with_config(EXACT)
 class CodePart(TypedDict):
-    """The code that decided the trials; `hpo reproduce` compares this code with the current code."""
+    """The code on which the trials depend; `hpo reproduce` compares this code with the current code."""
 
     revisions: Annotated[dict[str, int], Field(description="REVISION of the search, the strategy and the objective")]
     pieces: Annotated[dict[str, str], Field(description="hash of each part of the user's code, without comments")]
@@ -162,7 +162,7 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return each trial that extends another study's trial, with both scores; None if there is no other study."""
+    """Return each trial that extends another study's trial, with both scores; None if the study extends no other."""
     section = study.config.study
     if section.extends is None:
         return None

@@ -95,7 +95,7 @@ class OnTest(TypedDict):
 
 @with_config(EXACT)
 class Overtuning(TypedDict):
-    """Field 22: the winner's test score, compared with the score that chose the winner and the default's test score."""
+    """Field 22: the winner's test score, compared with the default's and with the score that chose the winner."""
 
     gap: Annotated[
         float | Missing,

@@ -347,7 +347,7 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
 
 
 def comparison_command(study: PreparedStudy) -> str:
-    """Return the command that compares this strategy with random search; for random search, with another strategy.
+    """Return the command that compares this strategy with random search, or random search with another strategy.
 
     For a pickled objective, return the Python call.
     """

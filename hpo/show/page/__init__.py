@@ -1,1 +1,1 @@
-"""Live pages of studies on the loopback address: they show the report's figures and do not change the study."""
+"""Live pages of studies on the loopback address: the pages show the report's figures, and do not change the studies."""

@@ -156,7 +156,10 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 
 
 def _best_number(view: StudyView) -> int | None:
-    """Return the number of the best trial, or None. The number may change with the status alone."""
+    """Return the number of the best trial; None if there is no best trial yet.
+
+    The number may change with the status alone, without a new entry of the record.
+    """
     return None if view.best is None else view.best.trial
 
 

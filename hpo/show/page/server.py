@@ -180,7 +180,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 class PageServer:
-    """A server of pages. It listens from its creation on, and answers requests during `run`.
+    """A server of pages. The server listens as soon as it is created, and answers requests during `run`.
 
     If the server cannot listen on the port, its creation raises TrackError.
     """

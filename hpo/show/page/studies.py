@@ -1,4 +1,4 @@
-"""The content of the page of all studies: one row per study. Running studies are first, then the last changed."""
+"""The page of all studies, one row per study: first the running studies, then the others, the last changed first."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -44,7 +44,7 @@ class StudiesContent:
         return render("studies.html", version=version, html=parts, where=short_path(self._where))
 
     def _view(self, path: Path) -> tuple[Any, StudyView]:
-        """Return the stamps of a study's files, and its view; make a new view only if the stamps have changed."""
+        """Return a study's process with the times of its files, and its view; make a new view only after a change."""
         folder = StudyFolder(path)
         files = (folder.status_path, folder.config_path, folder.test_path, path / "report.json", path / IMPORT)
         stamps: list[Any] = [folder.holder()]

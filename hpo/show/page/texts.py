@@ -1,4 +1,4 @@
-"""The texts of a study's page for its template: most come from the `StudyView`, the trials from the `Subject`."""
+"""The texts of a study's page: the trials from the `Subject` of the figures, all other texts from the `StudyView`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _MOST_TRIALS = 100
 
 
 def state(view: StudyView) -> Mapping[str, Any]:
-    """Return the question, the progress, the best trial so far, and the next commands."""
+    """Return the view, and as texts the study's `question_text`, its progress, and its best trial so far."""
     point = view.best.point if view.best else {}
     return {
         "view": view,
@@ -31,7 +31,7 @@ def cautions(view: StudyView) -> Mapping[str, Any]:
 
 
 def workers(view: StudyView, places: int) -> Mapping[str, Any]:
-    """Return the task of each worker; `places` is the number of workers."""
+    """Return a row with the running task of each worker; `places` is the number of workers."""
     tasks = {task.worker: task for task in view.running}
     placed = enumerate(tasks.get(place) for place in range(places))
     rows = [(place, task, report_text(view, task) if task else "") for place, task in placed]

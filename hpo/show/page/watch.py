@@ -87,7 +87,7 @@ class Watch:
                 self._viewers.remove(parts)
 
     def close(self) -> None:
-        """End the thread after its current drawing."""
+        """End the thread once it has rendered the current changes."""
         self._closing.set()
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""The bounds of an objective's metrics; whether a metric, such as accuracy, is a share of independent examples."""
+"""Finds the bounds of a metric, and whether a metric, such as accuracy, is a share of independent examples."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

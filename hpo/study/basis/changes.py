@@ -110,7 +110,10 @@ class AllowedChange:
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
-    """Raise StudyError for forbidden changes, and for every change of the search; `name` is the study's name."""
+    """Raise StudyError if the basis has changed; with `are_allowed`, only if the search's configuration has changed.
+
+    `name` is the study's name.
+    """
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
     changes = before.changes_to(now)
@@ -122,8 +125,8 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
         )
     if changes and not are_allowed:
         raise StudyError(
-            f"study '{name}': has changed since its start: {first_of(changes)}; undo the changes, start another study "
-            f"with study.name=, or continue anyway with `hpo resume {name} --allow-changes` (the report will mention "
+            f"study '{name}': has changed since its start: {first_of(changes)}; undo the changes, choose another "
+            f"study.name, or continue anyway with `hpo resume {name} --allow-changes` (the report will mention "
             f"the changes)"
         )
 

@@ -38,7 +38,7 @@ class Unit:
     alike: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def changed_by(self, varied: Varied) -> list[str]:
-        """Return the settings of `depends_on` that vary: the varied keys, and keys above or below a varied key."""
+        """Return the settings of `depends_on` that vary: varied keys, and keys that contain or are in a varied key."""
         return [
             setting
             for setting in self.depends_on
@@ -97,9 +97,9 @@ class Units:
         return [metric for metric in self.metrics if not self[metric].changed_by(varied)]
 
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
-        """Return the settings that give a metric another unit in `other`, each with both values.
+        """Return the settings that give a metric another unit in `other`, each with the two values here and in `other`.
 
-        The value is None if a unit does not depend on the setting. The result is empty if an objective does not
+        A value is None if that unit does not depend on the setting. The result is empty if an objective does not
         describe its units.
         """
         if self.by_metric is None or other.by_metric is None:
@@ -109,7 +109,7 @@ class Units:
         return {key: both for key, both in values.items() if both[0] != both[1] and not self[metric].is_same(key, both)}
 
     def same_as(self, other: "Units") -> list[str]:
-        """Return the metrics that have the same unit in both `Units`."""
+        """Return the metrics that have the same unit here and in `other`."""
         return [metric for metric in self.metrics if not self.differences(metric, other)]
 
 

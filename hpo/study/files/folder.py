@@ -96,7 +96,7 @@ class StudyFolder:
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def pickled_function(self, config: StudyConfig) -> "PickledFunction | None":
-        """Return the pickled objective without running its code; None if the study has none, or the file is missing."""
+        """Return the pickled objective without running its code; None if there is no such objective or file."""
         # Import late: most commands need no pickled function.
         from hpo.workers.objective.pickled_function import PickledFunction
 
@@ -109,7 +109,7 @@ class StudyFolder:
             write_atomically(self.function_path, function.to_bytes())
 
     def write_rows(self, function: "PickledFunction | None") -> None:
-        """Write the data that a user gave from Python with `function`, unless the folder already has such data."""
+        """Write the data that a user gave from Python with the pickled `function`; keep existing data."""
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
             return
@@ -135,7 +135,7 @@ class StudyFolder:
         return config_from_dict(read_yaml(short_path(self.config_path)))
 
     def refuse_other_format(self) -> None:
-        """Raise StudyError if environment.json is missing, or has a format number that this version cannot read."""
+        """Raise StudyError if environment.json is missing, or its format number is missing, invalid or too large."""
         path = short_path(self.environment_path)
         if not path.exists():
             raise StudyError(f"{path}: is missing; restore the file")
@@ -209,7 +209,7 @@ class StudyFolder:
         return self.read_json("test.json") or None
 
     def report(self) -> dict[str, Any]:
-        """Return the content of report.json; {} if the file is missing. StudyError if it has another format number."""
+        """Return the content of report.json; {} without this file. StudyError if the format number is too large."""
         report = self.read_json("report.json")
         return upgraded("report", report, str(short_path(self.path / "report.json"))) if report else {}
 

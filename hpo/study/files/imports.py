@@ -24,7 +24,7 @@ BEFORE = -1
 
 
 def unnamed(count: int) -> list[str]:
-    """Return `count` names for the metrics of an Optuna study that names none: `value`, or `value_0`, `value_1`."""
+    """Return names for the `count` unnamed metrics of an Optuna study: `value`, or `value_0`, `value_1`."""
     return ["value"] if count == 1 else [f"value_{place}" for place in range(count)]
 
 
@@ -253,10 +253,10 @@ def _refuse_other_metrics(path: Path, goal: Goal) -> None:
     theirs, ours = _metrics_of(path), dict(goal.metrics)
     is_same = theirs == ours or (_are_unnamed(theirs) and list(theirs.values()) == list(ours.values()))
     if theirs and not is_same:
-        advice = "; if the same metric has another name there, import it again with `hpo import ... --rename OLD=NEW`"
+        advice = "; if these are other names of the same metrics, import again with `hpo import ... --rename OLD=NEW`"
         can_rename = path.with_name("import.json").exists() and sorted(theirs.values()) == sorted(ours.values())
         raise ConfigError(
-            f"study.imports: {path} has the metrics {_metrics_text(theirs)}, this study has "
+            f"study.imports: {path} has the metrics {_metrics_text(theirs)}, but this study has "
             f"{_metrics_text(ours)}{advice * can_rename}"
         )
 
@@ -294,7 +294,7 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the section `study` of the config.yaml next to a table, or else the import.json there; {} without both."""
+    """Return the description of a table in the same folder: `study` in config.yaml, or else import.json, or else {}."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():

@@ -100,11 +100,11 @@ def _digest_of(text: str) -> str:
 
 
 def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledFunction | None:
-    """Return the study's pickled objective, or None; StudyError if this user neither ran nor trusts the study."""
+    """Return the study's pickled objective, if any; StudyError if this user neither ran nor trusts the study."""
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
-            f"{folder}: was not made here, and reading its pickled objective runs code; check the folder, then run "
-            f"`hpo reproduce {name} --trust`"
+            f"{folder}: you neither ran nor trust this study, and reading its pickled objective runs code; check "
+            f"the folder, then run `hpo reproduce {name} --trust`"
         )
     return pickled

@@ -41,7 +41,8 @@ class Status(BaseModel):
         name: the study's name.
         state: `running`: a process runs the study; `interrupted`: no process runs the unfinished search, and
             `hpo resume` continues it; `open`: another program trains the trials, by ask-and-tell; `ended`: a budget
-            ended the search; `failed`: an error ended it; `imported` from another program; `unreadable`.
+            ended the search; `failed`: an error ended the search; `imported`: the trials come from
+            `hpo import`; `unreadable`: the study cannot be read.
         phase: the phase of a running study: `starting` (its first workers start), `search`, `after the search`, or
             `ask-and-tell`.
         holder: the process that runs the study, or None.

@@ -232,8 +232,8 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
         return
     if needed is not None:
         raise ConfigError(
-            f"strategy: {name} continues trainings, and for this the objective needs {needed}; or choose another "
-            f"strategy"
+            f"strategy: {name} continues trainings, and for this the objective needs {needed}; otherwise, choose "
+            f"another strategy"
         )
     if not study.objective.continues:
         advice = f"decorate the function with @hpo.objective(continues=True), {_CONTINUE_ADVICE}"
@@ -251,7 +251,7 @@ def _refuse_short_trainings(study: PreparedStudy) -> None:
     """Refuse trainings that end by themselves before the largest amount, because they would count as full trainings."""
     if study.objective.describe_length is None:
         return
-    full, where, point = study.full_amount, "strategy.max_amount: here", dict[str, Value]()
+    full, where, point = study.full_amount, "strategy.max_amount:", dict[str, Value]()
     assert full is not None
 
     def length(values: Mapping[str, Value]) -> float:

@@ -164,8 +164,8 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():
         raise ConfigError(
-            f"{key}: must be {resolved!r}, the value of the key to which study.references refers it, given {given!r}; "
-            f"change that key, or remove {key} from study.references"
+            f"{key}: must be {resolved!r}, given {given!r}, because study.references sets it to the value of another "
+            f"key; give that value, or remove {key} from study.references"
         )
     return config
 
@@ -235,7 +235,7 @@ def load_study(
         elsewhere: new paths of the study's data sources, by key.
 
     Raises:
-        HpoError: a check fails, the configuration differs without permission, or the folder was published.
+        HpoError: a check fails, the configuration differs without permission, or the folder is a published copy.
     """
     folder = find_study(name)
     frozen = folder.config()

@@ -220,6 +220,6 @@ def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
             raise ConfigError(
                 f"study.scales: the cost must grow from scale to scale, and scale {number + 1} costs "
                 f"{after / before:.2g} times as much as scale {number}; put the cheapest first and the target last, or "
-                f"give strategy.costs if trainings differ in length alone"
+                f"give strategy.costs if only the length of trainings differs"
             )
     return costs

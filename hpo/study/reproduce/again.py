@@ -29,7 +29,7 @@ class Repetition:
         recorded: the value in trials.csv.
         reproduced: the value now; None if the training failed.
         error: why the training failed; None if it did not fail.
-        is_mean: whether the value is a mean over the trial's tasks. Further metrics and limited values have only means.
+        is_mean: whether the value is a mean over the trial's tasks. Only the first metric has a value for each task.
     """
 
     trial: int
@@ -52,7 +52,7 @@ def reproduce(
     Args:
         recorded: the study.
         which: `best`, `all` or a trial's number.
-        folds: the folds to train; None = train all folds, and also compare the means of further metrics.
+        folds: the folds to train; None = train all folds, and also compare the means of all other metrics.
         show: a function that is called with each finished repetition.
 
     Raises:
@@ -103,7 +103,7 @@ def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatc
 
 
 def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
-    """Yield a `Repetition` for the mean of each further metric and limited value; skip machine-dependent values."""
+    """Yield a `Repetition` for each mean of a limited value or a metric but the first; skip `measured_metrics`."""
     error = next((outcome.error for outcome in done if outcome.error), None)
     again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))
     for name, column in metric_columns(row, study.goal).items():
@@ -113,7 +113,7 @@ def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[
 
 
 def measured_metrics(study: PreparedStudy) -> list[str]:
-    """Return the further metrics and limited values that depend on the machine, such as times; do not compare them."""
+    """Return the metrics (but the first) and limited values that depend on the machine, such as times."""
     measured = (study.described.method or {}).get("measured") or ()
     return [name for name in study.goal.names[1:] if name in measured]
 

@@ -114,7 +114,10 @@ def read_files(folder: StudyFolder) -> StudyFiles:
     """Read the files of a study, or of a published copy; HpoError if a file is missing or was changed."""
     config, report = folder.config(), folder.report()
     if is_outside(config):
-        raise StudyError(f"{folder}: another program trained its trials ({OUTSIDE}); reproduce them with that program")
+        raise StudyError(
+            f"{folder}: another program trained the study's trials (objective={OUTSIDE}); reproduce them with that "
+            f"program"
+        )
     _refuse_tampered(folder, report)
     environment = folder.read_json(folder.environment_path.name)
     changes, allowed = list(changed_environment(environment, describe_environment())), _read_allowed_changes(report)

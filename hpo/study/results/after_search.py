@@ -146,7 +146,7 @@ def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
 
 
 def _join(before: Trial, after: Trial) -> Trial:
-    """Return the further training `after`, with the whole learning curve and both trials' total times and costs."""
+    """Return `after`, a further training of `before`, with the whole learning curve and the total times and costs."""
 
     def join(first: Outcome, second: Outcome) -> Outcome:
         # A second training that began anew already has the whole curve.

@@ -85,7 +85,7 @@ def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
 
 
 def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
-    """Return the leaders of a search; with several metrics, the trial that `choice` picks from the front is first."""
+    """Return the best trials, `leaders`; with several metrics, first the trial that `choice` picks from the front."""
     if len(goal.metrics) == 1 or not members:
         return list(leaders)
     chosen = choose(members, goal, choice)

@@ -62,7 +62,7 @@ class Expected:
         Both trials have scores on the same folds, so fold effects cancel.
 
         Returns:
-            The gain; None if the other trial has another amount or scale, or if its noise is unknown.
+            The gain; None if the other trial has another amount or scale, or if the noise of the scores is unknown.
         """
         winner, metric = self._run.winner, self._run.goal.metric
         assert winner is not None
@@ -84,7 +84,7 @@ class Expected:
 
 
 def gain(ours: Worth, theirs: Worth) -> Gain:
-    """Return how much lower `ours` is than `theirs`, with an interval; fold effects cancel, because both share them."""
+    """Return how much lower `ours` is than `theirs`, with an interval. Fold effects cancel: both trials share them."""
     value, own = theirs.value - ours.value, [ours.own, theirs.own]
     if ours.is_alone or theirs.is_alone:
         # With a single trial, fold effects cancel only in the differences fold by fold.
@@ -114,7 +114,7 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 
     There are two candidates: `value` ± `half`, cut at the bounds, and an interval on the logit scale (delta method).
     Return the lower of their two lower ends, and the higher of their two upper ends. The logit interval alone is too
-    short near a bound: it covered .91 of the true scores, and the combination covered .945.
+    short near a bound: in simulations it covered .91 of the true scores, and the combination covered .945.
     """
     least, most = (-math.inf if bounds[0] is None else bounds[0]), (math.inf if bounds[1] is None else bounds[1])
     low, high, size = max(value - half, least), min(value + half, most), most - least
@@ -154,7 +154,7 @@ _Group = tuple[Sequence[Trial], Candidates]
 
 
 def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return the trials of `equal` that could have won, with noise estimated from `noisy`; None if it is unknown."""
+    """Return the trials of `equal` that could have won, and the noise of `noisy`; None if the noise is unknown."""
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
     rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
@@ -172,7 +172,10 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
 
 
 def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
-    """Return the finalists on fresh seeds, with noise estimated from fresh seeds and search; None if it is unknown."""
+    """Return the finalists with their scores on fresh seeds, and the noise of these scores.
+
+    The noise is estimated from these scores and from the finalists' scores in the search. None if it is unknown.
+    """
     again, layout = [*run.fresh.values()], run.layout
     values = _values(again, run.goal, layout)
     if values.shape[1] == 1:

@@ -119,7 +119,7 @@ class StudyRun:
 
     @property
     def has_front(self) -> bool:
-        """Whether the report shows a Pareto front, which needs several metrics, limits, or a changed choice."""
+        """Whether the report shows a Pareto front: with several metrics, with limits, or after changes of limits."""
         return not self.goal.is_single or bool(self.notes.changed_choices)
 
     @property
@@ -244,8 +244,8 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
     """Yield the trials in the rows of a trials.csv.
 
-    The table has only the means of further metrics, so every task gets the mean. The table has only the total seconds
-    and cost of a trial, so the first task gets the totals.
+    Of metrics after the first, the table has only means, so every task gets the mean. The table has only the total
+    seconds and cost of a trial, so the first task gets the totals.
     """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}

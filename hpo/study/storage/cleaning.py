@@ -101,7 +101,7 @@ def clean_runs(runs: Path, *, dry_run: bool = False) -> Cleaned:
 def _unneeded_trained(
     folder: StudyFolder, config: StudyConfig, with_states: bool
 ) -> tuple[dict[str, list[Path]], str | None]:
-    """Return the states and models to delete, by kind. If others stay for later use, also return why; else None."""
+    """Return the states and models to delete, by kind, and the text for `Cleaned.kept`."""
     study = known_study(str(folder.path))
     with opened_run(study) as run:
         if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):

@@ -137,15 +137,15 @@ def refuse_another(manifest: Manifest | None, study_id: str | None, folder: Stud
     """Raise NotOursError if the manifest at a URL is of another study, or of a copy from another folder."""
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
-            f"study.mirror: {place.url} has another study, '{manifest.name}'; give another URL, or go on with that "
-            f"study by `hpo resume {place.url}`"
+            f"study.mirror: {place.url} has another study, '{manifest.name}'; give another URL, or continue that "
+            f"study with `hpo resume {place.url}`"
         )
     known = {line.split()[0] for line in _noted_copies(folder)}
     if manifest is not None and known and manifest.id not in known:
         raise NotOursError(
-            f"study.mirror: {manifest.writer} has gone on with this study, and wrote copy {manifest.generation} to "
-            f"{place.url} at {manifest.written}; go on from there by `hpo resume {place.url}` in another folder, or "
-            f"give another study.mirror"
+            f"study.mirror: {manifest.writer} has continued this study, and wrote copy {manifest.generation} to "
+            f"{place.url} at {manifest.written}; continue that copy with `hpo resume {place.url}` in another folder, "
+            f"or give another study.mirror"
         )
 
 
@@ -263,7 +263,8 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
     folder = StudyFolder(runs / manifest.name)
     if folder.path.exists():
         raise StudyError(
-            f"study: {folder} already exists; go on by `hpo resume {manifest.name}`, or move the folder away"
+            f"study: {folder} already exists; continue the study with `hpo resume {manifest.name}`, or move the folder "
+            f"away"
         )
     runs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=runs) as scratch:

@@ -57,7 +57,7 @@ def _imported_status(folder: StudyFolder) -> Status:
 
 
 def status_of_record(run: "StudyRun", state: State) -> Status:
-    """Return the status of a study: this state, and all else from the study's record and configuration."""
+    """Return a study's status with the given state; all other fields come from the record and the configuration."""
     from hpo.engine.loop import seconds_spent
     from hpo.study.notes import Notes
 

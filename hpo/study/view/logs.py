@@ -10,7 +10,11 @@ from hpo.trials.trial import Trial
 
 
 def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
-    """Return the logs of a study or of one trial. StudyError if there is no such trial or no log."""
+    """Return the logs of a trial by its number, or of the whole study if `number` is None.
+
+    Raises:
+        StudyError: there is no such trial, or there are no logs.
+    """
     logs = sorted(folder.logs_dir.glob("trial_*.log" if number is None else folder.log_path(number, "*").name))
     if not logs:
         run = StudyRun.read(folder)
@@ -23,7 +27,7 @@ def logs_of(folder: StudyFolder, number: int | None = None) -> list[Path]:
 def read_log(path: Path, most: int | None = None) -> str:
     """Return the text of a log, or the text in its last `most` bytes.
 
-    For a pipe or device, return a line that names the fault, because reading it might never end.
+    If the path is a pipe or a device, return a line that says so, because reading a pipe might never end.
     """
     if not path.is_file():
         return f"{path.name}: is not a regular file, and is not read\n"

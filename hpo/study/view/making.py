@@ -47,11 +47,12 @@ def view_of(
 
     Args:
         run: the study with its record.
-        status: the study's status. The driver gives only the state; everything else then comes from the record.
+        status: the study's status, or only its state. In the second case, the other fields of the status come from
+            the record and the configuration.
         tasks: the running tasks.
-        reference: the name or the mirror's URL that names the study in commands; None = the folder's name or path.
-        copied: when the mirror was written; empty for a folder.
-        fault: why the mirror cannot be read now.
+        reference: the study's name, or its mirror's URL, for commands; None = the name or path of the study's folder.
+        copied: when the mirror was written; empty if the study is read from its folder.
+        fault: why the mirror cannot be read now; None = it can be read, or there is no mirror.
     """
     if not isinstance(status, Status):
         status = status_of_record(run, status)
@@ -149,13 +150,13 @@ class _TrialViewMaker:
         return replace(view, expected=expected, expected_texts=expected.texts(text_of))
 
     def texts(self, scores: Mapping[str, float]) -> dict[str, str]:
-        """Return values of metrics as text."""
+        """Return the scores as text, by the name of the metric."""
         return {name: self._formats.get(name, score_format([score]))(score) for name, score in scores.items()}
 
 
 @dataclass(frozen=True)
 class _Searched:
-    """The input of `cautions_so_far`."""
+    """The facts about a search from which `cautions_so_far` derives the cautions."""
 
     space: Space
     goal: Goal
@@ -173,7 +174,7 @@ def _best(run: StudyRun, status: Status) -> Trial | None:
 
 
 def _leaders(history: History, front: Sequence[Trial]) -> list[Trial]:
-    """Return the best trials; with several metrics, the leaders on the Pareto front, in the order of `front`."""
+    """Return the best trials within the limits; with several metrics, only trials of `front`, in its order."""
     leaders = [trial for trial in history.leaders(_MOST_LEADERS) if trial.keeps_limits]
     numbers = {trial.number for trial in leaders}
     return [trial for trial in front if trial.number in numbers] if front else leaders

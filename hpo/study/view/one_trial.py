@@ -75,15 +75,15 @@ class TrialDetails:
     Attributes:
         study: the name of the study's folder.
         folder: the path of the study's folder; `null` for a mirror.
-        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` for a folder.
-        trial: its number.
-        state: `complete`, `failed`, `stopped`, `running`, or `interrupted`: unfinished, and no process trains it.
-        metric: the (leading) metric.
-        score: see [a trial](#a-trial-of-it).
-        scores: see [a trial](#a-trial-of-it); empty unless the trial is complete.
-        search_scores: see [a trial](#a-trial-of-it).
-        texts: see [a trial](#a-trial-of-it).
-        search_texts: see [a trial](#a-trial-of-it).
+        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` without a mirror.
+        trial: the trial's number.
+        state: `complete`, `failed`, `stopped`, `running`, or `interrupted` (unfinished, and no process trains it).
+        metric: the metric; with several metrics, the leading one.
+        score: as in [a trial of a study](#a-trial-of-it).
+        scores: as in [a trial of a study](#a-trial-of-it); empty unless the trial is complete.
+        search_scores: as in [a trial of a study](#a-trial-of-it).
+        texts: as in [a trial of a study](#a-trial-of-it).
+        search_texts: as in [a trial of a study](#a-trial-of-it).
         excess: how far the trial's values exceed the limits, relative to the limits; `null` without limits.
         point: the trial's hyperparameters.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
@@ -99,7 +99,7 @@ class TrialDetails:
         ended: when the last training ended.
         num_parameters: the number of the network's parameters.
         host: for a running trial, the machine of the process that runs the study.
-        tasks: the trainings of the trial, as below.
+        tasks: the [trainings of the trial](#a-training-of-it).
     """
 
     study: str
@@ -242,6 +242,6 @@ def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[flo
 
 
 def _asked_task(trial: int, asked: Asked, metric: str) -> RunningTask:
-    """Return the training of this trial that another program asked for and has not reported yet, as a running one."""
+    """Return the running training of a trial for which another program has called `ask`, but not yet `tell`."""
     point, curve = dict(asked.curve[-1]) if asked.curve else {}, _curve(asked.curve, metric)
     return RunningTask(trial=trial, task=0, worker=asked.place - 1, started=asked.time, point=point, curve=curve)

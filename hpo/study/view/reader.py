@@ -36,7 +36,7 @@ class Snapshot:
     Attributes:
         status: the study's status.
         tasks: the study's running tasks.
-        copied: when the mirror was written; empty for a folder.
+        copied: when the mirror was written; empty if the study is read from its folder.
         fault: why the mirror cannot be read now; empty if the mirror can be read.
     """
 
@@ -62,11 +62,11 @@ class StudyReader:
         self._run: StudyRun | None = None
 
     def snapshot(self) -> Snapshot:
-        """Return the current state; StudyError if a mirror cannot be reached."""
+        """Return the current state; raise StudyError if a mirror cannot be reached."""
         return Snapshot(latest_status(self.folder), read_running(self.folder))
 
     def study(self) -> StudyRun:
-        """Return the run of the study with the current trials; for a mirror, with the trials of the last snapshot.
+        """Return the study with its current trials; for a mirror, with the trials of the last snapshot.
 
         Raises:
             HpoError: the study is just starting, or cannot be read.
@@ -81,10 +81,10 @@ class StudyReader:
         return self._run
 
     def view(self, snapshot: Snapshot | None = None) -> StudyView:
-        """Return the view of the study at the time of `snapshot`; if `snapshot` is None, take a new one.
+        """Return the view of the study at the time of `snapshot`; if `snapshot` is None, take a new snapshot.
 
         Raises:
-            StudyError: a mirror cannot be reached, or a link leads out of the folder.
+            StudyError: a mirror cannot be reached, or a link in the study's folder points outside the folder.
         """
         snapshot = snapshot or self.snapshot()
         self.folder.refuse_links()
@@ -118,7 +118,11 @@ class StudyReader:
             time.sleep(self.seconds)
 
     def wait_until_created(self, show: Callable[[str], None]) -> None:
-        """Wait until the study exists; if it is starting, first call `show` with a line. Raise what `follow` raises."""
+        """Wait until the study exists. If it is starting, first call `show` with its status as a line of text.
+
+        Raises:
+            StudyError: as for `follow`.
+        """
         if self.folder.is_starting:
             status = self.snapshot().status
             show(f"study {status.name}: {status.words}")
@@ -137,7 +141,7 @@ class MirrorReader(StudyReader):
         self._last: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Fetch the changed files and return the current state; on failure, return the last snapshot with the fault."""
+        """Fetch the changed files and return the current state; if this fails, return the last state and the fault."""
         try:
             self._last = self._fetch_snapshot()
         except StudyError as error:
@@ -161,7 +165,8 @@ class MirrorReader(StudyReader):
             manifest = Manifest.at(self._store.place)
             if manifest is None:
                 raise StudyError(
-                    f"study: there is no copy of a study at {self.reference}; give the URL of a study.mirror"
+                    f"study: there is no copy of a study at {self.reference}; give the URL that the study has as "
+                    f"study.mirror"
                 )
             try:
                 for name in _FETCHED:
@@ -190,7 +195,7 @@ def open_reader(study: str, patience_seconds: float = 0.0) -> Iterator[StudyRead
 
     Args:
         study: the study's name under `runs/`, its folder, or its mirror's URL.
-        patience_seconds: how long to wait if the folder does not exist yet, because its search may just have begun.
+        patience_seconds: how long to wait for the study's folder if it does not exist yet; 0 = do not wait.
 
     Raises:
         StudyError: the study does not exist.

@@ -19,17 +19,18 @@ class TrialView:
     """A trial: the winner, the best trial so far, or a trial on the Pareto front.
 
     Attributes:
-        trial: its number.
-        score: the mean of the (leading) metric over folds and seeds; if fresh seeds chose the winner, only over these.
+        trial: the trial's number.
+        score: the mean of the (leading) metric over folds and seeds. If fresh seeds chose the winner, the score of a
+            finalist is the mean over only the fresh seeds.
         scores: the mean of each metric and limited value, by name, over the same trainings as `score`.
-        search_scores: the means in the search, by name, if fresh seeds chose the winner; otherwise empty.
+        search_scores: a finalist's means in the search, by name, if fresh seeds chose the winner; otherwise empty.
         texts: `scores` as text, with enough digits to distinguish the trials.
         search_texts: `search_scores` as text, with enough digits to distinguish the trials.
         point: the trial's hyperparameters; empty if the view was made from the status file alone.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
         standard_deviation: the standard deviation of the score over these trainings; `null` for fewer than two.
-        expected: the expected score in a new training, as below; `null` unless the trial won an ended study.
+        expected: the expected score in a new training (`ExpectedScore`); `null` unless the trial won an ended study.
         expected_texts: `value`, `low` and `high` of `expected` as text.
         amount: the planned amount of training; `null` = a full training.
         reached: the amount that all trainings of the trial have reported; `null` if a training has reported nothing.
@@ -190,12 +191,12 @@ class StudyView:
         study: the study's name, which is the name of its folder.
         folder: the study's folder; `null` for a mirror.
         reference: the name, folder or mirror's URL that names the study in commands.
-        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` for a folder.
+        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` without a mirror.
         study_id: the study's unique id; a copy of the study gets a new id.
         user: the user who started the study; `null` for a published or imported study.
         state: `running`, `interrupted`, `open` (another program trains it, by
             [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or `unreadable`.
-        says: the state as text, with the process that runs the study, or the reason why it failed.
+        says: the state as text, with the process that runs the study, or the reason why the study failed.
         phase: the phase of a running study: `starting` (the first workers start, and nothing else is known), `search`,
             `after the search`, or `ask-and-tell`.
         following: after the search, which trainings run and how many of them are done, as text.
@@ -223,9 +224,9 @@ class StudyView:
         trials: the number of trials by state: `complete`, `failed`, `stopped`, `running` (unfinished).
         minutes: the duration of the search without interruptions.
         ended_by: the budget that ended the search.
-        best: the winner, or the best trial so far, as below.
+        best: the winner, or the best trial so far; see [a trial](#a-trial-of-it).
         why_none: why there is no best trial.
-        why_chosen: with several metrics, how the best is chosen.
+        why_chosen: with several metrics, how the best trial is chosen.
         on_front: with several metrics, the number of trials on the Pareto front.
         front: with several metrics, the trials on the Pareto front, the best in the leading metric first; at most 100.
         leaders: the best trials within the limits, at most 5, the best first, by their scores in the search. With
@@ -236,20 +237,20 @@ class StudyView:
         test: the metrics on the test split; empty before the test evaluation.
         test_texts: `test` as text.
         test_trial: the trial that was evaluated on the test split: the winner at that time.
-        running: the running trainings, as below.
+        running: the [running trainings](#a-training-under-way).
         untried: the number of points that users added (`hpo add`) and that have no trial yet.
         retries: the number of failed trials that wait for a retry (`hpo retry`).
-        failures: the latest failed trials, at most 20, as below.
+        failures: the latest [failed trials](#a-failure), at most 20.
         num_failed: the number of failed trials.
         cautions: the known reasons to doubt the result, the most serious first.
-        notes: the latest 20 notes (`hpo note`), the earliest first, as below.
+        notes: the latest 20 [notes](#a-note) (`hpo note`), the earliest first.
         tags: the tags (`hpo note --tag`), by name.
-        next: commands that are useful now, as below.
+        next: the [commands](#a-next-step) that are useful now.
         cost: seconds and shares of time, as in [report.json](report.md); `null` before there is a report.
         files: the paths of the study's report and tables, by name.
         size: the total size of the study's files in bytes.
-        metric: the (leading) metric.
-        direction: `maximize` or `minimize`.
+        metric: the metric; with several metrics, the leading one.
+        direction: the direction of `metric`: `maximize` or `minimize`.
     """
 
     study: str
@@ -312,12 +313,12 @@ class StudyView:
 
     @property
     def metric(self) -> str | None:
-        """The (leading) metric."""
+        """The metric; with several metrics, the leading one."""
         return next(iter(self.metrics), None)
 
     @property
     def direction(self) -> Direction | None:
-        """The direction of the (leading) metric."""
+        """The direction of `metric`: `maximize` or `minimize`."""
         return self.metrics.get(self.metric or "")
 
     @property

@@ -37,7 +37,7 @@ class Sample:
     is_grouped: bool = False
 
     def estimates(self, scored: Scored) -> dict[str, Estimate]:
-        """Return each metric with an interval: Wilson's for a share, otherwise a bootstrap over scores by example."""
+        """Return each metric with an interval: Wilson's interval for a share, else a bootstrap of scores by example."""
         return {name: self._estimate(value, name, scored) for name, value in scored.metrics.items()}
 
     def differences(self, scored: Scored, other: Scored) -> dict[str, Estimate]:
@@ -93,7 +93,7 @@ class ScoresOnTest:
 
     @classmethod
     def of(cls, test: Mapping[str, Any]) -> Self:
-        """Return the scores from test.json or the report's test section; a published study may have no intervals."""
+        """Return the scores from test.json or the report's test section; a published study's may lack intervals."""
         difference = {name: Estimate(**each) for name, each in test.get("difference", {}).items()}
         return cls(_estimates(test), _estimates(test["default"] or {}), difference)
 

@@ -93,7 +93,7 @@ def has_own_model(study: PreparedStudy, trial: Trial) -> bool:
 
 
 def best_config(study: PreparedStudy, winner: Trial) -> dict[str, object]:
-    """Return the winner's configuration for `hpo train`, which repeats the training of the winner's first fold."""
+    """Return the configuration with which `hpo train` repeats the training of the winner's first fold."""
     config, frozen = study.config, study.config.to_dict()["study"]
     tree = config.trial_config(winner.point)
     section = {name: frozen[name] for name in ("name", "metric", "direction", "score") if name in frozen}

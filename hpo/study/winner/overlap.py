@@ -1,4 +1,4 @@
-"""Finds trials on or near a Pareto front whose order may come from noise alone."""
+"""Finds trials, on a Pareto front or near it, whose order may come from noise alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class Overlap:
 
 
 def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> Overlap:
-    """Return which trials of a front overlap, and which other trials may belong to it.
+    """Return which trials of a front overlap, and which other trials may belong to the front.
 
     A trial's interval of a metric is its mean over folds and seeds ± 1.96 standard errors. A trial with a single task
     has no interval and is skipped. With few tasks, these intervals are narrower than Student's intervals: less than
-    half as wide with 3 tasks. So trials without overlap may still differ only by chance.
+    half as wide with 3 tasks. So trials whose intervals do not overlap may still differ only by chance.
 
-    A dominated trial may belong to the front if the best ends of its intervals are not dominated by the worst ends of
-    the intervals of any trial on the front.
+    For a dominated trial, the best ends of its intervals are compared with the worst ends of the front's intervals. If
+    no trial on the front dominates the trial even then, the trial may belong to the front.
 
     Args:
         front: the trials on the front.
@@ -72,7 +72,7 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
 
 
 def _interval_ends(trials: Sequence[Trial], goal: Goal) -> tuple[Array, Array]:
-    """Return the lower ends and the upper ends of the intervals of losses, two arrays (trials, metrics)."""
+    """Return the lower ends and the upper ends of the intervals of losses, as two arrays (trials, metrics)."""
     losses = np.array([trial.losses for trial in trials]).reshape(-1, len(goal.metrics))
     errors = np.array([[standard_error(trial, name) or 0.0 for name in goal.metrics] for trial in trials])
     width = _Z * errors.reshape(losses.shape)

@@ -42,7 +42,7 @@ class _Model:
     Attributes:
         trial: the trial.
         study: the study with the configuration under which the trial was trained.
-        checkpoint_dir: the folder of the model; None if the objective saves no models; scoring then trains one.
+        checkpoint_dir: the folder of the model; None if the objective saves no models; scoring then trains a model.
         error: why the training of the model failed; None if the training did not fail.
     """
 
@@ -64,7 +64,7 @@ def open_test(
     Args:
         study: the study.
         run: the study with its record.
-        again: whether to score even if these data were evaluated before.
+        again: whether to score even if the test split of these data was scored before.
         with_default: whether to score the default configuration.
         with_front: whether to score the other trials on the Pareto front in the same evaluation. Missing models are
             first trained again with the trials' seeds. A trial that fails gets an error in place of scores.
@@ -73,8 +73,8 @@ def open_test(
         The content of test.json.
 
     Raises:
-        StudyError: the search is not finished, there is no winner or no test split, these data were evaluated before
-            (unless `again`), or `with_front` is True with one metric.
+        StudyError: the search is not finished, or there is no winner or no test split. Also raised if the test split
+            was scored before (unless `again`), or if `with_front` is True with one metric.
     """
     if with_front and len(study.goal.metrics) == 1:
         raise StudyError(
@@ -149,7 +149,7 @@ def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> d
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return the estimates as dicts; leave out an estimate without interval unless it is in `names`."""
+    """Return the estimates as dicts; leave out an estimate without interval unless `names` has its metric."""
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
@@ -194,10 +194,11 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
-    """Train the default configuration in this process, and save any model below `scratch`. None without a default.
+    """Return the default configuration as a model to score; return None if there is no default configuration.
 
-    With a hold-out split, the validation score stops the training early, as in every trial. With folds, the training
-    uses all folds together and all epochs, because the default's best epoch is not known.
+    If the objective saves models, first train the model in this process, and save it below `scratch`. With a hold-out
+    split, the validation score stops the training early, as in every trial. With folds, the training uses all folds
+    together and all epochs, because the default's best epoch is not known.
     """
     if why_no_default(study.space, study.config):
         return None
@@ -213,7 +214,10 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
-    """Return the model of a trial on the front, from its hold-out training; train a missing model below `scratch`."""
+    """Return the model of a trial on the Pareto front, from its hold-out training.
+
+    If the model is missing, train it in a folder below `scratch`.
+    """
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):

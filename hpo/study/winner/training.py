@@ -31,7 +31,7 @@ _SUFFIX = "_full"
 
 
 def expected_at_end(study: PreparedStudy) -> str | None:
-    """Return a line that says how many configurations will probably be fully trained; None if all will probably be."""
+    """Return a line that says how many configurations will probably be fully trained; None if probably all will."""
     strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
     if study.counts == "trials" or not isinstance(strategy, Asha | SuccessiveHalving):
         return None
@@ -82,7 +82,10 @@ def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
 
 
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
-    """Return the tasks without an outcome. A trial's tasks continue from its states, or start anew without them."""
+    """Return the tasks that train the best trials to the end and have no outcome yet.
+
+    The tasks of a trial continue from the trial's states; if a state is missing, they start anew.
+    """
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
         assert trial.amount is not None
@@ -108,7 +111,7 @@ def _missing_finalist_tasks(study: PreparedStudy, finalist: Finalist, notes: Not
 
 
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
-    """Copy the state `before` of the search to `own` unless `own` exists; return whether `own` exists now."""
+    """Copy the search's state in `before` to `own` unless `own` exists; return whether `own` exists afterwards."""
     if study.artifacts is None:
         if before.is_dir() and not own.exists():
             copy_tree(before, own)

@@ -76,7 +76,7 @@ class Stretch:
     """A period in which the search runs without interruption.
 
     Attributes:
-        start: the start of its first task, in seconds since the epoch.
+        start: the start of the period's first task, in seconds since the epoch.
         workers: the number of workers.
     """
 
@@ -118,7 +118,8 @@ class Asked:
 
     Attributes:
         time: the time of the trial's `ask`, in seconds since the epoch.
-        place: the lowest number from 1 that no other open trial had then; stored as the number of the trial's worker.
+        place: the lowest number from 1 that no other open trial had at that time. The record stores it as the number
+            of the trial's worker.
         curve: the points of the learning curve reported so far.
     """
 
@@ -250,7 +251,7 @@ class Record:
         """Open a trial of a proposed point under the next free number, and return the trial.
 
         Args:
-            round_number: the number of the proposal.
+            round_number: the number of the round, from 0. The strategy proposes the points of a round together.
             proposal: the proposed point, with its amount of training.
             learned: the numbers of the trials that became known since the previous trial was opened.
             cost_of: returns the cost of one unit of the trial's training; None = the cost is 1.

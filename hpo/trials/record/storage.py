@@ -107,8 +107,8 @@ def read_record(study: Stored) -> Record:
 def continue_record(study: Stored) -> Record:
     """Open the record of an existing study to continue it; the caller must hold the study's lock.
 
-    If the study's own file is damaged, missing or an older copy, the backup replaces the file. Outcomes that the backup
-    lacks are trained again, with the same results.
+    If the study's own file is damaged, missing or an older copy, the backup replaces the file. Trainings whose
+    outcomes are not in the backup run again, with the same results.
 
     Raises:
         StudyError: the study does not exist, or its record is damaged and has no sound backup.
@@ -203,7 +203,10 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if the mark counts more rows; raise StudyError if the mark is of another study."""
+    """Raise DamagedRecordError if the mark counts more rows than the record has.
+
+    Raise StudyError if the mark belongs to another study.
+    """
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(
@@ -282,7 +285,7 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
 def _write_ahead(connection: Any, _record: Any) -> None:
     """Use SQLite's write-ahead logging, which halves the time per trial.
 
-    Only a crash of the machine can lose writes. Outcomes that are lost this way are trained again.
+    Only a crash of the machine can lose writes. Trainings whose outcomes are lost this way run again.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")

@@ -400,8 +400,8 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
         # A point is built in the order of the dimensions, so the values in a condition must be known by then.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
-                f"{where}: '{later[0]}' must come before '{dimension.key}'; write the dimensions in this order, in a "
-                f"space file of your own if groups must change places"
+                f"{where}: '{later[0]}' must come before '{dimension.key}'; write the dimensions in this order; "
+                f"to change the order of groups, write a space file of your own"
             )
 
 

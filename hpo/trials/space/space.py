@@ -117,7 +117,7 @@ class Space:
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
-        """Return a random valid point with these values; None if there is none, or if the points cannot be counted."""
+        """Return a random valid point with these values; None if no such point exists or points cannot be counted."""
         if self.size is None:
             return None
         fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]

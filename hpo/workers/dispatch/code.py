@@ -100,7 +100,11 @@ def code_of(objective: Objective, import_from: str) -> Code:
 
 @contextlib.contextmanager
 def staged(code: Code) -> Iterator[Path | None]:
-    """Yield a folder with copies of the files; None if there are none. Raise DispatchError if they are too large."""
+    """Yield a folder with copies of the code's files, or None for code without files.
+
+    Raises:
+        DispatchError: the files are too large.
+    """
     if not code.files:
         yield None
         return
@@ -161,7 +165,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_inside(path: Path, name: str, here: Path) -> bool:
-    """Return whether a file's real path is in the file's package or, if it has none, in the working directory."""
+    """Return whether a file's real path is in the file's package or, without a package, in the working directory."""
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 

@@ -71,7 +71,7 @@ class TaskReport:
     mlflow_run: str | None = None  # in a report before the first point: the id of the MLflow run
 
     def settled(self) -> Outcome | None:
-        """Return the outcome; None = the task is still running. Raise MachineError if the machine is at fault."""
+        """Return the task's outcome; None = the task still runs. Raise MachineError if the machine is at fault."""
         if self.machine_fault is not None:
             raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
         return self.outcome
@@ -98,8 +98,8 @@ def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
 class Dispatcher(Protocol):
     """Runs tasks. The failure of a task is returned as an outcome and never raised as an exception.
 
-    Each class that is listed in `hpo.config.sections` must also have the class method `of(setup)`, which returns a
-    dispatcher whose workers are started.
+    Each dispatcher class that is listed in `hpo.config.sections` must also have the class method `of(setup)`. The
+    method returns a dispatcher whose workers are started.
     """
 
     @property

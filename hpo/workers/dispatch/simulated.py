@@ -13,7 +13,7 @@ from hpo.workers.training.tasks import Task
 
 
 class SimulatedDispatcher:
-    """Runs each task immediately in this process, and returns reports in the order in which a cluster would.
+    """Runs each task immediately in this process, and returns reports in the order of their simulated times.
 
     In simulated time, a task takes the `seconds` that its objective returns, or its wall time if the objective returns
     no `seconds`. The reports of a task come at equal intervals. Tasks start in the order of `submit`, each on the

@@ -143,7 +143,7 @@ class Node:
         yield message
 
     def _deliver(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Store a folder at `artifacts`. If it is None, or `kind` is `files_dir`, yield the content in a message."""
+        """Store a folder at the URL. If there is no URL, or `kind` is `files_dir`, yield the folder in a message."""
         # Do not send a folder with a link out of it: the training fails because of the link at a later check. If the
         # attempt dies before, the next attempt continues from the last state that was sent.
         if not folder.is_dir() or links_out(folder):

@@ -18,11 +18,11 @@ class Examples:
         size: number of examples; they are numbered from 0.
         labels: the class of each example, for stratified splits and label counts; None = no classes.
         groups: the group of each example. All examples of a group are put into the same split. None = no groups.
-        digests: a hash of each example's content, for fingerprints and duplicates; None = unknown.
+        digests: a hash of each example's content, to compute fingerprints and find duplicates; None = unknown.
         parts: sizes of the predefined splits `train`, `validation` and `test`. The examples must be in this order. None
             = no splits are predefined.
         name, version, source, licence, files: where the data comes from. Each file has its SHA-256.
-        notes: lines about the reading of the data, to show to the user.
+        notes: lines to show to the user, about how the data was read.
     """
 
     size: int
@@ -61,7 +61,7 @@ class Examples:
 
     @property
     def compared_by(self) -> str:
-        """A text that says from what the fingerprint is computed."""
+        """A text that names the data from which the fingerprint is computed."""
         if self.digests is not None:
             return "the digests of its examples"
         labels = "numbers" if self.labels is None else "numbers and labels"

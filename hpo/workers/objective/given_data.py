@@ -28,8 +28,8 @@ class GivenData:
     """The data of `hpo.search(..., data=...)`.
 
     Attributes:
-        kind: the type of the argument. "number" = only the number of examples was passed, and the function reads the
-            examples itself.
+        kind: the type of the argument `data`. "number" = only the number of examples was passed, and the function reads
+            the examples itself.
         size: number of examples.
         names: names of the arrays, if the data is a dict of arrays.
         stratify_by: the column of a DataFrame, or the array of a dict, that has the class of each row; None = splits
@@ -58,7 +58,7 @@ class GivenData:
             if data < 1:
                 raise ConfigError(f"data: the number of examples must be at least 1, given {data}")
             if stratify_by is not None:
-                raise ConfigError(f"stratify_by: has no effect if data is a number of examples, given {stratify_by!r}")
+                raise ConfigError(f"stratify_by: must be left out if data is a number, given {stratify_by!r}")
             return cls("number", int(data))
         if isinstance(data, pd.DataFrame):
             given = cls("DataFrame", len(data), (), stratify_by, source=data)
@@ -163,8 +163,8 @@ class GivenData:
             return None
         if self.kind not in ("DataFrame", "dict"):
             raise ConfigError(
-                f"stratify_by: must name a column of a DataFrame or an array of a dict, but data is neither, given "
-                f"{name!r}"
+                f"stratify_by: must name a column of a DataFrame or an array of a dict, given {name!r}, but data is "
+                f"neither a DataFrame nor a dict"
             )
         known = list(self._data)
         if name not in known:

@@ -185,7 +185,7 @@ class Objective:
             [0, None]. `shares` lists the metrics that are shares of independent examples, such as accuracy.
             `counted_in` is needed if settings change the unit of a metric. It maps the metric to a dict: `unit`, such
             as "tokens"; `depends_on`, the values of these settings by dotted key, such as `{"data.min_count": 2}`; and
-            optionally `alike`, for each of these settings the values that all give the same unit. A study may not
+            optionally `alike`, which maps each of these settings to all values that give the same unit. A study may not
             search a setting that changes the unit of its metric, because its trials cannot be compared. Comparisons,
             imports and extensions of studies with different units are refused too.
         prepare_data: `(config, indices, data_dir) -> None`; writes only the examples with these indices into the
@@ -212,8 +212,8 @@ class Objective:
             Without `describe_cost` every unit costs 1. `describe_cost` may raise the errors that `check` raises,
             because a trial with such a configuration fails anyway.
         describe_length: `(config) -> number or None`: the length of the longest possible training of this
-            configuration, in the unit of its reports, such as epochs; None = unlimited. If the strategy trains in
-            amounts, the length must be at least the largest amount.
+            configuration, counted as in the training's reports, such as in epochs; None = unlimited. If the strategy
+            trains in amounts, the length must be at least the largest amount.
         describe_scales: `(config, over) -> dict` with the fields of `ScalesDescription`: the default scales at which
             `hpo scale` compares the model. `over` is the dimension that grows, "width" or "depth".
         output_sizes: `(task) -> dict`: the output size of each layer after some steps of training, for
@@ -308,7 +308,7 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Convert errors in the block to DataError. The block builds a `kind` from the result of `function`."""
+        """Convert errors in the block to DataError. The block creates a `kind` object from the result of `function`."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:

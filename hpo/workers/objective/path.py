@@ -96,8 +96,8 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
         own = _file_in(here, module) if top == "model" else None
         if own is not None:
             raise ConfigError(
-                f"{what}: the toolkit has a module '{module}', and so has the working directory ({own}); rename your "
-                f"module to train with it, or run from another folder to train with the toolkit's module"
+                f"{what}: both the toolkit and the working directory ({own}) have a module '{module}'; to train with "
+                f"yours, rename it; to train with the toolkit's, run from another folder"
             )
         return "toolkit"
     if top == "hpo" or (top == "model" and _file_in(here, top) is None):
@@ -130,13 +130,13 @@ def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, 
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
-            f"{what}: '{module.__name__}' must be imported from {expected}, given {file}, which has the same "
-            f"name; rename your module"
+            f"{what}: '{module.__name__}' must be imported from {expected}, but Python finds {file}, another "
+            f"module of this name, first; rename one of the two"
         )
 
 
 def _file_in(folder: str | None, module: str) -> str | None:
-    """Return the path of a module's file or folder in `folder`; None = missing. The module is not imported."""
+    """Return the path of a module's file or folder in `folder`; None if it is not there. Do not import the module."""
     places, spec, name = [folder] if folder else [], None, ""
     for part in module.split("."):
         name = f"{name}.{part}" if name else part

@@ -1,7 +1,7 @@
 """Pickles a function of a script or notebook, because workers cannot import it. The bytes are in the study's folder.
 
-A hash identifies the function. It covers the function's source and everything that the function uses from the script
-or notebook.
+A hash identifies the function. The hash covers the function and every object from the script or notebook that the
+function uses. These are the *parts* of the function.
 """
 
 import ast
@@ -125,12 +125,12 @@ def parts_of(function: Callable[..., Any], name: str) -> Parts:
 
 
 def digest_of(parts: Parts) -> str:
-    """Return a hash of the names, code and values of the parts. Comments and docstrings do not change the hash."""
+    """Return a hash of the names, code and values of these parts. Comments and docstrings do not change the hash."""
     return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
 
 
 def own_modules(parts: Parts) -> set[str]:
-    """Return the modules in the working directory that define a part, or that a part imports."""
+    """Return the modules in the working directory that define a part of the function, or that a part imports."""
     named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
     for _, value in parts:
         for function in _functions(value):

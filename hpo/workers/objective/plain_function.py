@@ -197,7 +197,7 @@ def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> 
 
 
 class SuggestingTrial(RunningTrial):
-    """A trial with the interface of Optuna. `suggest_...` methods return the trial's values, in any order of calls.
+    """A trial with Optuna's interface. Its `suggest_...` methods return values, and can be called in any order.
 
     Attributes:
         params: the trial's values by name.
@@ -222,7 +222,7 @@ class SuggestingTrial(RunningTrial):
         return int(self._within(name, low, high))
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
-        """Return the trial's value for this name. Raise ValueError if the value is missing or is not a choice."""
+        """Return the trial's value of `name`. Raise ValueError if the value is missing or not one of `choices`."""
         value = self._value(name)
         for choice in choices:
             # A tuple among the choices is stored as a list in the configuration.
@@ -230,7 +230,7 @@ class SuggestingTrial(RunningTrial):
             if plain == value and type(plain) is type(value):
                 return choice
         raise ValueError(
-            f"'{name}' must be one of the suggested choices {list(choices)!r}, given {value!r} by the space"
+            f"'{name}' must be one of {list(choices)!r}, as the function suggests; the space gives {value!r}"
         )
 
     suggest_uniform = suggest_loguniform = suggest_float
@@ -258,7 +258,7 @@ class SuggestingTrial(RunningTrial):
         value = self._value(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise ValueError(
-                f"'{name}' must be between the suggested {low!r} and {high!r}, given {value!r} by the space"
+                f"'{name}' must be between {low!r} and {high!r}, as the function suggests; the space gives {value!r}"
             )
         return value
 

@@ -124,8 +124,8 @@ class Isolation:
 def isolated_state(seed: int) -> Iterator[None]:
     """Seed the global random generators of Python, NumPy and torch. After the block, restore changed global settings.
 
-    Changes of settings before the block, at the import of the user's modules, are kept. Torch is included only if it is
-    already imported.
+    Settings that the import of the user's modules changed before the block stay changed. Torch is included only if it
+    is already imported.
     """
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
@@ -154,7 +154,7 @@ def isolated_state(seed: int) -> Iterator[None]:
 
 
 def _handlers() -> dict[int, Any]:
-    """Return the handlers of signals that end a program; empty outside the main thread, which alone may set them."""
+    """Return the handlers of signals that end a program; empty in threads that may not set handlers."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.getsignal(number) for number in _SIGNALS}

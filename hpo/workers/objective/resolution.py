@@ -216,13 +216,13 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
             f"rename the parameter"
         )
     if taken := [each for each in needed if each in (searched or ()) and each not in ("config", "trial")]:
-        raise ConfigError(f"{must}; read searched values from config: config['{taken[0]}']")
+        raise ConfigError(f"{must}; read searched values from config, such as config['{taken[0]}']")
     takes_trial = len(needed) == 2 or (len(places) > 1 and places[1].name in ("trial", "report"))
     return "config, trial" if takes_trial else "config"
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, or of the function in a partial; for another callable object, of its class."""
+    """Return the name of a function, or of a partial's function; for any other callable, the name of its class."""
     name = getattr(getattr(function, "func", function), "__name__", type(function).__name__)
     return name if name.isidentifier() else "objective"
 

@@ -17,7 +17,7 @@ RUN = " (run)"
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
-    """Return the source files of a module, and the files that they import from the same folder, by relative path.
+    """Return, by relative path, the source files of a module, and the files that they import from the same folder.
 
     If the module is in a package, all files of the package are returned. Files of the toolkit are left out. If the
     package is installed, its imports are left out.
@@ -33,7 +33,7 @@ def files_with_imports(module: str) -> dict[str, Path]:
 
 
 def _place_of(module: str) -> Path:
-    """Return the file of a module: the file that was imported; if none was, the file in the working directory."""
+    """Return the file from which a module was imported. If it was not, return its file in the working directory."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is not None:
         return Path(file)
@@ -113,7 +113,7 @@ def digests_of(module: str) -> dict[str, str]:
 
 
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
-    """Return the hash of each of these files, and of each file that they import, by path with the suffix `RUN`.
+    """Return the hash of each of these files, and of each file that they import, by path plus the suffix `RUN`.
 
     Paths are relative to `folder`. Imports of a Python file are searched in its own folder, in `folder` and on
     PYTHONPATH.

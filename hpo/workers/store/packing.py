@@ -53,7 +53,7 @@ def packed(place: Path) -> Iterator[Package]:
 
 
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
-    """Unpack the pieces into a folder. An old folder is replaced only when all its new content is written.
+    """Unpack the pieces into a folder. An existing folder is replaced only after everything is unpacked.
 
     Raises:
         tarfile.TarError: the pieces are not a package, or an entry leads out of the folder.

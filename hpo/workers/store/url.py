@@ -69,11 +69,11 @@ class UrlStore:
 
 
 def refuse_used(store: UrlStore) -> None:
-    """Raise StudyError if the store has states or models of another study. A new study would continue from them."""
+    """Raise StudyError if the store has states or models of another study. Otherwise a new study would use them."""
     if store.folders("states") or store.folders("checkpoints"):
         raise StudyError(
-            f"study.artifacts: {store.place.url} has states or models of another study with this name; delete "
-            f"them, or give another study.name or URL"
+            f"study.artifacts: {store.place.url} has states or models of another study with the same study.name; "
+            f"delete these states and models, or give another study.name or URL"
         )
 
 

@@ -86,7 +86,7 @@ def origin_tags() -> dict[str, str]:
 
 
 def client_of(uri: str) -> "MlflowClient":
-    """Return a client of a store. If the store is a file, a lock lets only one process at a time create its tables."""
+    """Return a client of a tracking store. If the store is a file, only one process at a time can create its tables."""
     from mlflow import MlflowClient
 
     folder = Path(uri.partition(":///")[2]).parent

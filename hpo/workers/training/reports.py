@@ -32,7 +32,7 @@ class Reports:
         points: the learning curve of this trial and of the trials that it continues, in ascending order.
         metrics: names of the study's metrics.
         named: all names that were reported, whether their values were finite numbers or not.
-        differs: a text about the first report that differs from the known report; None = all are equal.
+        differs: a text about the first report that differs from the known report; None = no report differs.
     """
 
     def __init__(self, payload: Payload, journal: Journal | None, reports_again: bool = False) -> None:
@@ -136,7 +136,7 @@ class Reports:
             self._journal.close()
 
     def _refuse_gap(self, place: float) -> None:
-        """Raise StateIsAhead if a report may be missing before this first report, which is at `place`."""
+        """Raise StateIsAhead if a report may be missing before the attempt's first report, whose place is `place`."""
         if not self._was_interrupted or (not self._is_suspect and self._places.kind != "number"):
             return
         places = sorted(self._known)

@@ -97,7 +97,7 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
 def _held_out(
     examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
 ) -> tuple[Indices, Indices]:
-    """Split the indices in two. The second result has this fraction of all examples; with groups, only roughly."""
+    """Split the indices in two. The second part has this fraction of all examples; groups make the fraction inexact."""
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
@@ -136,14 +136,14 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
         rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
         if count < k:
             raise DataError(
-                f"split.folds: must be at most {count}, the number of examples of class {rarest!r}, given {k}; "
+                f"split.folds: must be at most {count}, given {k}, because class {rarest!r} has only {count} examples; "
                 f"lower split.folds or set split.stratify=false"
             )
     if k > len(development):
-        raise DataError(f"split.folds: must be at most {len(development)}, the number of examples, given {k}")
+        raise DataError(f"split.folds: must be at most the number of examples ({len(development)}), given {k}")
     groups = None if examples.groups is None else [examples.groups[i] for i in development]
     if groups is not None and len(set(groups)) < k:
-        raise DataError(f"split.folds: must be at most {len(set(groups))}, the number of groups, given {k}")
+        raise DataError(f"split.folds: must be at most the number of groups ({len(set(groups))}), given {k}")
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}

@@ -39,7 +39,7 @@ class Units:
         """Count a report. Return the units of training since the previous report.
 
         Args:
-            given: the total number of units in the report; None = one unit more than before.
+            given: the total number of units that the report states; None = one unit more than before.
             more: whether the training says that it continues after this report; None = it does not say.
 
         Raises:
@@ -49,7 +49,7 @@ class Units:
         units = before + 1 if given is None else self._counted(given, before + 1)
         if units is None or units < before + 1:
             raise ValueError(
-                f"'units' must be the units done so far, at least 1 more with every report, given {given!r} after "
+                f"'units' must count all units so far and rise by at least 1 with every report, given {given!r} after "
                 f"{before:g}"
             )
         self.done, self.more = float(units), None if more is None else bool(more)
@@ -68,7 +68,7 @@ class Units:
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
         if units is None or units < least:
-            raise ValueError(f"'units' must be the units done at the end, at least {least:g}, given {given!r}")
+            raise ValueError(f"the number of 'units' at the end must be at least {least:g}, given {given!r}")
         self.done = float(units)
 
     def _counted(self, given: Any, least: float) -> float | None:
@@ -82,7 +82,7 @@ class Units:
 def steps_of(
     payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective and yield pairs of a kind and its content; the last kind is `result`.
+    """Run the objective and yield pairs of a kind and a content; the kind of the last pair is `result`.
 
     The other kinds are `point`, `note`, `warning`, `mlflow_run`, `differs` and, before the result of a test,
     `scores_by_example`. Only new points of the learning curve are yielded, each with its epoch or step.

@@ -1,4 +1,4 @@
-"""The tasks of a search: trials, the final training and the test. Each task has the payload for its worker."""
+"""Builds the tasks of a search: for trials, the final training and the test. A task has the payload for its worker."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ class Payload:
     def known_secrets(self) -> Mapping[str, str]:
         """Return the secrets by name, including secrets from the environment.
 
-        If an environment variable is not set, return only the field `secrets`.
+        If the configuration needs an environment variable that is not set, return only the field `secrets`.
         """
         try:
             return values_of(self.config, self.secrets)
@@ -133,7 +133,7 @@ class Training:
         code: Mapping[str, str] | None = None,
         own_lines: OwnLines | None = None,
     ) -> Self:
-        """Return the shared settings of a study's tasks. See `Payload` for arguments other than `config`."""
+        """Return the shared settings of a study's tasks. For the other arguments see `Payload` and `Training`."""
         study, goal, names = config.study, searched_goal(config.study), goal_of(config.study).names
         common = Payload(
             objective=config.objective,
@@ -294,13 +294,13 @@ class TaskBuilder:
         return f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
 
     def _own_lines(self, trial: Trial, name: str | None) -> OwnLines | None:
-        """Return where the training's MLflow run is. With several trainings, it is a child of the trial's run."""
+        """Return where the training's MLflow run is. If the trial has several trainings, each has a child run."""
         if self.training.own_lines is None:
             return None
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return the folder for the model; None = no model is stored, as in cross-validation or in a later repeat."""
+        """Return the folder for the model; None = no model is stored, as in cross-validation or after repeat 0."""
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
@@ -314,7 +314,7 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration without the test split's path. If workers get a data copy, remove all data paths."""
+        """Return the configuration without the test split's path, or without any data path if workers get a copy."""
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES
@@ -339,7 +339,7 @@ class TaskBuilder:
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:
-    """Return the name of a training's state folder. Trials with the same values share it, to continue one training."""
+    """Return the name of a training's state folder. A trial shares the folder with the trial that it continues."""
     return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 

@@ -54,7 +54,7 @@ def run_task(
         payload: the task.
         import_from: folder to import the objective from, in addition to installed packages; None = the working
             directory.
-        must_score: whether the objective must return a score; False if another process of the same training does.
+        must_score: whether the objective must return a score; False if another process of the same training returns it.
         between_checks: the least time between two checks of the state's links: in seconds, and as a multiple of the
             duration of the last check.
 
@@ -301,7 +301,7 @@ def _argparse_message(error: BaseException) -> str | None:
 
 
 def _location(error: BaseException) -> str:
-    """Return the last line of user code in the traceback, as ` at file:line` or ` at line 3 of train`; "" = none."""
+    """Return the traceback's last line of user code, as ` at file:line` or ` at line 3 of train`; "" = no user code."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

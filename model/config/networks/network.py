@@ -49,7 +49,7 @@ class ModelConfig(Section):
             given = [f"model.{key}" for key in _GROWTH[1:] if getattr(self, key) != fields[key].default]
             if given:
                 raise refuse(
-                    "has no effect with model.parametrization=standard: must be left out, or choose "
+                    "has no effect with model.parametrization=standard; leave it out, or choose "
                     "model.parametrization=mup",
                     *given,
                     "model.parametrization",

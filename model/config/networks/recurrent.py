@@ -98,11 +98,11 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
                 )
             if self.attend == "before":
                 raise refuse(
-                    "has no effect with model.attention=none: must be 'after'", "model.attend", "model.attention"
+                    "has no effect with model.attention=none; set it to 'after'", "model.attend", "model.attention"
                 )
         if self.attention != "mlp" and self.attention_width is not None:
             raise refuse(
-                f"has no effect without model.attention=mlp: must be null, given {self.attention_width}",
+                f"must be null, given {self.attention_width}, because only model.attention=mlp uses it",
                 "model.attention_width",
                 "model.attention",
             )
@@ -114,7 +114,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
             )
         if self.reverse_source and self.bidirectional:
             raise refuse(
-                "has no effect on an encoder that reads in both directions: must be false",
+                "has no effect on an encoder that reads in both directions; set it to false",
                 "model.reverse_source",
                 "model.bidirectional",
             )

@@ -10,7 +10,7 @@ def read_digits(config: DigitsConfig) -> Examples:  # noqa: ARG001 -- every read
     """Return 1,797 images; an example is `{"rows": 8 x 8 whole numbers 0..16, "label": "0" ... "9"}`.
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository,
-    1998 (its test part), https://doi.org/10.24432/C50P49, as shipped with scikit-learn.
+    1998 (the test split), https://doi.org/10.24432/C50P49, as shipped with scikit-learn.
     """
     import sklearn
     import sklearn.datasets  # imported here, because it takes a second to load, and only digits need it

@@ -10,8 +10,8 @@ def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has
     """Return the number of the column that marks the first row as a header; None = the row is an example.
 
     The first row is a header under two conditions: none of its fields occurs again in the same column, and at least one
-    field marks the row. A text above numbers marks the row. If the table has labels, any field above a few repeated
-    values marks the row, too. If several fields mark the row, return the column with the fewest different values.
+    field marks the row. A text above numbers marks the row. If the table has labels, any field above a column of few
+    different values marks the row, too. If several fields mark the row, choose the column with the fewest values.
     """
     fields = [field.strip() for field in first]
     columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(first))]

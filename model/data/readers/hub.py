@@ -28,11 +28,11 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
 def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
-    """Yield each split, or WHOLE, and its rows, in the order of the example numbers.
+    """Yield the name of each split and its rows, in the order train, validation, test.
 
     The configuration names a folder that `save_to_disk` wrote, or a data set on the hub; the suffix `:split` selects
-    one split. Without a suffix, `data.path` selects every split with a known name. If only one such split exists, the
-    result names it WHOLE, and the search splits the data. A column inside another column has the name `outer.inner`.
+    one split. Without a suffix, `data.path` selects every split with a known name. If only one such split exists, it
+    gets the name WHOLE, and the search splits the data. A column inside another column has the name `outer.inner`.
 
     `check` receives a value, its location for messages, and the name of its column; `check` returns the value to use.
 
@@ -94,7 +94,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return, for each split or for WHOLE, its name in the data set (None = no name) and its data."""
+    """Return, for each split or for WHOLE, its data and its name in the data set; None = the data has no name."""
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
             raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")

@@ -16,7 +16,7 @@ MOST_SHARED = 0.5
 
 
 def given_places(config: FilesConfig) -> dict[str, str]:
-    """Return the configured path or name of each split, or of WHOLE, in the order of the example numbers."""
+    """Return where each split is: a path, or a name on the hub; WHOLE = all data, without predefined splits."""
     if config.path is not None:
         return {WHOLE: config.path}
     return {part: getattr(config, part) for part in PARTS if getattr(config, part) is not None}
@@ -29,7 +29,7 @@ class Gathered:
     Attributes:
         files: the source files.
         items: the examples.
-        sizes: the number of examples of each split (or WHOLE).
+        sizes: the number of examples of each split; the key WHOLE stands for data without predefined splits.
         licence: the first known licence of a split; None = unknown.
         notes: lines that tell the user how the data was read.
     """

@@ -31,7 +31,7 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
 
 
 def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], File, str | None]]:
-    """Yield each split (or WHOLE), its lines, its file and its licence."""
+    """Yield the name of each split (WHOLE = data without predefined splits), its lines, its file and its licence."""
     if config.format == "hub":
         columns = Columns({"text": config.text_column}, {"text": TEXT_NAMES})
         for part, table in read_splits(config, columns, _ended):

@@ -90,8 +90,9 @@ def generate_pairs(config: GeneratedConfig) -> Examples:
             break
     if config.num_examples > possible:
         raise DataError(
-            f"data.num_examples: must be at most {possible}, given {config.num_examples}, because only so many "
-            f"different sequences have {config.min_length} to {config.max_length} symbols out of {config.num_symbols}"
+            f"data.num_examples: must be at most {possible}, given {config.num_examples}, because only {possible} "
+            f"different sequences of {config.min_length} to {config.max_length} symbols exist with "
+            f"data.num_symbols={config.num_symbols}"
         )
     if possible <= 4 * config.num_examples:  # repeated draws would be frequent, so choose from a list of all sources
         every = [source for length in lengths for source in itertools.product(range(config.num_symbols), repeat=length)]

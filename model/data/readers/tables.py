@@ -10,7 +10,7 @@ from model.data.readers.text_files import Columns, Table, as_text, read_table
 
 
 def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:
-    """Yield each split, or WHOLE, and its rows, in the order of the example numbers.
+    """Yield the name of each split and its rows, in the order train, validation, test; WHOLE = no predefined splits.
 
     Raises:
         DataError: the rows are not valid.

@@ -38,7 +38,7 @@ class Table:
     """The rows of a source.
 
     Attributes:
-        file: the source.
+        file: the source file.
         rows: one dict per row, with the text of each role (a list of texts for some data sets of the hub).
         licence: the licence; None = unknown.
         names: the header; None = no header.
@@ -93,7 +93,7 @@ def read_table(
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
         header: whether the first row is a header. None = guess: the row counts as a header if a column is configured by
-            name, if the row holds a known name, or if `column_of_a_header` says so.
+            name, if the row holds a known column name, or if `column_of_a_header` finds a column.
         columns: the columns to read.
         before: the table of the first split. If `before` is given and `header` is None, this file has a header only if
             its first row equals the header of `before`.
@@ -184,7 +184,7 @@ def as_text(value: Any, where: str, name: str) -> str:
 def _names(
     numbered: list[tuple[int, list[str]]], key: str, header: bool | None, columns: Columns, before: Table | None
 ) -> tuple[list[str] | None, Columns, str | None]:
-    """Return the header, the columns to read, and a note about a guessed header; None = no header, or no note."""
+    """Return the header (None = no header), the columns to read, and a note about a guessed header (None = no note)."""
     (_, first), *others = numbered
     if header or (header is None and _is_header(first, columns)):
         return first, columns, None
@@ -267,10 +267,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
                 "number from 0"
             )
         if len(first) != len(columns.wanted):
-            keys = ", ".join(f"data.{each}_column" for each in columns.wanted)
+            keys = " and ".join(f"data.{each}_column" for each in columns.wanted)
             raise DataError(
-                f"{path}:1: has {len(first)} columns and no header; must have {len(columns.wanted)} columns, or set "
-                f"the numbers of the columns: {keys}"
+                f"{path}:1: has {len(first)} columns and no header; must have {len(columns.wanted)} columns, "
+                f"unless you set {keys} to column numbers"
             )
         return list(columns.wanted).index(role)
     name = wanted if wanted is not None else _known_name(columns.known[role], names) or _only_name(role, names, columns)
@@ -280,7 +280,7 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the only column that remains for `role` after the known names are matched; None = there is none.
+    """Return the only column that remains for `role` after the known names are matched; None = no column remains.
 
     The result is also None if any column is configured, or if there are not as many columns as roles.
     """

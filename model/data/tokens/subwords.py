@@ -53,15 +53,15 @@ class Subwords:
         return int(self._tokenizer.get_vocab_size())
 
     def normalize(self, text: str) -> str:
-        """Return the text in NFC, with blanks in place of MARK; also in lower case if letter case is ignored."""
+        """Return the text in NFC, with blanks in place of MARK, and in lower case if letter case is ignored."""
         return str(self._tokenizer.normalizer.normalize_str(text)).replace(MARK, " ")
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of the text's subwords, perhaps none; UNKNOWN replaces characters not seen in training."""
+        """Return the text's subword numbers; the list may be empty. UNKNOWN replaces characters unseen in training."""
         return list(self._tokenizer.encode(text).ids)
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each subword as text; special tokens have their names in SPECIAL."""
+        """Return each subword as text; a special token becomes its name in SPECIAL, such as `<end>`."""
         return [
             SPECIAL[number] if number < len(SPECIAL) else str(self._tokenizer.id_to_token(number)) for number in numbers
         ]

@@ -1,4 +1,4 @@
-"""The interface of all kinds of tokens: words, characters, blanks and subwords."""
+"""The interface of all kinds of tokens: words, texts between blanks, characters and subwords."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ class Tokens(Protocol):
         """Return the token numbers of the text; the list may be empty."""
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each token as text; special tokens have their names in SPECIAL."""
+        """Return each token as text; a special token becomes its name, such as `<end>`."""
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Return the text of these token numbers."""
@@ -42,7 +42,7 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
 
 
 def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tuple[Tokens, Tokens]:
-    """From the training split, learn the tokens of sources and of targets; return shared tokens twice."""
+    """Return the tokens of sources and of targets, learned from the training split; both are equal if shared."""
     settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
     if data.shared_vocabulary:
         shared = learn_tokens([*sources, *targets], unit=data.tokens, **settings)
@@ -52,7 +52,7 @@ def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tup
 
 
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
-    """Build tokens from a dict that a `Tokens.to_dict` returned."""
+    """Build tokens from a dict that `Tokens.to_dict` returned."""
     if "tokenizer" in values:
         from model.data.tokens.subwords import ByteSubwords, Subwords  # imported here, because it loads a library
 
@@ -61,12 +61,12 @@ def tokens_from_dict(values: dict[str, Any]) -> Tokens:
 
 
 def split_reference(text: str, unit: str) -> list[str]:
-    """Split a reference text into the tokens that metrics compare; for subwords, split it at blanks."""
+    """Split a reference text into the tokens that metrics compare; if `unit` is subwords, split the text at blanks."""
     split, _ = UNITS["blanks" if unit == "subwords" else unit]
     return split(text)
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:
-    """Join tokens to a text in the form in which predictions are decoded."""
+    """Join tokens to a text, with the same separator as `decode`: nothing between characters, else a blank."""
     _, joint = UNITS["blanks" if unit == "subwords" else unit]
     return joint.join(tokens)

@@ -24,7 +24,7 @@ def numbered(tokens: Sequence[str]) -> dict[str, int]:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into words (runs of letters, digits and underscores) and single other characters.
+    """Split a text into words (runs of letters, digits and underscores) and all other characters, one by one.
 
     White space separates words and is left out.
     """
@@ -76,14 +76,14 @@ class Vocabulary:
         )
         if not frequent:
             raise DataError(
-                f"data.min_count: must be lower, given {min_count}, because no token occurs so often in the training "
-                "split"
+                f"data.min_count: must be lower, given {min_count}, because no token occurs at least "
+                f"{min_count} times in the training split"
             )
         return cls(unit, lowercase, SPECIAL + tuple(frequent[:max_size]))
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each token that can occur in a text; special tokens cannot."""
+        """The number of each token that can occur in a text, so without the special tokens."""
         return numbered(self.tokens)
 
     def __len__(self) -> int:
@@ -99,12 +99,12 @@ class Vocabulary:
         return split(self.normalize(text))
 
     def encode(self, text: str) -> list[int]:
-        """Return the token numbers of the text, perhaps none; UNKNOWN replaces tokens outside of the vocabulary."""
+        """Return the token numbers of the text; the list may be empty. UNKNOWN replaces tokens outside of `tokens`."""
         numbers = self.numbers
         return [numbers.get(token, UNKNOWN) for token in self.split(text)]
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Return each token as text; special tokens have their names in SPECIAL."""
+        """Return each token as text; a special token becomes its name in SPECIAL, such as `<end>`."""
         return [self.tokens[number] for number in numbers]
 
     def decode(self, numbers: Sequence[int]) -> str:

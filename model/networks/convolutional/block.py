@@ -90,7 +90,7 @@ class Block(nn.Module):
 
 
 def matrices_of_maps(module: nn.Module) -> list[Matrix]:
-    """Return the weight matrices of all maps in a module; with weight normalisation, only their directions."""
+    """Return the weight matrices of all maps in a module; with weight normalisation, only the direction parameters."""
     maps = [part for part in module.modules() if isinstance(part, Map)]
     directions = "parametrizations.weight.original1"
     weights = [part.get_parameter(directions if is_parametrized(part, "weight") else "weight") for part in maps]

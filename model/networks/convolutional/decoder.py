@@ -27,7 +27,7 @@ class Memory:
     attention_mask: Tensor | None
 
     def select(self, sources: Tensor) -> "Memory":
-        """Return the memory of these sources, in this order."""
+        """Return the memory of the given sources, in the given order."""
         return Memory(
             self.keys[sources],
             self.values[sources],
@@ -54,7 +54,7 @@ class ConvolutionalState:
         return replace(self, windows=[], length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
+        """Keep only the given rows and sources (None = all sources), in the given order; a row may occur twice."""
         self.windows = [window[rows] for window in self.windows]
         if sources is not None and self.memory is not None:
             self.memory = self.memory.select(sources)

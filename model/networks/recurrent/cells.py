@@ -23,8 +23,8 @@ class Cells(nn.Module):
     GRU: r and z are each sigmoid(W x + U h + b), n = tanh(W x + b + r (U h + b)), h = (1 - z) n + z h.
 
     Source: Hochreiter, Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers et al. 2000; Cho et al.
-    2014, "Learning phrase representations using RNN encoder-decoder", as `torch.nn.GRU` has it; dropout: Zaremba et
-    al. 2014, "Recurrent neural network regularization".
+    2014, "Learning phrase representations using RNN encoder-decoder", in the variant of `torch.nn.GRU`; dropout:
+    Zaremba et al. 2014, "Recurrent neural network regularization".
     """
 
     def __init__(

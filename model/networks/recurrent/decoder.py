@@ -39,7 +39,7 @@ class RecurrentState:
         return replace(self, hidden=self.first, fed=torch.zeros_like(self.first[0][0]), length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
+        """Keep only the given rows and sources (None = all sources), in the given order; a row may occur twice."""
         self.hidden, self.fed = tuple(part[:, rows] for part in self.hidden), self.fed[rows]
         if sources is not None:
             self.first = tuple(part[:, sources] for part in self.first)

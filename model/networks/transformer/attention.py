@@ -68,8 +68,8 @@ class MultiHeadAttention(nn.Module):
             rotation: the rotary positions of `x`; None = no rotary positions.
             cache: the keys and values of earlier positions. `x` also attends to them, and the keys and values of `x`
                 are appended. If the cache is not empty, `x` must have one position.
-            packing: the packing of `x`; None = not packed. Packed, `x` is (1, tokens, d_model), and the packing holds
-                batch and time.
+            packing: the packing of `x`; None = not packed. If packed, `x` is (1, tokens, d_model), and the packing
+                holds batch and time.
         """
         projected = self.projection(x)
         projected = projected if packing is None else packing.pad(projected)
@@ -118,7 +118,7 @@ class MultiHeadAttention(nn.Module):
     def _gather(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, packing: Packing | None
     ) -> Tensor:
-        """Return the attention of inputs (batch, heads, time, width), as (batch, time, d_model) or packed."""
+        """Attend with tensors (batch, heads, time, width); return (batch, time, d_model), or a packed tensor."""
         if self.stored_weights is not None:
             self.stored_weights.append(attention_weights(query, key, mask, causal))
         is_grouped = self.is_grouped
@@ -157,7 +157,8 @@ def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     mask. Other inputs need the memory-efficient kernel, which supports float32, any mask or bias, and different widths.
     This kernel takes the bias of ALiBi without a copy per sequence. The memory-efficient kernel supports fewer key
     heads only in some releases of torch. In other releases, torch falls back to its plain kernel, which stores all
-    scores (batch, heads, time, keys). Repeated keys and values take much less memory than these scores.
+    scores (batch, heads, time, keys). Repeated keys and values take much less memory than these scores, so the caller
+    then repeats them.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """

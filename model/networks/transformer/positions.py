@@ -117,7 +117,7 @@ class Rotation:
         return cls(angle.cos(), angle.sin())
 
     def turn(self, x: Tensor) -> Tensor:
-        """Return `x` (batch, heads, time, width) with each pair of numbers rotated by the angle of its position."""
+        """Return `x` (batch, heads, time, width) with each pair of numbers rotated by its token's angle."""
         first, second = x.chunk(2, dim=-1)
         cosine, sine = self.cosine.to(x.dtype), self.sine.to(x.dtype)
         return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
@@ -126,8 +126,8 @@ class Rotation:
 def alibi_slopes(num_heads: int) -> Tensor:
     """Return the slopes of n heads, (n,): if n is a power of two, the geometric sequence 2^(-8/n), 2^(-16/n), ...
 
-    For other n, the slopes for the next smaller power of two are followed by every second slope for the next larger
-    one.
+    For other n, the slopes for the next smaller power of two come first. Every second slope for the next larger power
+    of two follows.
 
     Source: Press, Smith, Lewis 2022, "Train short, test long", section 3 and the authors' code.
     """

@@ -158,19 +158,19 @@ class Stack(nn.Module):
         )
 
     def attentions(self) -> Sequence[StoresWeights]:
-        """Return the self-attentions, layer by layer."""
+        """Return the self-attention modules, layer by layer."""
         return [layer.attention for layer in self.layers if isinstance(layer, Layer)]
 
     def source_attentions(self) -> Sequence[StoresWeights]:
-        """Return the cross-attentions, layer by layer."""
+        """Return the cross-attention modules, layer by layer."""
         return [layer.source_attention for layer in self.layers if isinstance(layer, Layer) and layer.source_attention]
 
     def _mask(self, x: Tensor, time: int, attention_mask: Tensor | None, start: int) -> Tensor | None:
         """Return the mask or bias of self-attention, broadcastable to (batch, heads, time, keys); None = no mask.
 
         The fastest kernels support no mask, so the mask is None if possible. ALiBi always needs a bias, (1, heads,
-        time, keys); with padding, one bias per sequence. This function converts and aligns the bias once for all
-        layers; otherwise each layer would store a copy.
+        time, keys); with padding, it needs one bias for each sequence. This function converts and aligns the bias once
+        for all layers; otherwise each layer would store a copy.
         """
         allowed = _mask_of(attention_mask)
         if self.slopes is None:

@@ -28,7 +28,7 @@ class KeyValueCache:
         return self.key[:, :, : self.length], self.value[:, :, : self.length]
 
     def select(self, rows: Tensor) -> None:
-        """Keep only these rows, in this order; a row may occur twice."""
+        """Keep only the given rows, in the given order; a row may occur twice."""
         if self.key is not None and self.value is not None:
             self.key, self.value = self.key[rows], self.value[rows]
 
@@ -48,9 +48,9 @@ class TransformerState:
 
     Attributes:
         layers: the keys and values of each layer for the tokens so far.
-        memories: the keys and values of the source for each layer; None without a source.
+        memories: the keys and values of the source for each layer; None = no source.
         source_mask: broadcastable to (sources, heads, time, source time), True = attend to this source token; None =
-            attend to all.
+            attend to all source tokens.
     """
 
     layers: list[KeyValueCache]
@@ -67,7 +67,7 @@ class TransformerState:
         return TransformerState([KeyValueCache() for _ in self.layers], self.memories, self.source_mask)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep only these rows and sources (None = all), in this order; a row may occur twice."""
+        """Keep only the given rows and sources (None = all sources), in the given order; a row may occur twice."""
         for layer in self.layers:
             layer.select(rows)
         if sources is not None:

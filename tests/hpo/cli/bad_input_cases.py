@@ -69,7 +69,7 @@ COMPOSED = {
     "an option that does not exist": (["--nope"], "command line", "--nope", "hpo search --help"),
     "an option without its value": (["--config"], "command line", "--config", "expected one argument"),
     "a key added that exists": (["+study.trials=3"], "study.trials", "already"),
-    "a group that is a number": (["strategy=3"], "strategy", "must be the name of a configuration", "3"),
+    "a group that is a number": (["strategy=3"], "strategy", "must be a name from the group strategy", "3"),
     "no such configuration file": (["--config", "missing.yaml"], "config:", "missing.yaml"),
     "no such folder": (["--config-dir", "missing"], "config_dir:", "missing"),
     "a study to replay that does not exist": (["--replay", "nothing"], "no 'nothing'"),
@@ -173,7 +173,7 @@ STRATEGIES = {
     "a grid over a range": (["strategy=grid", "space.training.lr={low: 0.1, high: 1}"], "space.training.lr.points=5"),
     "rungs that do not rise": ([HALVING, "strategy.min_amount=9", "strategy.max_amount=9"], "strategy.min_amount"),
     "rungs without an end": table(SMALL, "strategy.max_amount: is missing", options=["strategy=hyperband"]),
-    "imports from none": (["study.imports=[]"], "study.imports: must be a study, or a list of studies", "[]"),
+    "imports from none": (["study.imports=[]"], "study.imports: must be a study or a list of studies", "[]"),
     "values for no imports": (["study.imports_fill={training.lr: 0.1}"], "study.imports_fill", "study.imports;"),
     "imports from nowhere": (["study.imports=nobody"], "study.imports", "'nobody'"),
 }

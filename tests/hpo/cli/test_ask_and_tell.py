@@ -58,7 +58,7 @@ def test_a_search_by_commands(capsys, monkeypatch):
     assert hpo(capsys, "resume", "lab", "study.trials=4")[0] == 0
     assert asked(capsys)["trial"] == 3
     for command in (("reproduce", "lab"), ("search", "--replay", "lab")):
-        assert "another program trained its trials" in refused(capsys, *command)
+        assert "another program trained the study's trials" in refused(capsys, *command)
 
 
 @pytest.mark.usefixtures("lab")

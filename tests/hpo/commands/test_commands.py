@@ -151,11 +151,12 @@ SHELL = ("Examples", "Fields", "Operators")
 
 
 def sections(doc, left):
-    """Return the texts of a docstring by section, without those of a shell and the arguments left out."""
+    """Return the words of a docstring by section, without those of a shell and the arguments left out."""
     found = dict(re.findall(r"^(\w+):\n((?:(?: {4}.*)?(?:\n|$))+)", inspect.cleandoc(doc) + "\n", re.MULTILINE))
     head = inspect.cleandoc(doc).partition("\n\n")[0]
     args = re.sub(rf"^ {{4}}(?:{left}): .*\n(?: {{8}}.*\n)*", "", found.pop("Args", ""), flags=re.MULTILINE)
-    return {"": head, "Args": args.strip(), **{name: text.strip() for name, text in found.items() if name not in SHELL}}
+    texts = {"": head, "Args": args, **{name: text for name, text in found.items() if name not in SHELL}}
+    return {name: text.split() for name, text in texts.items()}
 
 
 def shape(parameters):

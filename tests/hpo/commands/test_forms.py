@@ -167,7 +167,7 @@ def test_a_study_keeps_how_it_calls_its_objective(name):
 REFUSED = {
     "of_three": "f(trial) or f(task), given of_three(a, b, c)",
     "of_task_and_more": "f(trial) or f(task), given of_task_and_more(task, trial)",
-    "of_searched": ", given of_searched(lr); read searched values from config: config['lr']",
+    "of_searched": ", given of_searched(lr); read searched values from config, such as config['lr']",
     "points": "'points' must not be an asynchronous generator; write `async def points(config, trial)`",
     "nowhere": "module 'forms' has no function 'nowhere'",
 }

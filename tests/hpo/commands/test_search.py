@@ -77,7 +77,7 @@ def test_optional_functions_are_given_by_a_decorator():
         ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
         ({"trials": 0}, "trials: must be"),
         ({"objective": lambda lr: lr}, "f(config), f(config, trial), f(trial) or f(task), given objective(lr); read"),
-        ({"objective": lambda lr, net: lr}, "read searched values from config: config['lr']"),
+        ({"objective": lambda lr, net: lr}, "read searched values from config, such as config['lr']"),
         ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
         ({"metric": {"a": "max", "b": "minimize"}, "direction": None}, "metric.a: must be 'maximize' or 'minimize'"),
         ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),

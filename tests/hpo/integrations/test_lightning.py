@@ -1,95 +1,138 @@
-"""A Lightning Trainer under a search."""
+"""A Lightning Trainer under a search: a training in parts, and ModelCheckpoints of the user next to ours."""
 
-import subprocess
-import sys
+import importlib
+import shutil
 
 import pytest
 
-from hpo.workers.objective.plain_function import RunningTrial
+from tests.hpo.integrations.training import equal, finished
 from tests.studies import REPOSITORY
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+# Of `lightning_nets.CHECKPOINTS`, with the epoch whose model is kept.
+KEPT = {
+    "one that monitors": 2,
+    "one that does not": 5,
+    "one with save_last": 2,
+    "one of what is logged at the end": 3,
+    "two, of which the second monitors": 2,
+    "two that monitor, of which the first counts": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def nets():
+    """Import Lightning here, and not whenever tests are collected."""
+    return importlib.import_module("tests.hpo.integrations.lightning_nets")
+
+
+# The example.
 
 
 @pytest.fixture
-def trained(tmp_path):
+def digits(tmp_path, monkeypatch):
     """Return a function that trains the example's model, and returns its curve, its result, and the kept weights."""
-    sys.path.insert(0, str(REPOSITORY / "examples"))
+    monkeypatch.syspath_prepend(str(REPOSITORY / "examples"))
     import lightning_digits
 
-    def train(amount=None, trained=0, validation=range(200, 300), state="state", settings=None):
-        task = {"trial": 0, "fold": 0, "repeat": 0, "seed": 2**40 + 3, "threads": 1, "data_dir": None, "metric": "loss"}
-        task |= {"train": list(range(200)), "validation": list(validation), "amount": amount, "trained": trained}
-        task |= {"checkpoint_dir": str(tmp_path / "kept"), "resume_dir": state and str(tmp_path / state)}
-        trial = RunningTrial(task)
+    def train(validation=range(200, 300), **task):
+        task |= {"train": list(range(200)), "validation": list(validation)}
         config = {"width": 16, "dropout": 0.2, "lr": 0.01}
-        running = trial.run(lambda: lightning_digits.digits(config, trial, **(settings or {})))
-        curve = []
-        while True:
-            try:
-                curve.append(next(running))
-            except StopIteration as stop:
-                kept = lightning_digits.Digits.load_from_checkpoint(tmp_path / "kept/model.ckpt")
-                return curve, stop.value, kept.state_dict()
+        curve, result = finished(lambda trial: lightning_digits.digits(config, trial), tmp_path, **task)
+        return curve, result, lightning_digits.Digits.load_from_checkpoint(tmp_path / "kept/model.ckpt").state_dict()
 
-    yield train
-    sys.path.remove(str(REPOSITORY / "examples"))
+    return train
 
 
-def equal(one, other):
-    return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
+def test_its_epochs_are_the_curve_the_last_is_the_result_and_a_training_in_parts_is_the_training_in_one(digits):
+    whole, result, weights = digits(state="one")
+    assert [point["epoch"] for point in whole] == list(range(1, 10))
+    assert [point["more"] for point in whole] == [True] * 8 + [False]
+    assert result["accuracy"] == whole[-1]["accuracy"] > whole[0]["accuracy"]
+    parts = [digits(amount=1), digits(amount=4, trained=1), digits(amount=9, trained=4)]
+    assert [point["loss"] for curve, _, _ in parts for point in curve] == [point["loss"] for point in whole]
+    assert equal(weights, parts[-1][2])
 
 
-@pytest.mark.slow
-def test_its_epochs_are_the_curve_and_the_last_the_result(trained):
-    curve, result, _ = trained(state=None)
-    assert [point["epoch"] for point in curve] == list(range(1, 10))
-    assert [point["more"] for point in curve] == [True] * 8 + [False]
-    assert result["accuracy"] == curve[-1]["accuracy"] > curve[0]["accuracy"]
-
-
-@pytest.mark.slow
-def test_a_training_in_parts_is_the_training_in_one(trained):
-    whole, _, weights = trained(state="one")
-    begun, _, _ = trained(amount=1)
-    middle, _, _ = trained(amount=4, trained=1)
-    end, _, same = trained(amount=9, trained=4)
-    assert [point["loss"] for point in [*begun, *middle, *end]] == [point["loss"] for point in whole]
-    assert equal(weights, same)
-
-
-@pytest.mark.slow
-def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(trained):
-    curve, result, weights = trained(amount=2)
-    again, same_result, same = trained(amount=2)
+def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(digits):
+    curve, result, weights = digits(amount=2)
+    again, same_result, same = digits(amount=2)
     assert [point["loss"] for point in again] == [point["loss"] for point in curve]
     assert result == same_result
     assert equal(weights, same)
 
 
-@pytest.mark.slow
-def test_the_final_model_needs_no_validation_part(trained):
-    curve, result, _ = trained(validation=[])
+def test_the_final_model_needs_no_validation_split(digits):
+    curve, result, _ = digits(validation=[])
     assert [set(point) for point in curve] == [{"epoch", "more"}] * 9
     assert result == {}
 
 
-@pytest.mark.slow
-def test_the_best_of_a_model_checkpoint_is_kept(trained, tmp_path):
-    from lightning.pytorch.callbacks import ModelCheckpoint
-
-    best = ModelCheckpoint(tmp_path / "best", monitor="loss", mode="max")
-    curve, result, weights = trained(state=None, settings={"enable_checkpointing": True, "callbacks": [best]})
-    assert result["loss"] == max(point["loss"] for point in curve) != curve[-1]["loss"]
-    _, _, first = trained(amount=1, state="one")
-    assert equal(weights, first)
+# Checkpoints.
 
 
-@pytest.mark.nightly
-def test_the_example_runs():
-    command = [sys.executable, str(REPOSITORY / "examples/lightning_digits.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
-    assert done.returncode == 0, done.stderr
-    (best,) = (line for line in done.stdout.splitlines() if " {'" in line)
-    assert float(best.split()[0]) > 0.7, done.stdout
-    assert "\n  accuracy = " in done.stdout
+@pytest.fixture
+def trained(nets, tmp_path):
+    """Return a function that trains, and returns curve, result, the kept model's epoch, and the trainer."""
+
+    def train_one(*callbacks, net=nets.Net, **task):
+        def train(trial):
+            trainers.append(nets.new_trainer(trial, max_epochs=5, callbacks=list(callbacks), accelerator="cpu"))
+            loaders = {part: nets.DataLoader(nets.DATA, 8) for part in ("train_dataloaders", "val_dataloaders")}
+            return nets.train(trainers[0], net(), trial, **loaders)
+
+        trainers = []
+        curve, result = finished(train, tmp_path, metric="accuracy", **task)
+        kept = nets.torch.load(tmp_path / "kept" / nets.MODEL, weights_only=False)["state_dict"]["epoch"]
+        return curve, result, int(kept), trainers[0]
+
+    return train_one
+
+
+@pytest.mark.parametrize("state", [None, "state"])
+@pytest.mark.parametrize("name", KEPT)
+def test_checkpoints_of_the_users_work_next_to_ours(nets, trained, tmp_path, name, state):
+    epoch = KEPT[name]
+    curve, result, kept, _ = trained(*nets.CHECKPOINTS[name](), state=state)
+    assert [point["epoch"] for point in curve] == [1, 2, 3, 4, 5]
+    assert kept == epoch
+    assert result == {"accuracy": pytest.approx(nets.ACCURACY[epoch - 1]), "end": nets.ENDS[epoch - 1]}
+    assert not (tmp_path / "checkpoints").exists()  # every trial writes to a place of its own
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_training_in_parts_has_the_checkpoints_of_the_training_in_one(nets, trained, tmp_path, name):
+    before = tmp_path / "nothing"
+    for already, amount in ((0, 2), (2, 4), (4, 5)):
+        # On another machine the state is elsewhere.
+        folder = tmp_path / f"state-{already}"
+        if already:
+            shutil.move(before, folder)
+        made = nets.CHECKPOINTS[name]()
+        curve, result, kept, _ = trained(*made, amount=amount, trained=already, state=folder.name)
+        assert [point["epoch"] for point in curve] == [*range(already + 1, amount + 1)]
+        before = folder
+    assert (kept, result["end"]) == (KEPT[name], nets.ENDS[KEPT[name] - 1])
+
+
+def test_a_checkpoint_that_the_module_brings_works(nets, trained):
+    for task in ({"amount": 3}, {"trained": 3}):
+        _, result, kept, _ = trained(net=nets.Bringing, **task)
+        assert (kept, result["end"]) == (3, 1.0)
+
+
+def test_early_stopping_says_that_no_more_comes(nets, trained):
+    curve, _, kept, _ = trained(nets.EarlyStopping("end", patience=1, check_on_train_epoch_end=True), nets.best())
+    assert [point["more"] for point in curve] == [True, True, True, False]
+    assert kept == 2
+
+
+def test_a_folder_of_the_users_is_the_users(nets, trained, tmp_path):
+    _, _, kept, trainer = trained(nets.best(dirpath=tmp_path / "mine"))
+    assert kept == 2
+    assert trainer.checkpoint_callback.best_model_path.startswith(str(tmp_path / "mine"))
+    shutil.rmtree(tmp_path / "state")
+    trained(nets.best(dirpath=tmp_path / "mine"), amount=3)
+    shutil.rmtree(tmp_path / "mine")
+    with pytest.raises(FileNotFoundError, match=r"the best model is missing at .*mine.*; remove `dirpath`"):
+        trained(nets.best(dirpath=tmp_path / "mine"), trained=3)

@@ -1,196 +1,365 @@
-"""A Hugging Face Trainer under a search."""
+"""A Hugging Face Trainer under a search: `train` in an objective, `objective_of` for `hyperparameter_search`."""
 
-import json
+import copy
+import pickle
 import shutil
 import subprocess
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hpo
-from hpo.errors import ConfigError
+from hpo.integrations.transformers import SearchedValues, objective_of
+from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.plain_function import RunningTrial
+from tests.hpo.integrations.training import TASK, equal, finished
 from tests.studies import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+ROWS = [{"x": torch.tensor([i % 2, i % 3, 1.0]), "labels": torch.tensor(i % 2)} for i in range(24)]
+SEEN = []  # what the trials of this process had
+
+
+# `train` in an objective.
 
 
 @pytest.fixture
-def trained(tmp_path):
+def digits(tmp_path, monkeypatch):
     """Return a function that trains the example's model, and returns its curve, its result, and the kept weights."""
-    sys.path.insert(0, str(REPOSITORY / "examples"))
+    monkeypatch.syspath_prepend(str(REPOSITORY / "examples"))
     import hugging_face
-    from safetensors.torch import load_file
 
     def train(amount=None, trained=0, validation=range(200, 300), state="state", **settings):
-        task = {"trial": 0, "fold": 0, "repeat": 0, "seed": 2**40 + 3, "threads": 1, "data_dir": None, "metric": "loss"}
-        task |= {"train": list(range(200)), "validation": list(validation), "amount": amount, "trained": trained}
-        task |= {"checkpoint_dir": str(tmp_path / "kept"), "resume_dir": state and str(tmp_path / state)}
+        task = {"train": list(range(200)), "validation": list(validation), "amount": amount, "trained": trained}
         # Where there is no GPU to pin memory for, torch warns of that at each epoch.
         config = {"training": {"learning_rate": 1e-3, "dataloader_pin_memory": False, **settings}}
-        trial = RunningTrial(task)
-        curve, running = [], trial.run(lambda: hugging_face.digits(config, trial))
-        while True:
-            try:
-                curve.append(next(running))
-            except StopIteration as stop:
-                return curve, stop.value, load_file(tmp_path / "kept/model.safetensors")
+        curve, result = finished(lambda trial: hugging_face.digits(config, trial), tmp_path, state, **task)
+        return curve, result, load_file(tmp_path / "kept/model.safetensors")
 
-    yield train
-    sys.path.remove(str(REPOSITORY / "examples"))
+    return train
 
 
-def equal(one, other):
-    return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
+def losses(*curves):
+    return [point["loss"] for curve in curves for point in curve]
 
 
 @pytest.mark.slow
-def test_its_evaluations_are_the_curve_and_its_last_the_result(trained):
-    curve, result, _ = trained(state=None)
-    assert [point["epoch"] for point in curve] == list(range(1, 5))
-    assert [point["more"] for point in curve] == [True] * 3 + [False]
-    assert (result["accuracy"], result["loss"]) == (curve[-1]["accuracy"], curve[-1]["loss"])
-
-
-@pytest.mark.slow
-def test_a_training_in_parts_is_the_training_in_one(trained):
-    whole, _, weights = trained(state="one")
-    begun, _, _ = trained(amount=1)
-    continued, _, same = trained(amount=4, trained=1)
-    assert [point["loss"] for point in [*begun, *continued]] == [point["loss"] for point in whole]
-    assert equal(weights, same)
-
-
-@pytest.mark.slow
-def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(trained, tmp_path):
-    curve, _, weights = trained(amount=2)
-    again, _, same = trained(amount=2)
-    assert [point["loss"] for point in again] == [point["loss"] for point in curve]
-    assert equal(weights, same)
-    checkpoints = sorted(path.name for path in (tmp_path / "state").iterdir())
-    assert checkpoints == ["checkpoint-25", "checkpoint-50"]
-
-
-@pytest.mark.nightly
-def test_a_checkpoint_that_was_cut_off_is_passed_over(trained, tmp_path):
-    whole, _, weights = trained(state="one")
-    trained(amount=2)
+def test_a_training_in_parts_is_the_training_in_one_after_a_crash_and_with_a_truncated_checkpoint(digits, tmp_path):
+    whole, result, weights = digits(state="one")
+    assert [(point["epoch"], point["more"]) for point in whole] == [(1, True), (2, True), (3, True), (4, False)]
+    assert (result["accuracy"], result["loss"]) == (whole[-1]["accuracy"], whole[-1]["loss"])
+    begun, _, first = digits(amount=2)
+    again, _, same = digits(amount=2)  # after a crash: it reports what it had saved and trains no step twice
+    assert losses(again) == losses(begun) == losses(whole[:2])
+    assert equal(first, same)
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["checkpoint-25", "checkpoint-50"]
     shutil.copytree(tmp_path / "state/checkpoint-50", tmp_path / "state/checkpoint-75")
     (tmp_path / "state/checkpoint-75/trainer_state.json").write_text('{"epoch": 3.0, "log_hi')
-    continued, _, same = trained(trained=2)
-    assert [point["loss"] for point in continued] == [point["loss"] for point in whole[2:]]
+    continued, _, same = digits(amount=4, trained=2)
+    assert losses(continued) == losses(whole[2:])
     assert equal(weights, same)
 
 
-@pytest.mark.nightly
-def test_the_best_is_kept_where_it_is_loaded_at_the_end(trained):
+@pytest.mark.slow
+def test_the_best_is_kept_where_it_is_loaded_at_the_end(digits):
     best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
-    curve, result, weights = trained(save_strategy="epoch", **best)
+    curve, result, weights = digits(save_strategy="epoch", **best)
     worst = max(curve, key=lambda point: point["loss"])
-    assert result["loss"] == worst["loss"]
-    _, _, then = trained(state="other", amount=worst["epoch"])
+    assert result["loss"] == worst["loss"] > curve[-1]["loss"]
+    _, _, then = digits(state="other", amount=worst["epoch"])
     assert equal(weights, then)
 
 
-@pytest.mark.nightly
-def test_the_final_model_needs_no_validation_part(trained, tmp_path):
-    curve, result, weights = trained(validation=[])
+@pytest.mark.slow
+def test_the_final_model_needs_no_validation_split(digits, tmp_path):
+    curve, result, weights = digits(validation=[])
     assert (curve, result) == ([], {})
-    assert json.loads((tmp_path / "state/checkpoint-100/trainer_state.json").read_text())["epoch"] == 4
+    assert (tmp_path / "state/checkpoint-100/trainer_state.json").exists()
     assert weights
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["hugging_face", "hugging_face_lora"])
-def test_the_example_runs(tmp_path, name):
-    done = subprocess.run(
-        [sys.executable, str(REPOSITORY / f"examples/{name}.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=500,
-    )
+@pytest.mark.parametrize(
+    ("name", "least"), [("hugging_face", 0.2), ("hugging_face_lora", 0.2), ("lightning_digits", 0.7)]
+)
+def test_the_examples_of_trainers_run(name, least):
+    command = [sys.executable, str(REPOSITORY / f"examples/{name}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     (best,) = (line for line in done.stdout.splitlines() if " {'" in line)
-    assert float(best.split()[0]) > 0.2, done.stdout
+    assert float(best.split()[0]) > least, done.stdout
     assert "\n  accuracy = " in done.stdout
 
 
-def small_trainer(tmp_path, kind=None, evaluated=None, **settings):
-    """Return a trainer of a small network on images of two kinds, for `objective_of`."""
-    from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification
+# `objective_of` a Trainer.
 
-    shape = {"image_size": 8, "patch_size": 4, "num_channels": 1, "num_labels": 2, "hidden_size": 8}
-    config = ViTConfig(**shape, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
-    images = [{"pixel_values": [[[float(i % 2)] * 8] * 8], "labels": i % 2} for i in range(32)]
-    arguments = TrainingArguments(output_dir=str(tmp_path / "trainer"), report_to="none", use_cpu=True, **settings)
-    parts = {"train_dataset": images, "eval_dataset": evaluated(images) if evaluated else images}
-    return (kind or Trainer)(model_init=lambda: ViTForImageClassification(config), args=arguments, **parts)
+
+class Net(torch.nn.Module):
+    """Linear layers, and the loss that a Trainer asks for."""
+
+    def __init__(self, layers=1):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(layers)), torch.nn.Linear(3, 2))
+
+    def forward(self, x, labels=None):
+        """Return loss and scores."""
+        scores = self.layers(x)
+        return {"loss": torch.nn.functional.cross_entropy(scores, labels), "logits": scores}
+
+
+def new_net():
+    return Net()
+
+
+def plain_net(trial):
+    return Net(trial["layers"] if trial else 1)
+
+
+def optunas_net(trial):
+    return Net(1 if trial is None else trial.suggest_int("layers", 1, 3))
+
+
+def net_of_params(trial=None):
+    return Net(trial.params["layers"] if trial is not None else 1)
+
+
+def net_of_all(trial):
+    return Net(**{name: value for name, value in (trial or {}).items() if name == "layers"})
+
+
+class Watching(TrainerCallback):
+    """Note the model, the arguments and the trainer's own state of each training."""
+
+    def __init__(self):
+        self.num_begun = 0
+
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, **has):
+        """Note them."""
+        self.num_begun += 1
+        noted = {"begun": self.num_begun, "rate": optimizer.defaults["lr"]}
+        SEEN.append(noted | {"layers": len(model.layers) - 1, "args": copy.copy(args)})
+
+
+def new_trainer(tmp_path, model_init=new_net, kind=Trainer, evaluated=ROWS, arguments=None, **more):
+    values = {"num_train_epochs": 1, "report_to": "none", "use_cpu": True, "disable_tqdm": True, **(arguments or {})}
+    given = TrainingArguments(output_dir=str(tmp_path / "trainer"), **values)
+    return kind(model_init=model_init, args=given, train_dataset=ROWS, eval_dataset=evaluated, **more)
+
+
+def searched(objective, space, **more):
+    SEEN.clear()
+    settings = {"dispatch": "local", "track": "none", "report.figures": False}
+    goal = {"metric": "loss", "direction": "minimize", "trials": 1}
+    return hpo.search(objective, space, settings=settings, **{"progress": False, **goal, **more})
+
+
+def trained(trainer, *configs):
+    """Train these one after the other, as one worker does, which reads the objective once."""
+    SEEN.clear()
+    train = pickle.loads(dumps(objective_of(trainer)))
+    for number, config in enumerate(configs):
+        trial = RunningTrial({**TASK, "trial": number, "seed": 2**33 + number})
+        assert all(point["loss"] > 0 for point in trial.run(lambda: train(config, trial)))  # noqa: B023
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params, net_of_all])
+def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init):
+    trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])
+    unread = {"unknown": 1} if model_init is net_of_all else {}  # that goes through all keys and so reads all
+    trained(trainer, {"layers": 2, "learning_rate": 0.1, **unread}, {"layers": 3, "learning_rate": 0.2, **unread})
+    assert [seen["layers"] for seen in SEEN] == [2, 3]
+    assert [seen["args"].learning_rate for seen in SEEN] == [0.1, 0.2]
+    assert trainer.args.learning_rate == 5e-5
+
+
+@pytest.mark.slow
+def test_a_search_begins_with_the_trainers_arguments_reaches_model_init_and_keeps_the_best_model(tmp_path):
+    given = {"learning_rate": 2e-3, "weight_decay": 0.01, "lr_scheduler_type": "cosine", "seed": 7}
+    trainer = new_trainer(tmp_path, plain_net, arguments=given, callbacks=[Watching()])
+    space = {"learning_rate": hpo.log(1e-4, 1e-2), "lr_scheduler_type": ["linear", "cosine"], "warmup_steps": (0, 9)}
+    study = searched(objective_of(trainer), space | {"layers": [1, 2, 3]}, config={"layers": 2}, trials=3)
+    assert list(study.trials.state) == ["complete"] * 3
+    first = {"learning_rate": 2e-3, "lr_scheduler_type": "cosine", "warmup_steps": 0, "layers": 2}
+    assert study.trials.iloc[0][list(first)].to_dict() == first
+    assert [seen["layers"] for seen in SEEN] == list(study.trials["layers"])
+    assert [seen["args"].learning_rate for seen in SEEN] == list(study.trials["learning_rate"])
+    config = study.best.config
+    assert (config["weight_decay"], config["num_train_epochs"], config["use_cpu"]) == (0.01, 1, True)
+    assert not {"seed", "output_dir", "report_to", "fp16"} & set(config)
+    assert SEEN[0]["args"].weight_decay == 0.01
+    assert SEEN[0]["args"].seed != 7  # each training has its own
+    assert [*(study.folder / "checkpoints").iterdir()] == [study.best.model_dir]
+    net = Net(config["layers"])
+    net.load_state_dict(load_file(study.best.model_dir / "model.safetensors"))
+    batch = {name: torch.stack([row[name] for row in ROWS]) for name in ROWS[0]}
+    assert float(net.eval()(**batch)["loss"]) == pytest.approx(study.best.score, rel=1e-5)
+
+
+def test_what_is_not_searched_is_named():
+    trial = SearchedValues(layers=2, learning_rate=1e-3)
+    assert trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True) == 1e-3
+    assert (trial.get("width", 7), "width" in trial, trial.params["layers"]) == (7, False, 2)
+    says = "'layer' is not in the space; the space has layers, learning_rate; did you mean 'layers'"
+    with pytest.raises(KeyError, match=says):
+        trial.suggest_categorical("layer", [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"space": [{"learning_rate": [1e-4]}]}, "space: must be a dict, given a list"),
+        ({"config": ["weight_decay"]}, "config: must be a dict, given a list"),
+        (
+            {"space": {"learning_rat": [1e-4, 1e-3]}},
+            "'learning_rat' is not an argument of TrainingArguments, and model_init .*; did you mean 'learning_",
+        ),
+    ],
+)
+def test_what_a_trainer_cannot_search_is_refused_before_the_first_trial(tmp_path, given, says):
+    with pytest.raises(hpo.HpoError, match=says):
+        searched(objective_of(new_trainer(tmp_path)), **{"space": {"learning_rate": [1e-4, 1e-3]}, **given})
+    assert not (tmp_path / "runs").exists()
+    trainer = new_trainer(tmp_path)
+    trainer.model_init = None
+    with pytest.raises(hpo.HpoError, match="model_init"):
+        objective_of(trainer)
+
+
+def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path):
+    space = {"layers": [1, 2, 3], "learning_rat": [1e-4, 1e-3]}
+    says = "learning_rat: is not an argument of TrainingArguments, and model_init does not read it; did you mean .learn"
+    with pytest.raises(hpo.HpoError, match=rf"first \d trials all failed with the same error.*{says}"):
+        searched(objective_of(new_trainer(tmp_path, plain_net)), space, trials=6)
+    assert not SEEN
+
+
+STEPS = {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}
+
+
+@pytest.mark.parametrize(
+    ("space", "arguments", "line"),
+    [
+        ({}, {"num_train_epochs": 3}, "strategy.max_amount: a training ends at 3"),
+        ({"num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
+        ({}, STEPS, "a training ends at 2"),
+    ],
+)
+def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, arguments, line):
+    objective = objective_of(new_trainer(tmp_path, arguments=arguments))
+    with pytest.raises(hpo.HpoError, match=r"before strategy\.max_amount=9") as refused:
+        searched(objective, {"learning_rate": [1e-3], **space}, strategy={"name": "asha", "max_amount": 9})
+    assert line in str(refused.value)
+
+
+class WeightedTrainer(Trainer):
+    """The class weights of the documentation's example, and what else people keep there."""
+
+    def __init__(self, *args, class_weights=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.class_weights, self.batches = class_weights, []
+        self.model_accepts_loss_kwargs = False
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """Return the weighted loss."""
+        self.batches.append(len(inputs["labels"]))
+        SEEN.append({"weights": self.class_weights.tolist(), "batches": len(self.batches)})
+        assert not self.model_accepts_loss_kwargs
+        outputs = model(**inputs)
+        loss = torch.nn.functional.cross_entropy(outputs["logits"], inputs["labels"], self.class_weights)
+        return (loss, outputs) if return_outputs else loss
+
+
+class Popping(WeightedTrainer):
+    """Its signature does not say what it takes."""
+
+    def __init__(self, **kwargs):
+        weights = kwargs.pop("weights")
+        super().__init__(**kwargs)
+        self.class_weights = torch.tensor(weights)
+
+
+def collate(rows):
+    SEEN.append({"collated": len(rows)})
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def measures(predicted):
+    return {"right": float((predicted.predictions.argmax(-1) == predicted.label_ids).mean())}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [(WeightedTrainer, {"class_weights": torch.tensor([1.0, 9.0])}), (Popping, {"weights": [1.0, 9.0]})],
+)
+def test_all_parts_of_a_trainer_and_of_a_subclass_reach_each_trial_and_its_state_is_each_trials_own(
+    tmp_path, kind, own
+):
+    parts = {"data_collator": collate, "compute_metrics": measures, "callbacks": [Watching()]}
+    trainer = new_trainer(tmp_path, kind=kind, optimizer_cls_and_kwargs=(torch.optim.SGD, {"lr": 0.25}), **parts, **own)
+    trainer.train()  # leaves more in it than its constructor
+    trainer.batches.clear()
+    trained(trainer, {"weight_decay": 0.0}, {"weight_decay": 0.1})
+    assert all(seen["weights"] == [1.0, 9.0] for seen in SEEN if "weights" in seen)
+    batches = [seen["batches"] for seen in SEEN if "batches" in seen]
+    assert batches == [*range(1, len(batches) // 2 + 1)] * 2
+    assert trainer.batches == []
+    # Each trial's callback begins as `trainer.train` left it.
+    assert [(seen["begun"], seen["rate"]) for seen in SEEN if "begun" in seen] == [(2, 0.25)] * 2
+    assert any("collated" in seen for seen in SEEN)
+
+
+def hp_space(trial):
+    return {"learning_rate": trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)}
+
+
+def twice_right(metrics):
+    return 2 * metrics.pop("eval_right") - metrics["eval_loss"]
+
+
+@pytest.mark.slow
+def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_search(tmp_path):
+    trainer = new_trainer(tmp_path, compute_metrics=measures)
+    more = {"metric": "score", "direction": "maximize"}
+    one = searched(objective_of(trainer, twice_right), hp_space, measured=["right", "loss"], **more)
+    assert one.trials["learning_rate"].between(1e-4, 1e-2).all()
+    assert list(one.trials.score) == pytest.approx(list(2 * one.trials.right - one.trials.loss))
+    both = objective_of(trainer, lambda metrics: (metrics["eval_right"], -metrics["eval_loss"]))
+    goals = {"metric": {"hits": "maximize", "depth": "maximize"}, "direction": None}
+    several = searched(both, hp_space, measured=["right"], name="several", **goals)
+    assert list(several.trials.score) == list(several.trials.right)
+    for name, formula, goal, says in (
+        ("same", twice_right, {"metric": "right"}, "right is also the name of a metric of the evaluation; give the"),
+        ("two", lambda _: (1.0, 2.0), {}, "must return a value for each of the study's metrics (score), given (1.0, "),
+    ):
+        failed = searched(objective_of(trainer, formula), hp_space, name=name, **more | goal)
+        assert all(f"compute_objective: {says}" in error for error in failed.trials.error)
+
+
+class Adjusted(Trainer):
+    """It evaluates on several sets, and adds a metric of all."""
+
+    def evaluate(self, *args, **kwargs):
+        """Return the metrics with the new one."""
+        metrics = super().evaluate(*args, **kwargs)
+        if {"eval_a_loss", "eval_b_loss"} <= metrics.keys():
+            metrics["eval_both"] = metrics["eval_a_loss"] + self.state.global_step
+        return metrics
 
 
 @pytest.mark.slow
 def test_all_sets_of_an_evaluation_are_one_report_of_what_evaluate_returns(tmp_path):
-    from transformers import Trainer
-
-    from hpo.integrations.transformers import objective_of
-
-    class Adjusted(Trainer):
-        def evaluate(self, *args, **kwargs):
-            metrics = super().evaluate(*args, **kwargs)
-            if {"eval_a_loss", "eval_b_loss"} <= metrics.keys():
-                metrics["eval_both"] = metrics["eval_a_loss"] + self.state.global_step
-            return metrics
-
-    trainer = small_trainer(tmp_path, Adjusted, lambda images: {"a": images[:16], "b": images[16:]}, num_train_epochs=9)
-    search = {"metric": "both", "direction": "minimize", "progress": False}
-    settings = {"dispatch": "local", "track": "none"}
-    study = hpo.search(
-        objective_of(trainer), {"learning_rate": hpo.log(1e-4, 1e-1)}, trials=7, name="sets", **search,
-        strategy={"name": "asha", "max_amount": 9, "counts": "trials"}, settings=settings,
-    )  # fmt: skip
+    sets = {"a": ROWS[:16], "b": ROWS[16:]}
+    trainer = new_trainer(tmp_path, kind=Adjusted, evaluated=sets, arguments={"num_train_epochs": 3})
+    halving = {"name": "successive_halving", "min_amount": 1, "max_amount": 3, "eta": 3}
+    space = {"learning_rate": hpo.log(1e-4, 1e-1)}
+    study = searched(objective_of(trainer), space, metric="both", strategy=halving, trials=4)
     assert study.trials["error"].isna().all(), study.trials["error"].tolist()
-    assert set(study.trials["reached"]) == {1, 3}
-    assert set(study.trials["amount"]) == {1, 3}
-    best = study.trials["score"]
-    # After one epoch it is some 4 steps more than the loss, after three some 12.
-    assert best.between(4, 14).all()
-    assert (best > 12).tolist() == (study.trials["reached"] == 3).tolist()
-    plain = hpo.search(
-        objective_of(small_trainer(tmp_path, Adjusted, lambda images: {"a": images[:16], "b": images[16:]})),
-        {"learning_rate": [1e-3]}, trials=1, name="plain", **search, settings={"dispatch": "local", "track": "none"},
-    )  # fmt: skip
-    # What it returns is the last of its three epochs.
-    assert 12 < plain.best.score < 14
-
-
-@pytest.mark.parametrize(("space", "settings", "line"), [
-    ({"learning_rate": [1e-3]}, {"num_train_epochs": 3}, "strategy.max_amount: here a training ends at 3"),
-    ({"learning_rate": [1e-3], "num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
-    ({"learning_rate": [1e-3]}, {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}, "a training ends at 2"),
-])  # fmt: skip
-def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, settings, line):
-    from hpo.integrations.transformers import objective_of
-
-    with pytest.raises(ConfigError, match=r"before strategy\.max_amount=9") as refused:
-        hpo.search(
-            objective_of(small_trainer(tmp_path, **settings)), space, metric="loss", direction="minimize", name="short",
-            strategy={"name": "asha", "max_amount": 9}, trials=3, progress=False,
-        )  # fmt: skip
-    assert line in str(refused.value)
-
-
-@pytest.mark.slow
-def test_it_takes_the_place_of_hyperparameter_search(tmp_path):
-    from hpo.integrations.transformers import objective_of
-
-    trainer = small_trainer(tmp_path)
-    space = {"learning_rate": hpo.log(1e-4, 1e-1), "num_train_epochs": [1, 2, 3]}
-    local = {"dispatch": "local", "track": "none"}
-    study = hpo.search(
-        objective_of(trainer), space, metric="loss", direction="minimize", trials=3, settings=local, progress=False
-    )
-    assert list(study.trials.state) == ["complete"] * 3
-    assert study.best.score < 0.7
-    trainer.model_init = None
-    with pytest.raises(ConfigError, match="model_init"):
-        objective_of(trainer)
+    # An epoch has 3 steps; the loss is below 2.
+    epochs = [round((score - 1) / 3) for score in study.trials["score"]]
+    assert epochs == list(study.trials["amount"])
+    assert {*epochs} == {1, 3}

@@ -156,7 +156,7 @@ def test_a_newer_copy_of_another_machine_is_not_overwritten(two, tmp_path, caplo
     here, there, url = two
     mirror_of(there, url).copy()
     run_toy(here.path, toy_config(trials=4))
-    words = f"{there.path} has gone on with this study, and wrote copy 2 to {url} at .* UTC; .*`hpo resume"
+    words = f"{there.path} has continued this study, and wrote copy 2 to {url} at .* UTC; .*`hpo resume"
     with pytest.raises(StudyError, match=words):
         mirror_of(here, url).copy()
     with pytest.raises(StudyError, match=words):
@@ -190,7 +190,7 @@ def test_what_another_machine_writes_meanwhile_stays_whole(two, tmp_path, monkey
             shutil.copytree(tmp_path / "aside", tmp_path / "mirror", dirs_exist_ok=True)
 
     monkeypatch.setattr(kind, "write", overtaken)
-    with pytest.raises(StudyError, match="has gone on with this study"):
+    with pytest.raises(StudyError, match="has continued this study"):
         mirror_of(here, url).copy()
     assert len(rows(restore(url, tmp_path / "third").trials_path)) == 5
 

@@ -62,7 +62,7 @@ def expect(
     A window reaches two standard deviations to each side, and at least to the neighbouring values. The standard
     deviation combines the spread of the best values and the error of the move. The spread is taken from the largest
     scale that has three or more best trials. If the best value was near an end of its previous window, the new window
-    is twice as long. Of a dimension of choices, only the values of the best trials remain.
+    is twice as long. For a dimension of choices, the space keeps only the values of the best trials.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.

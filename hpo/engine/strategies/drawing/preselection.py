@@ -68,15 +68,15 @@ class Preselection:
         """Return the `count` candidates of the highest expected gain, the best first; ties go to the earlier candidate.
 
         The gain of a candidate is (1 - its expected rank) times the factors below. The expected rank is the weighted
-        mean of the ranks of the trials that did not fail. The best trial has rank 0; with several metrics, `one_loss`
-        gives the order. Pending trials have the middle rank. Ranks are used instead of losses, because diverged trials
-        would dominate a mean of losses. The factors:
+        mean of the ranks of the trials that did not fail. Ranks go from 0 (the best trial) to 1 (the worst); with
+        several metrics, `one_loss` gives the order. Pending trials have the middle rank. Ranks are used instead of
+        losses, because diverged trials would dominate a mean of losses. The factors:
 
         - Feasibility: the weighted share of trials that did not fail, so that the search avoids the regions of failed
           trials (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints": expected improvement
           times probability of feasibility).
-        - Limits, if any trial exceeds one: the candidate's expected share of trials within the limits, to the power of
-          1.5.
+        - Limits, if any trial exceeds one: the candidate's predicted probability of being within the limits, to the
+          power of 1.5.
         - Pending trials, if they are penalized: 1 - exp(-10 x distance to the nearest pending trial). So concurrent
           proposals spread out. While no result is known, the candidate farthest from pending trials is the best; beyond
           a distance of 3.7, the factor is 1 in floating point. (Gonzalez et al. 2016, "Batch Bayesian optimization via
@@ -109,7 +109,7 @@ class Preselection:
         return [candidates[int(i)] for i in np.lexsort((-gains, -added))[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
-        """Return the first `count` feasible enough candidates; if these are too few, also the most feasible others."""
+        """Return the first `count` candidates that are feasible enough; if fewer are, add the most feasible others."""
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
@@ -118,10 +118,10 @@ class Preselection:
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
     def share_within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
-        """Return, for each candidate, the expected share of trials within the limits, from 0.01 to 0.99.
+        """Return, for each candidate, the predicted probability of being within the limits, from 0.01 to 0.99.
 
-        Return None if no complete trial exceeds a limit. The share is predicted by a linear model, because size, time
-        and memory rise or fall with most hyperparameters.
+        Return None if no complete trial exceeds a limit. A linear model predicts this probability, because size,
+        time and memory rise or fall with most hyperparameters.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         over = np.array([trial.excess > 0 for trial in complete], dtype=float)

@@ -124,7 +124,7 @@ class Shift:
 
     @property
     def error(self) -> float:
-        """The standard error of the move, if the interval is that of a normal distribution."""
+        """The standard error of the move, computed as if the interval came from a normal distribution."""
         return (self.high - self.low) / (2 * _NORMAL)
 
     @property

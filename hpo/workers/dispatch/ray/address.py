@@ -39,7 +39,7 @@ def refuse_dead_address(address: str, seconds: float = _ANSWER_SECONDS) -> None:
     except subprocess.TimeoutExpired as error:
         raise DispatchError(
             f"dispatch.address: the server at {address!r} does not answer as a Ray cluster within {seconds:g} s; "
-            f"{_HINT}. If the cluster requires a token, set the token"
+            f"{_HINT}. If the cluster requires a token, set RAY_AUTH_MODE=token and the token"
         ) from error
     if "answered" not in answer.stdout:
         lines = answer.stderr.strip().splitlines() or ["no reason given"]
@@ -68,7 +68,7 @@ def refuse_open_cluster(address: str) -> None:
             f"dispatch.address: the Ray cluster at {address!r} asks for no token, so anyone who reaches it can run "
             f"code on the cluster. Make a token with `ray get-auth-token --generate`, and copy the token to "
             f"~/.ray/auth_token on each machine. Then start Ray again, and run this command again, both with "
-            f"RAY_AUTH_MODE=token in the environment. dispatch.allow_open_cluster=true joins without a token."
+            f"RAY_AUTH_MODE=token in the environment. To join without a token, set dispatch.allow_open_cluster=true."
         )
 
 
@@ -76,8 +76,8 @@ def refuse_unclear_address(address: str) -> None:
     """Raise DispatchError if an address does not have the format `host:port`. The check makes no connection."""
     if _host_and_port(address) is None:
         raise DispatchError(
-            f"dispatch.address: must be host:port to check whether the cluster asks for a token, given {address!r}; "
-            f"{_HINT}, or set dispatch.allow_open_cluster=true to join without the check"
+            f"dispatch.address: must be host:port, given {address!r}, because hpo checks whether the cluster asks "
+            f"for a token; {_HINT}, or set dispatch.allow_open_cluster=true to join without the check"
         )
 
 

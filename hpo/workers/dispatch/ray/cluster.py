@@ -55,7 +55,7 @@ class RayCluster:
         threads: the value of OMP_NUM_THREADS in the workers of a cluster that is started here.
         allow_open: whether to join a cluster that requires no token.
         environment: Ray's runtime environment for the workers of a joined cluster.
-        gpus_in_use: the numbers of GPUs that other searches use; Ray assigns these GPUs last.
+        gpus_in_use: the device numbers of the GPUs that other searches use; Ray assigns these GPUs last.
 
     Attributes:
         nodes: the resources of the cluster's machines.
@@ -243,7 +243,7 @@ class RayCluster:
         self._is_connected = True
 
     def begin_to_close(self) -> None:
-        """Begin to disconnect in the background; this takes seconds if Ray has died. Afterwards call only `close`."""
+        """Begin to disconnect in the background, which takes seconds if Ray has died. Afterwards call only `close`."""
         import ray
 
         if self._is_connected and self._leaving is None:
@@ -279,7 +279,7 @@ class RayCluster:
 
 
 def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
-    """Return the numbers of the GPUs that Ray may use, with the GPUs in `in_use` last; empty if a GPU has no number."""
+    """Return the device numbers of the GPUs that Ray may use, those in `in_use` last; empty if a GPU has no number."""
     given = os.environ.get(_VISIBLE)
     number = max(ray_private.number_of_gpus(), gpus or 0)
     names = [str(each) for each in range(number)] if given is None else given.split(",")
@@ -289,7 +289,7 @@ def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
 
 
 def remove_abandoned() -> None:
-    """Delete the folders that killed drivers of this user have left behind."""
+    """Delete the folders that drivers of this user left behind when they were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]
         is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()

@@ -48,7 +48,7 @@ class _Run:
 class RayDispatcher:
     """A dispatcher whose slots are Ray actors, each with `cpus_per_worker` CPUs and `gpus_per_worker` GPUs.
 
-    If the process of a task dies, the task runs again, at most `retries` times; after that its outcome is a failure.
+    If the process of a task dies, the task runs again, at most `retries` times. After that, the task has failed.
     The pool replaces a worker that is lost, or that makes no report for `timeout_seconds`. Before Ray takes a node
     away, the trainings on this node save their states. Workers on nodes other than the driver's node exchange files
     with the driver.
@@ -175,7 +175,7 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Return the next message of a run as a report.
+        """Return a list with one report: the next message of a run.
 
         The list is empty if the message is not a report, or if the task will run again.
         """
@@ -230,8 +230,8 @@ class RayDispatcher:
     def _handle_loss(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
         """Replace the lost worker. Queue its task again; if the task has no retries left, return a failure.
 
-        Only a loss for which the task may be at fault counts as a death. A node that is lost or cannot be reached is
-        not the task's fault.
+        If the task may have caused the loss, the loss counts as a death of the task's process. Other losses, such as
+        the loss of a whole node, do not use up the task's retries, but have a limit of their own.
         """
         self._abandon(run)
         if is_at_fault:

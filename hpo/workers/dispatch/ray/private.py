@@ -13,10 +13,10 @@
   lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
 - `GcsClient` finds out within 0.5 s whether a cluster answers, or whether the token is missing or wrong. `ray.init`
   takes 1.3 s if the cluster answers; with a wrong token it fails with "Failed to connect" after 21 s or more. `ray
-  status` is no better. A search on a cluster with a token would wait for this long every time, because it also tries to
-  connect without a token. Measured with Ray 2.60 on 2 cores, with the right and a wrong token, by `time env
-  RAY_AUTH_MODE=token RAY_AUTH_TOKEN=... python -c "..."`, where the code is `from ray._raylet import GcsClient;
-  GcsClient('HOST:PORT')` or `import ray; ray.init('HOST:PORT')`.
+  status` is no better. A search also tries to connect without a token. If the cluster requires a token, this attempt
+  fails, and with `ray.init` the search would wait 21 s. Measured with Ray 2.60 on 2 cores, with the right and a wrong
+  token, by `time env RAY_AUTH_MODE=token RAY_AUTH_TOKEN=... python -c "..."`. The code is `from ray._raylet import
+  GcsClient; GcsClient('HOST:PORT')` or `import ray; ray.init('HOST:PORT')`.
 - The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used.
 """
 
@@ -96,7 +96,7 @@ def number_of_gpus() -> int:
 
 
 def draining_nodes() -> Collection[str]:
-    """Return the ids, given by Ray, of the nodes that will be taken away soon; empty if Ray does not answer."""
+    """Return Ray's ids of the nodes that will be taken away soon; empty if Ray does not answer."""
     worker, _ = look_up("ray._private.worker", "global_worker")
     client = getattr(getattr(worker, "global_worker", None), "gcs_client", None)
     ask = getattr(client, "get_draining_nodes", None)

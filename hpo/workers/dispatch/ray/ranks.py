@@ -25,7 +25,7 @@ class RankGroup:
 
     @property
     def gpus(self) -> Sequence[str]:
-        """The numbers of the GPUs that the group uses on the leader's machine."""
+        """The device numbers of the GPUs that the group uses on the leader's machine."""
         return [gpu for each in self._seats if each.node == self._seats[0].node for gpu in each.gpus]
 
     def run(self, task: Sequence[Any], call: str, begin: Any) -> Iterator[Message]:

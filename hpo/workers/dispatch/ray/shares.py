@@ -31,7 +31,7 @@ class Shares:
 
 
 def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use | None = None) -> Shares:
-    """Return the number of workers and the resources of each, as configured.
+    """Return the number of workers and the resources of each worker.
 
     By default, there are as many workers as fit on the cluster. If the cluster has GPUs, each worker has one GPU. If
     more workers than GPUs are configured, each worker has the same fraction of a GPU. If a task has several processes,
@@ -76,8 +76,8 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
             lower = f"{key}, dispatch.cpus_per_worker or dispatch.gpus_per_process"
         offered = ", ".join(f"{node.cpus:g} CPU and {node.gpus:g} GPU" for node in nodes)
         raise DispatchError(
-            f"{key}: {workers} worker(s) of {each} must fit on the nodes, but only {fits} can: {where}, and the nodes "
-            f"have {offered}; lower dispatch.workers, {lower}"
+            f"{key}: the nodes must have room for {workers} worker(s) of {each}, but only {fits} fit, because "
+            f"{where} and the nodes have {offered}; lower dispatch.workers, {lower}"
         )
     share = gpus if 0 < gpus < 1 else None
     return Shares(workers, gpus, settings.memory_per_worker or share if size == 1 else None)
@@ -88,8 +88,8 @@ def refuse_too_many(kind: str, workers: int, each: float, total: float) -> None:
     if workers * each > total + _TINY:
         key = f"dispatch.{kind.lower()}s_per_worker"
         raise DispatchError(
-            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g}, but there are {total:g}; "
-            f"lower {key} or dispatch.workers"
+            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g} {kind}, but the nodes have "
+            f"{total:g}; lower {key} or dispatch.workers"
         )
 
 

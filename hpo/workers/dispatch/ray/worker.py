@@ -104,7 +104,7 @@ class RayWorker:
         return self._host, ([found] if is_away and found is not None else []) + found_elsewhere
 
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
-        """Run a task. Yield the messages of `Child.run`; if files must be sent, the messages of `Node.run`.
+        """Run a task. Yield the messages of `Child.run` or, if files must be sent, the messages of `Node.run`.
 
         If a new child process runs the task, first yield a message with the new `host`.
         """

@@ -190,7 +190,7 @@ class WorkerGroup:
         return [worker for worker, nodes in self._nodes.items() if not nodes.isdisjoint(draining)]
 
     def replace(self, worker: Any) -> None:
-        """Kill a worker and start another."""
+        """Kill a worker and start another worker."""
         self.end(worker)
         self.start()
 

@@ -153,7 +153,7 @@ def test_scores_of_another_metric_or_direction_are_refused(capsys):
     assert "direction: is missing, and the metric 'fid' is not a known name" in said
     assert not Path("runs").exists()
     assert "metric: accuracy (maximize)" in imported(capsys, text, "--metric", "accuracy")
-    with pytest.raises(ConfigError, match=r"has the metrics accuracy: maximize, this study has loss: minimize$"):
+    with pytest.raises(ConfigError, match=r"has the metrics accuracy: maximize, but this study has loss: minimize$"):
         learned(space, "loss", "minimize")
     with pytest.raises(ConfigError, match=r"this study has score: maximize; .* --rename OLD=NEW"):
         learned(space, "score")

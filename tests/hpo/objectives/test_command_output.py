@@ -1,0 +1,271 @@
+"""What is read of a program's output: lines, logs of well-known trainers, files, a state, and its errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import main
+from hpo.workers.training.worker import outcome_of
+from tests.hpo.cli.commands import hpo
+from tests.hpo.objectives.test_command import python, run, typed
+from tests.studies import rows
+
+# As nanoGPT prints: it goes on from its checkpoint, and evaluates there once more.
+NANO = """\
+import argparse, json, pathlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--learning_rate", type=float)
+parser.add_argument("--max_iters", type=int)
+parser.add_argument("--out_dir", type=pathlib.Path)
+given = parser.parse_args()
+state = given.out_dir / "ckpt.json"
+start = json.loads(state.read_text()) if state.exists() else 0
+print(f"starts at {start}")
+for step in range(start, given.max_iters + 1):
+    loss = abs(given.learning_rate - 0.3) + 1 / (step + 1)
+    if step % 250 == 0:
+        print(f"step {step}: train loss {loss:.4f}, val loss {loss + 0.1:.4f}", flush=True)
+        state.write_text(json.dumps(step))
+    if step % 50 == 0:
+        print(f"iter {step}: loss {loss:.4f}, time 33.10ms, mfu -100.00%")
+"""
+HUGGING_FACE = """\
+{'loss': 1.5, 'grad_norm': nan, 'epoch': 1.0}
+{'eval_loss': 1.25, 'eval_runtime': 0.1, 'epoch': 1.0}
+{'loss': 1.5, 'grad_norm': nan, 'epoch': 2.0}
+{'eval_loss': 0.75, 'eval_runtime': 0.1, 'epoch': 2.0}
+{'train_runtime': '1.3', 'train_loss': '0.6', 'epoch': '2'}
+{'eval_loss': 0.75, 'epoch': 2.0}
+"""
+FAIRSEQ = """\
+2026-11-29 10:00:00 | INFO | fairseq_cli.train | {'_name': None, 'common': {'seed': 1, 'log_interval': 100}}
+2026 | INFO | train_inner | {"epoch": 1, "update": 0.5, "loss": "5.2"}
+2026 | INFO | valid | {"epoch": 1, "valid_loss": "1.250", "valid_ppl": "17.1"}
+2026 | INFO | train | {"epoch": 1, "train_loss": "4.5"}
+2026 | INFO | valid | {"epoch": 2, "valid_loss": "0.750", "valid_ppl": "17.1"}
+2026 | INFO | train | {"epoch": 2, "train_loss": "4.5"}
+"""
+
+
+def read(line, metric="loss", settings=None, **task):
+    """Return the curve and the metrics of one training, which must succeed."""
+    outcome = outcome_of(run(line, metric, settings, **task))
+    assert outcome.error is None, outcome.error
+    return [{**point} for point in outcome.curve], dict(outcome.metrics)
+
+
+def printing(text):
+    """Return the command of a program that prints a text."""
+    return python(f"print({text!r})")
+
+
+@pytest.mark.parametrize(
+    ("lines", "num_points", "metrics"),
+    [
+        ([{"loss": 1.0, "epoch": 10}, {"loss": 0.5, "epoch": 20}], 2, {"loss": 0.5}),
+        ([{"loss": 1.0, "step": 100}, {"loss": 0.5, "step": 200}, {"size": 3}], 2, {"loss": 0.5, "size": 3}),
+        ([{"loss": 2, "epoch": 1}, {"size": 3, "epoch": 2}], 2, {"loss": 2, "size": 3}),
+    ],
+    ids=["epochs", "steps and a summary", "a line without the metric"],
+)
+@pytest.mark.parametrize("score", ["best", "last"])
+def test_lines_of_json_are_the_curve_and_the_result(lines, num_points, metrics, score):
+    command = printing("\n".join(["for people", "3", *map(json.dumps, lines)]))
+    assert read(command, direction="minimize", score=score) == (lines[:num_points], metrics)
+
+
+@pytest.mark.parametrize(
+    ("log", "metric"), [(HUGGING_FACE, "eval_loss"), (FAIRSEQ, "valid_loss")], ids=["hugging face", "fairseq"]
+)
+def test_the_log_of_a_well_known_trainer_is_read(log, metric):
+    points, metrics = read(printing(log), metric, direction="minimize")
+    assert [(point["epoch"], point.get(metric)) for point in points] == [(1, 1.25), (2, 0.75)]
+    assert metrics[metric] == 0.75
+    assert not any("train_loss" in point for point in points)
+
+
+@pytest.mark.parametrize(
+    ("score", "direction", "expected"),
+    [("best", "maximize", 0.9), ("best", "minimize", 0.4), ("last", "maximize", 0.4)],
+)
+def test_its_score_is_the_best_or_the_last_of_its_curve(score, direction, expected):
+    code = 'for n, x in enumerate((.5, .9, .4)): print(\'{"val": {"loss": %s}, "number": %s}\' % (x, n))'
+    _, metrics = read(python(code), "val/loss", score=score, direction=direction)
+    assert metrics == {"val/loss": expected, "number": [0.5, 0.9, 0.4].index(expected)}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('valid | {"epoch": 3, "loss": "4.1"} | done', {"epoch": 3, "loss": 4.1}),
+        ("{'loss': nan, 'epoch': 1.0, 'best': -inf}", {"epoch": 1.0}),
+        ("10:00 {'loss': np.float64(0.5), 'on': True}", {"epoch": 1, "loss": 0.5, "on": 1}),
+        ('a {b} {"val": 1} {"loss": 2, "more": true}', {"epoch": 1, "loss": 2}),
+        ('{"loss": "2", "note": "x"}', {"epoch": 1, "loss": 2}),
+        ('a config: {"lr": 1, "epoch": 3}', None),
+        ("a set: {'loss'}", None),
+    ],
+)
+def test_json_and_dicts_are_read_anywhere_in_a_line(line, expected):
+    points = [message["point"] for message in run(printing(line)) if "point" in message]
+    assert points == [expected] * (expected is not None)
+
+
+def test_a_line_with_a_warning_is_for_people():
+    code = 'print(\'{"warning": "few data"}\'); print(\'{"loss": 1}\'); print(\'{"a": "%s"}\' % (\'x\' * 10**5))'
+    messages = [*run(python(code))]
+    assert [message["warning"][:14] for message in messages if "warning" in message] == ["few data", "a line of JSON"]
+    assert [message["point"] for message in messages if "point" in message] == [{"epoch": 1, "loss": 1}]
+
+
+def test_lines_of_one_report_may_name_its_place_once():
+    lines = ['{"step": 1}', '{"loss": 2}', '{"step": 2, "size": 3}', '{"loss": 1, "more": false}', '{"size": 4}']
+    line = f"{printing(chr(10).join(lines))} {{task.resume_dir}}"
+    points, metrics = read(line, settings={"continues": True}, direction="minimize")
+    assert points == [{"step": 1, "loss": 2}, {"step": 2, "size": 3, "loss": 1}]
+    assert metrics == {"loss": 1, "size": 3}
+
+
+# Patterns and files.
+
+
+def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follow():
+    code = (
+        "import logging; logging.basicConfig(level=20); logging.info('check acc=0')\n"
+        "for epoch in (1, 2): logging.info('Epoch %d/2', epoch); logging.info('acc=%s', epoch / 4)\n"
+        "logging.info('in the end acc=0.125')"
+    )
+    patterns = {"acc": "acc=([0-9.]+)", "epoch": "Epoch ([0-9]+)/"}
+    points, metrics = read(python(code), "acc", {"pattern": patterns})
+    assert points == [{"epoch": 1, "acc": 0.25}, {"epoch": 2, "acc": 0.5}]
+    assert metrics == {"acc": 0.5}
+
+
+def test_the_log_of_nano_gpt_is_read_by_patterns():
+    patterns = {"val_loss": "val loss ([0-9.]+)", "loss": "iter .*: loss ([0-9.]+)", "step": "^[a-z]+ ([0-9]+):"}
+    line = python(NANO, "--out_dir={task.folder} --max_iters 300 --learning_rate {lr}")
+    points, metrics = read(line, "val_loss", {"pattern": patterns}, direction="minimize")
+    assert [point["step"] for point in points] == [0, 50, 100, 150, 200, 250, 300]
+    assert [point["step"] for point in points if "val_loss" in point] == [0, 250]
+    assert (metrics["val_loss"], metrics.keys()) == (points[5]["val_loss"], {"val_loss", "loss"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("result.json", '{"eval": {"acc": "0.5"}, "name": "x"}', {"eval/acc": 0.5}),
+        ("out/all.csv", "epoch, eval/acc ,size\n1,0.25,3\n2,0.5,\n", {"eval/acc": 0.5}),
+    ],
+)
+def test_a_file_has_the_result_and_lines_the_curve(name, text, expected):
+    code = f"""\
+import pathlib, sys
+for epoch in (1, 2):
+    print('epoch', epoch, 'loss', 1 / epoch)
+path = pathlib.Path(sys.argv[1], {name!r})
+path.parent.mkdir(exist_ok=True)
+path.write_text({text!r})"""
+    settings = {"pattern": {"loss": "loss ([0-9.]+)", "epoch": "epoch ([0-9]+)"}, "result": name}
+    points, metrics = read(python(code, "{task.folder}"), "eval/acc", settings)
+    assert points == [{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": 0.5}]
+    assert metrics == {"loss": 0.5, **expected}
+
+
+def test_a_folder_of_a_training_is_empty_at_first_and_gone_after_it():
+    code = "import os, sys; print(os.listdir(sys.argv[1])); open('was', 'w').write(sys.argv[1]); print('{\"loss\": 1}')"
+    read(python(code, "{task.folder}"))
+    assert not Path(Path("was").read_text()).exists()
+
+
+def test_what_a_program_writes_into_its_own_dir_is_kept_and_a_text_is_a_note():
+    code = "import sys; open(sys.argv[1] + '/plot', 'w').write('x'); print('{\"loss\": 1, \"model\": \"here\"}')"
+    outcome = outcome_of(run(python(code, "{task.dir}"), files_dir="files/trial_0000"))
+    assert (outcome.error, outcome.notes) == (None, {"model": "here"})
+    assert Path("files/trial_0000/plot").read_text() == "x"
+
+
+# A state.
+
+
+def test_a_program_continues_from_its_state_after_a_crash():
+    """Its last attempt wrote a state and was killed."""
+    code = (
+        "import pathlib, sys; state = pathlib.Path(sys.argv[1], 'at')\n"
+        "start = int(state.read_text()) if state.exists() else 0\n"
+        "for step in range(start + 1, int(sys.argv[2]) + 1):\n"
+        '    state.write_text(str(step)); print(\'{"loss": %s, "step": %s}\' % (1 / step, step), flush=True)\n'
+        "    if step == 2 and not start: 1 / 0"
+    )
+    line = python(code, "{task.resume_dir} {task.amount}")
+    task = {"settings": {"continues": True}, "direction": "minimize", "amount": 4, "resume_dir": "state"}
+    assert "ZeroDivisionError" in outcome_of(run(line, **task)).error
+    points, metrics = read(line, **task)
+    assert ([point["step"] for point in points], metrics) == ([1, 2, 3, 4], {"loss": 0.25})
+
+
+@pytest.mark.slow
+def test_asha_continues_the_trainings_of_a_program_and_a_full_training_has_its_own_amount():
+    Path("train.py").write_text(NANO)
+    line = "--learning_rate={lr} --max_iters={task.amount:1000} --out_dir={task.resume_dir}"
+    patterns = "command.pattern={val_loss: 'val loss ([0-9.]+)', step: '^step ([0-9]+)'}"
+    words = ["command.continues=true", patterns, "study.metric=val_loss", "+lr=0.3", "space.lr={low: 0.1, high: 0.5}"]
+    asha = ["strategy=asha", "strategy.max_amount=1000", "strategy.min_amount=250", "strategy.eta=2"]
+    assert main(typed(line, *words, "study.trials=5", *asha)) == 0
+    assert {row["amount"] for row in rows(Path("runs/command/trials.csv"))} == {"250", "1000"}
+    assert "starts at 250\n" in "".join(path.read_text() for path in Path("runs/command/logs").iterdir())
+    assert main(["reproduce", "command"]) == 0
+    assert main(typed(line, *words, "study.trials=1", "strategy=random", "study.name=full")) == 0
+    assert "step 1000" in Path("runs/full/logs/trial_0000_fold_0.log").read_text()
+
+
+# Errors.
+
+READS_FOLDER = """\
+import pathlib, sys
+print('begins')
+print('is done')
+for name in ('bad.json', 'bad.csv'):
+    pathlib.Path(sys.argv[1], name).write_text('loss')"""
+LAST = "its last line was 'is done'"
+
+
+@pytest.mark.parametrize(
+    ("code", "settings", "error"),
+    [
+        ("raise ValueError('too hot')", {}, "exit code 1: ValueError: too hot (after "),
+        ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", {}, "exit code 1: four (after two | three)"),
+        ("import sys; sys.exit(3)", {}, "exit code 3: it printed nothing"),
+        ("import sys; print('no such data\\n'); sys.exit(3)", {}, "exit code 3: no such data"),
+        (READS_FOLDER, {}, "printed no line of JSON"),
+        (READS_FOLDER, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
+        (READS_FOLDER, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
+        (READS_FOLDER, {"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),
+        (READS_FOLDER, {"result": "bad.csv"}, "command.result: bad.csv cannot be read: it must have a row of column"),
+        ("print('loss -')", {"pattern": {"loss": "loss (.)"}}, "pattern.loss: must match a number, given '-' in"),
+    ],
+)
+def test_a_fault_is_the_trials_error_in_one_line(code, settings, error):
+    outcome = outcome_of(run(python(code, "{task.folder}"), settings=settings))
+    assert error in outcome.error
+    assert "\n" not in outcome.error
+    assert outcome.error.endswith(LAST) or code != READS_FOLDER
+    assert outcome.details is None  # a traceback of the toolkit's own says nothing of it
+
+
+def test_a_command_that_cannot_be_run_is_the_trials_error():
+    assert "'nothing-like-it' cannot be run: No such file or directory" in outcome_of(run("nothing-like-it {lr}")).error
+    assert "this trial has no value for {decay}" in outcome_of(run("train {decay}")).error
+
+
+def test_its_log_is_what_it_wrote_and_its_failure_says_the_last_lines(capsys):
+    python("import sys; print('begins'); print('{\"loss\": 1}'); print('a', 'b', sep='\\n', file=sys.stderr); 1 / 0")
+    hpo(capsys, *typed("{lr}", "space.lr=[1.0]"))
+    code, logged, _ = hpo(capsys, "logs", "command", "0")
+    assert code == 0
+    for text in ("begins", '{"loss": 1}', "a\nb\n", "ZeroDivisionError"):
+        assert text in logged
+    code, shown, _ = hpo(capsys, "show", "command", "--trial", "0")
+    assert code == 0
+    assert "in <module>" in shown
+    assert "hpo/objectives" not in shown
