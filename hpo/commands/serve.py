@@ -352,8 +352,8 @@ def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
     )
 
     def close() -> None:
-        process.terminate()
-        process.communicate()
+        with process:  # Closes the pipe, and waits for the end; allowed more than once.
+            process.terminate()
 
     # The command prints its result once the page answers.
     result = json.loads(next(iter(process.stdout or ()), "{}"))

@@ -241,7 +241,7 @@ LAST = "its last line was 'is done'"
         (READS_FOLDER, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
         (READS_FOLDER, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
         (READS_FOLDER, {"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),
-        (READS_FOLDER, {"result": "bad.csv"}, "command.result: bad.csv cannot be read: it must have a row of column"),
+        (READS_FOLDER, {"result": "bad.csv"}, "command.result: bad.csv cannot be read"),
         ("print('loss -')", {"pattern": {"loss": "loss (.)"}}, "pattern.loss: must match a number, given '-' in"),
     ],
 )
