@@ -89,7 +89,7 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 
 
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
-    """Return the work of a forward pass for one token; for pairs, for one source token and one target token.
+    """Return the work of a forward pass per token. For translation, count a source and a target token together.
 
     The result counts the same products as torch.utils.flop_counter, except the product of `bridge=mlp`. This product
     runs only once per sequence.

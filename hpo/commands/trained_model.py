@@ -125,7 +125,7 @@ def predict(
     if inputs is None:
         inputs = _texts(text, input_)
     elif text is not None or input_ is not None:
-        raise ConfigError("text, input_: have no effect with inputs; leave them out")
+        raise ConfigError("text, input_: have no effect if `inputs` is given; leave out text and input_")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_tokens": max_tokens, "seed": seed}
     options |= {name: value for name, value in sampling.items() if value is not None}
     predictions = Predictions(str(model), _call_model(str(model), "predict", inputs, options), path)

@@ -71,7 +71,7 @@ def _places(command: CommandLine) -> list[Path]:
 
 
 def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the words after each option such as `-m`; for `--module=NAME` and `-mNAME`, yield only the name."""
+    """For each option such as `-m`, yield all words after it; for `--module=NAME` and `-mNAME`, only the name."""
     for number, word in enumerate(words, start=1):
         option, _, name = word.partition("=")
         if option in _MODULE_OPTIONS:

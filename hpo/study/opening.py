@@ -74,7 +74,7 @@ def read_study(study: PreparedStudy) -> Record:
         record = read_record(_stored(study))
     except DamagedRecordError as error:
         raise DamagedRecordError(
-            f"{error}; `hpo resume {study.reference}` replaces it by its backup, if the backup is intact"
+            f"{error}; `hpo resume {study.reference}` replaces the record by its backup, if the backup is intact"
         ) from error
     before, now = Notes(record).basis, Basis(study.config.to_dict(), _data(study), None)
     refuse_other_data(before, now, study.reference)

@@ -42,10 +42,10 @@ class Ranking:
             bisect.insort(self._sorted, (*sort_key(trial), place))
 
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
-        """Return the places (numbers in the order of `add`) of the `count` best trials (None = all), the best first.
+        """Return the indices of the `count` best trials (None = all), the best first.
 
-        Only the first `length` trials count. With several metrics, trials are ordered by weighted loss if `weights` are
-        given, else by fronts.
+        Indices are in the order of `add`; only the `length` trials that were added first are considered. With several
+        metrics, trials are ordered by weighted loss if `weights` are given, else by fronts.
         """
         of_fronts = () if self._fronts is None else self._fronts.first(count, length, weights)
         others = (place for _, _, _, place in self._sorted if place < length)

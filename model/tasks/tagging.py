@@ -22,7 +22,7 @@ from model.tasks.task import Forward
 
 @dataclass(frozen=True)
 class TaggedSentences:
-    """Encoded sentences: inputs (time, 2), the numbers of words and their endings; targets (time,), the tag numbers."""
+    """Encoded sentences: inputs (time, 2), the ids of each word and of its ending; targets (time,), the tag ids."""
 
     inputs: Ragged
     targets: Ragged

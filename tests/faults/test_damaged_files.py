@@ -74,7 +74,7 @@ def damage(database, how):
 )
 def test_its_backup_replaces_it_and_readers_or_a_study_without_backup_refuse_it(undisturbed, begun, how, caplog):
     damage(begun, how)
-    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` replaces it by its backup"):
+    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` replaces the record by its backup"):
         read_study(prepared(begun.parent, config(FEW)))
     assert not begun.with_name("study.db.damaged-1").exists()
     there = begun.read_bytes() if begun.exists() else None

@@ -115,7 +115,9 @@ def compose_config(
     others = [o for o in parsed if o not in of_user]
     for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):
         if (typed := typed_key(key)) != key:
-            raise ConfigError(f"{key}: is the name of a group or section; write your own key as +{typed}=...")
+            raise ConfigError(
+                f"{key}: is the name of a group or section; for a key of your own with this name, write +{typed}=..."
+            )
     refuse_twice(of_user)
     tree = _load(config_file, name, parsed) if config_file else _composed(name, config_dir, of_user, others)
     section = tree.get("study")

@@ -120,7 +120,7 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return the correlation of the noise between the values of a trial, an array (values, values)."""
+        """Return, for each two values of a trial, the correlation of their noise, as an array (values, values)."""
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         residuals = self.values - self.means[:, None, :] - effects

@@ -86,7 +86,7 @@ class StudyRun:
         path, goal = _database_file(folder, config), goal_of(config.study)
         if path is not None and not path.exists():
             if not folder.trials_path.exists():
-                again = f"`hpo resume {folder.reference}` replaces it by its backup"
+                again = f"`hpo resume {folder.reference}` replaces the record by its backup"
                 raise DamagedRecordError(f"record: {short_path(path)} is missing; {again}, if a backup exists")
             table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
             layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)

@@ -61,7 +61,8 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
 
 def _write_record(path: Path, target: Path, config: StudyConfig, copied: StudyConfig) -> None:
     if not path.exists():
-        raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` replaces it by its backup")
+        again = f"`hpo resume {config.study.name}` replaces the record by its backup"
+        raise StudyError(f"record: {path} is missing; {again}")
     name, other = config.study.name, copied.study.name
     copy_renamed(path, target, name, other)
     space = space_from_dict(config.space, flatten(config.objective_config))

@@ -58,7 +58,7 @@ _EXCLUDED = (
 
 
 class NotOursError(StudyError):
-    """A URL must not be overwritten, because it has another study, another folder's copy, or no valid copy."""
+    """A URL must not be overwritten: its files are another study, a copy of another folder, or no valid copy."""
 
 
 def _check_inside(name: str) -> str:

@@ -330,7 +330,7 @@ class StudyView:
 
     @property
     def goes_on(self) -> bool:
-        """Whether new trials may come at any moment: a process runs the study, or another program trains it."""
+        """Whether a new trial may come at any moment, from a process that runs the study or from another program."""
         return self.state in ("running", "open")
 
     @property

@@ -163,8 +163,8 @@ class GivenData:
             return None
         if self.kind not in ("DataFrame", "dict"):
             raise ConfigError(
-                f"stratify_by: must name a column of a DataFrame or an array of a dict, given {name!r}, but data is "
-                f"neither a DataFrame nor a dict"
+                f"stratify_by: must be left out, given {name!r}, because data is neither a DataFrame with columns "
+                f"nor a dict of arrays"
             )
         known = list(self._data)
         if name not in known:

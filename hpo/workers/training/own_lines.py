@@ -54,8 +54,8 @@ class OwnLines(TypedDict):
         study_id: id of the study.
         host: name of the driver's machine. If the store is a file, only the driver's machine can reach it.
         name: name of the run.
-        task: name of the training within its trial. The training's run is then a child of the trial's run. None = the
-            training uses the trial's run.
+        task: name of the training within its trial; the training gets a run below the trial's run. None = the training
+            uses the trial's run.
     """
 
     uri: str

@@ -80,7 +80,7 @@ def test_from_python_the_results_are_sequences_and_no_file_is_written_unasked():
     assert [*study.predict(["the film was good"])] == [*study.predict(text="the film was good")] == ["yes"]
     assert all(one["heads"] for one in study.attention("good"))
     assert {*Path().iterdir()} == before
-    with pytest.raises(toolkit.HpoError, match="text, input_: have no effect with inputs"):
+    with pytest.raises(toolkit.HpoError, match="text, input_: have no effect if `inputs` is given"):
         study.predict(["good"], text="bad")
 
 

@@ -101,9 +101,12 @@ CALLED = "objective=typed_trainer:train(config, trial)"
         ([CALLED, "space.split=[0.1,0.2]"], "'split'; give it a default with +objective_config.split=0.1"),
         (
             [CALLED, "+split=0.1"],
-            "split: is the name of a group or section; write your own key as +objective_config.split",
+            "for a key of your own with this name, write +objective_config.split",
         ),
-        ([CALLED, "+data=3"], "data: is the name of a group or section; write your own key as +objective_config.data"),
+        (
+            [CALLED, "+data=3"],
+            "for a key of your own with this name, write +objective_config.data",
+        ),
         ([CALLED, "+objective_config.split=1", "+lr=1"], "lr: must be below objective_config"),
     ],
 )

@@ -149,5 +149,5 @@ def test_what_is_no_study_is_unreadable(kept, tmp_path):
 def test_a_study_without_its_record_says_what_to_do(toy):
     for name in ("study.db", "trials.csv"):
         (toy.path / name).unlink()
-    with pytest.raises(StudyError, match=r"study\.db is missing; `hpo resume toy` replaces it by its backup"):
+    with pytest.raises(StudyError, match=r"study\.db is missing; `hpo resume toy` replaces the record by its backup"):
         StudyRun.read(toy)

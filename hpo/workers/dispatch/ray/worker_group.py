@@ -182,7 +182,10 @@ class WorkerGroup:
         return worker in self._nodes
 
     def draining_workers(self) -> Collection[Any]:
-        """Return the workers on nodes that will be taken away; empty if Ray was asked less than two seconds ago."""
+        """Return the workers on nodes that will be taken away.
+
+        Ask Ray at most every two seconds; calls in between return an empty collection.
+        """
         if not self._nodes or time.monotonic() - self._last_check < _CHECK_SECONDS:
             return ()
         self._last_check = time.monotonic()
