@@ -324,10 +324,6 @@ def open_ui(
     Raises:
         TrackError: there are no runs yet, or the port is in use.
     """
-    from hpo.track.servers import SHORTEST
-
-    if password is not None and len(password) < SHORTEST:
-        raise TrackError(f"password: must have {SHORTEST} characters or more, given {len(password)}")
     flags = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
     options = {"--uri": uri, "--port": port, "--host": host}
     words = [flag for flag, is_set in flags.items() if is_set]

@@ -155,7 +155,7 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-class _Loader(_SAFE):  # type: ignore[misc]  # One of two classes.
+class _Loader(_SAFE):  # type: ignore[misc]  # mypy cannot know the base: C or Python
     """PyYAML's safe loader, but duplicate keys are errors and dates stay strings."""
 
     yaml_implicit_resolvers: ClassVar = {

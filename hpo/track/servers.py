@@ -34,7 +34,7 @@ authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 """
 # Environment variables with the user and password that MLflow's clients, including `hpo sync`, send.
 _USER, _PASSWORD = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
-SHORTEST = 12  # characters of a password, by MLflow's rule
+_SHORTEST = 12  # characters of a password, by MLflow's rule
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Environment variables of MLflow.
@@ -132,10 +132,10 @@ def refuse_bad_password() -> None:
         raise TrackError(
             "--password: needs Flask-WTF, which is not installed; run python -m pip install 'hpo-transformer[password]'"
         )
-    if len(os.environ.get(_PASSWORD) or " " * SHORTEST) < SHORTEST:
+    if (given := os.environ.get(_PASSWORD)) and len(given) < _SHORTEST:
         raise TrackError(
-            f"--password: {_PASSWORD} must have {SHORTEST} characters or more; set a longer password, or unset "
-            f"{_PASSWORD} to get a new password"
+            f"--password: must have {_SHORTEST} characters or more, given {len(given)}; give a longer one "
+            f"(`hpo ui` reads {_PASSWORD}, and makes a new password if it is not set)"
         )
 
 

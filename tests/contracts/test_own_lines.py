@@ -168,6 +168,7 @@ def lines(store, task=None, **changes):
     return {**there, "name": "0004 lr=0.1", "task": task} | changes
 
 
+@pytest.mark.slow
 def test_a_file_on_another_machine_is_said_and_the_training_goes_on(store):
     with own_run(lines(store, host="elsewhere"), 4, {}) as own:
         assert own.id is None

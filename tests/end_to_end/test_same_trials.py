@@ -67,6 +67,7 @@ def test_reports_in_any_order_and_repeated_and_a_budget_raised_later_change_noth
         assert len(trials) == budget or (STRATEGIES[name].get("max_amount") and len(trials) > budget)
 
 
+@pytest.mark.slow
 def test_a_finished_trial_is_never_trained_again(tmp_path):
     class Refusing(LocalDispatcher):
         def submit(self, task):

@@ -190,6 +190,14 @@ def trains_a_second(task):
     return {"score": 1.0 + task["trial"]}
 
 
+def trains_until_it_may_end(task):
+    """One epoch, and the end when the file `may_end` of the configuration exists."""
+    yield {"epoch": 1, "score": 0.1}
+    while not Path(task["config"]["may_end"]).exists():
+        time.sleep(0.05)
+    return {"score": 1.0 + task["trial"]}
+
+
 def prints(task):
     """Print, also from a program that it starts, and end as the configuration says."""
     print(task["config"]["text"])  # noqa: T201 -- what it is for

@@ -128,16 +128,20 @@ def pool_of(cluster, import_from):
 
 
 @pytest.mark.slow
-def test_tasks_of_a_lost_node_run_elsewhere_and_it_does_not_count(cluster):
+def test_tasks_of_a_lost_node_run_elsewhere_and_it_does_not_count(cluster, tmp_path):
     pool = pool_of(cluster, REPOSITORY)
+    may_end = tmp_path / "may_end"
     try:
         for number in range(TASKS):
-            pool.submit(task(number, "trains_a_second"))
+            pool.submit(task(number, "trains_until_it_may_end", config={"may_end": str(may_end)}))
         running, deadline = set(), time.monotonic() + 60
         while len(running) < 2:
             assert time.monotonic() < deadline, f"only {sorted(running)} run"
             running |= {report.task.trial for report in pool.wait(1.0) if report.point is not None}
         cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+        # Ray ends the processes of a lost node some moments later.
+        time.sleep(2)
+        may_end.touch()
         outcomes, deadline = {}, time.monotonic() + 120
         while len(outcomes) < TASKS:
             assert time.monotonic() < deadline, f"only {sorted(outcomes)} came back"

@@ -144,6 +144,7 @@ def test_a_study_that_is_made_from_a_tested_one_brings_its_test_evaluations(move
         assert "scored before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
 
 
+@pytest.mark.slow
 def test_a_test_log_that_cannot_be_read_makes_no_study(moved, capsys):
     (moved / "test_evaluations.jsonl").write_text("{}\n")
     err = refused(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")

@@ -46,6 +46,7 @@ CYCLIC = {"itself": None}
 CYCLIC["itself"] = CYCLIC
 
 
+@pytest.mark.slow
 def test_values_that_json_does_not_have_are_written_down_and_given_back():
     constants = {key: value for key, (value, _) in CONSTANTS.items()}
 

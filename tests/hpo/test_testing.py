@@ -92,6 +92,7 @@ def not_imported_yet():
     sys.modules.pop("mine", None)
 
 
+@pytest.mark.slow
 def test_an_own_strategy_keeps_the_promises():
     write()
     ordered = {"ordered": SPACES["ordered"]}
@@ -134,6 +135,7 @@ def test_a_broken_promise_is_said_in_one_line(says):
         check_strategy(settings(), {"ordered": SPACES["ordered"], "one point": SPACES["one point"]})
 
 
+@pytest.mark.slow
 def test_it_is_searched_with_and_continued():
     write()
     study = searched(2)

@@ -8,6 +8,7 @@ import torch
 import yaml
 
 from model import objective
+from model.config.whole import SHAPE_OF_DATA
 
 CONF = Path(__file__).parents[2] / "conf"
 MEASURED = ("tokens_per_second", "examples_per_second", "memory_peak", "share_of_peak")
@@ -15,14 +16,6 @@ SIZES = {
     "transformer": {"num_layers": 1, "num_heads": 2, "d_model": 16, "feed_forward_width": 32},
     "recurrent": {"d_model": 16, "hidden_width": 16},
     "convolutional": {"d_model": 16, "filters": 12},
-}
-SHAPES = {
-    "digits": "encoder",
-    "text_classification": "encoder",
-    "tagging": "encoder",
-    "language_modelling": "decoder",
-    "translation": "encoder_decoder",
-    "generated": "encoder_decoder",
 }
 
 
@@ -33,7 +26,7 @@ def of(group, values):
 
 def compose(data="digits", model=None, **overrides):
     """Return the configuration files' values, with dotted keys (`training__lr=...`) put over them."""
-    groups = {"model": model or SHAPES[data], "data": data, "training": "default"}
+    groups = {"model": model or SHAPE_OF_DATA[data], "data": data, "training": "default"}
     config = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
     for section in config.values():
         section.pop("defaults", None)  # what a kind of data chooses of other groups
@@ -45,7 +38,7 @@ def compose(data="digits", model=None, **overrides):
 
 def small(data="digits", family="transformer", **overrides):
     """Return a configuration that trains in a moment."""
-    model = SHAPES[data] if family == "transformer" else f"{family}_{SHAPES[data]}"
+    model = SHAPE_OF_DATA[data] if family == "transformer" else f"{family}_{SHAPE_OF_DATA[data]}"
     return compose(data, model, **(of("model", SIZES[family]) | {"training__epochs": 2} | overrides))
 
 

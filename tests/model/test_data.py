@@ -212,6 +212,7 @@ def subwords(lowercase):
     return stored(ByteSubwords.learn(texts, lowercase=lowercase, min_count=2, max_size=300))
 
 
+@pytest.mark.slow
 @given(st.text() | st.sampled_from([*SPECIAL, *RESERVED]), st.booleans())
 def test_byte_level_subwords_give_every_text_back(text, lowercase):
     tokens = subwords(lowercase)

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.config.whole import parse
+from model.config.whole import SHAPE_OF_DATA, parse
 from model.networks.transformer.attention import MultiHeadAttention
 from model.tasks.choose import TASKS
 from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
 from model.training.optimise import build_optimizers
 from model.training.update import Update
-from tests.model.conftest import SHAPES, of, small
+from tests.model.conftest import of, small
 
 CPU = torch.device("cpu")
 FAMILIES = ("transformer", "recurrent", "convolutional")
@@ -51,7 +51,7 @@ CASES = [
     pytest.param(data, family, settings, id=f"{data}-{family}-{name}")
     for data in ITEMS
     for family in FAMILIES
-    for name, settings in VARIANTS.get(f"{family}_{SHAPES[data]}", VARIANTS.get(family, {})).items()
+    for name, settings in VARIANTS.get(f"{family}_{SHAPE_OF_DATA[data]}", VARIANTS.get(family, {})).items()
 ]
 POOLED = [("text_classification", family, {"model__pooling": each}) for family in FAMILIES for each in ("first", "max")]
 NAMES = ("data", "family", "settings")

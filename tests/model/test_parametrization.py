@@ -114,6 +114,7 @@ def test_without_it_they_do(family):
     assert steepest("language_modelling", family, grown, seeds=[0]) > 0.5
 
 
+@pytest.mark.slow
 def test_no_depth_changes_what_sublayers_and_the_network_give():
     grown = [(layers, mup("transformer", model__num_layers=layers)) for layers in (2, 4, 8, 16)]
     assert abs(steepest("language_modelling", "transformer", grown, is_of_any_depth)) < 0.2

@@ -26,6 +26,7 @@ CPU = torch.device("cpu")
 PLATEAU = {"training__schedule": "plateau", "training__plateau_patience": 1, "training__warmup_fraction": 0.0}
 
 
+@pytest.mark.slow
 def test_the_running_mean_of_the_weights_is_evaluated_and_stored(fold, tmp_path):
     """Worked out once more from the weights after each step, which a training without it has."""
     settings = {"epochs": 1, "patience": None, "schedule": "constant", "warmup_fraction": 0.0, "batch_size": 16}

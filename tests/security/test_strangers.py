@@ -210,6 +210,7 @@ def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, monkeypatch):
     assert Path("ran").exists()
 
 
+@pytest.mark.slow
 def test_a_strangers_mirror_says_what_it_would_run_install_and_set(capsys, mirror):
     environment = {"pip": ["theirs==1"], "env_vars": {"LD_PRELOAD": "theirs.so"}}
     put_in_mirror("dispatch", name="ray", address="ray://127.0.0.1:9", environment=environment)
@@ -252,6 +253,7 @@ def test_a_file_outside_of_the_working_directory_is_named_before_it_is_read(caps
     assert hpo(capsys, "reproduce", "mailed.json", "data.path=mine.csv")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, monkeypatch, stranger):
     """Their server would get a value of our environment, and our objective run on their cluster."""
     monkeypatch.setenv("PLANTED_TOKEN", "hunter22")

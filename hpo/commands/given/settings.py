@@ -156,7 +156,7 @@ def made_config(
     ConfigError if the settings have no direction, and their metric has no known direction.
     """
     if "study.direction" not in settings and settings.get("study.metrics") is None:
-        direction = known_direction(str(settings.get("study.metric")))
+        direction = known_direction(str(settings.get("study.metric", "")))
         if direction is None:
             raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
         settings = {**settings, "study.direction": direction}

@@ -127,7 +127,7 @@ VALUES = {
     "a race without folds": (["split.race_after=2", "split.folds=1"], "split.race_after"),
     "more folds than examples of a class": (["split.folds=500"], "split.folds", "class"),
     "two workers in one process": (["dispatch.workers=2"], "dispatch.workers", "dispatch=ray"),
-    "more GPUs than exist": (["dispatch=ray", "dispatch.gpus=0", "dispatch.gpus_per_worker=1"], "there are 0"),
+    "more GPUs than exist": (["dispatch=ray", "dispatch.gpus=0", "dispatch.gpus_per_worker=1"], "the nodes have 0"),
     "artifacts without Ray workers": (["study.artifacts=file:///x"], "study.artifacts", "only with dispatch=ray"),
     "mirror without a URL": (["study.mirror=x"], "study.mirror", "must be a URL", "'x'"),
     "mirror of an unknown kind": (["study.mirror=nope://x"], "study.mirror", "Protocol not known: nope"),

@@ -23,6 +23,7 @@ def asked(capsys):
     return printed(capsys, "ask", "lab")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("lab")
 def test_a_search_by_commands(capsys, monkeypatch):
     trial = asked(capsys)
@@ -61,6 +62,7 @@ def test_a_search_by_commands(capsys, monkeypatch):
         assert "another program trained the study's trials" in refused(capsys, *command)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("lab")
 def test_bad_results_are_refused_and_change_nothing(capsys, monkeypatch):
     asked(capsys)

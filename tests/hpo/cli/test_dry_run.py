@@ -49,6 +49,7 @@ def test_it_prints_the_first_lines_of_a_search(capsys):
     assert "\nladder: 24, 3 trials from" in out
 
 
+@pytest.mark.slow
 def test_a_study_that_exists_is_checked_as_by_resume(capsys):
     assert hpo(capsys, "search", *STUDY, "dispatch=local", "report.figures=false")[0] == 0
     before = snapshot()

@@ -52,6 +52,7 @@ def own(function="run_fold"):
     return (f"objective=tests.hpo.cli.test_scale:{function}", *OWN)
 
 
+@pytest.mark.slow
 def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass_and_seeds_follow_the_study_s(capsys):
     def sizes(seed):
         return printed(capsys, "scale", "--check", *own(), WIDTHS, f"study.seed={seed}")[0]["sizes"]
@@ -164,7 +165,7 @@ def test_of_the_toolkits_networks_scales_and_rates_are_known(capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*LAW,), "given none; give one"),
+        ((*LAW,), "must have one hyperparameter, given none"),
         ((*LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "given 2: lr, width"),
         ((*LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
         ((*LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),

@@ -274,6 +274,7 @@ def test_a_chart_rises_and_falls_as_its_curve():
         assert len(set(curve_chart([1.0] * length))) == 1
 
 
+@pytest.mark.slow
 def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_tries_it(capsys):
     """Also where the budget counts configurations, and a search goes on without using any of it."""
     searched(capsys, toy_config("asha", trials=3, objective="tests.toy:continued"))

@@ -81,6 +81,7 @@ def test_resume_takes_another_dispatch_and_track_but_no_other_strategy(capsys, s
     assert "dispatch, track, report" in refused(capsys, "resume", "digits", "strategy=grid")
 
 
+@pytest.mark.slow
 def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, study, finished):
     code, out, _ = hpo(capsys, "test", "digits")
     assert (code, "180 examples, evaluated 1 time" in out) == (0, True)
@@ -177,6 +178,7 @@ def test_a_dimension_that_changes_the_examples_is_refused(capsys):
     assert "changes the examples" in refused(capsys, "search", *CSV, "space.data.path=[texts.csv,other.csv]")
 
 
+@pytest.mark.slow
 def test_files_of_a_driver_that_was_killed_while_it_created_the_study_are_not_used(capsys, study):
     """Without its frozen configuration there is no study: record and data are created again."""
     (study / "config.yaml").unlink()

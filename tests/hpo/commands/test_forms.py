@@ -136,6 +136,7 @@ def test_further_commands_call_it_as_the_study_does(capsys, name):
     assert trained["metrics"]["score"] == study.best.score
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forms")
 def test_a_file_says_it_by_its_names_and_a_typed_form_decides(capsys):
     tree = hpo.compose("objective=forms:of_both", *TYPED)

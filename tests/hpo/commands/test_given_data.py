@@ -148,6 +148,7 @@ def test_other_data_are_another_study_and_are_refused_under_its_name(capsys):
         found(tells, data=frame(), name="tells", **arguments | {"folds": 3})
 
 
+@pytest.mark.slow
 def test_it_continues_is_tested_trained_and_repeated_from_its_folder_alone(capsys):
     """The data of the script are gone; a copy of the folder elsewhere, or without the workers' copy, is enough."""
     found(tells, space=SPACE, trials=1, data=frame(), folds=2)

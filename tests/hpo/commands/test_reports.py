@@ -98,6 +98,7 @@ def test_a_report_from_another_thread_or_after_the_end_is_an_error():
         trial.report(loss=1.0)
 
 
+@pytest.mark.slow
 def test_a_condition_on_texts_is_written_as_in_a_file():
     space = {"opt": ["sgd", "adam"], "momentum": {"values": [0.1, 0.9], "when": {"opt": ["sgd"]}}}
     study = found(lambda config: config.get("momentum", 0.0), space=space, trials=3)

@@ -52,6 +52,7 @@ def plain(ladder):
     return hpo.load("plain")
 
 
+@pytest.mark.slow
 def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target(ladder):
     scales = ladder.trials["study.scale"].tolist()
     assert scales == [1] * 6 + [2] * 3 + [3] * 2

@@ -29,6 +29,7 @@ def test_a_function_of_a_configuration_is_searched():
         study.plot("best")
 
 
+@pytest.mark.slow
 def test_the_same_call_returns_the_finished_study_and_a_larger_budget_goes_on():
     def train(config):
         note(config["lr"])

@@ -95,6 +95,7 @@ def test_a_point_added_by_the_user_is_asked_for_next():
         assert session.ask().point == {**OWN, "lr": 0.25}
 
 
+@pytest.mark.slow
 def test_a_budget_ends_it_and_a_larger_one_goes_on():
     with opened(trials=2) as session:
         assert [trial.number for trial in session] == [0, 1]
@@ -215,6 +216,7 @@ def test_elsewhere_than_where_it_was_opened_each_call_is_refused(place):
     assert session.study.trials["state"].tolist() == ["complete"]
 
 
+@pytest.mark.slow
 def test_a_trial_is_reported_in_its_own_study_alone():
     with opened(name="a") as mine, opened(name="b") as other:
         trial, its = mine.ask(), other.ask()

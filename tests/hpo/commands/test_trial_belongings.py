@@ -94,6 +94,7 @@ def test_too_many_bytes_are_left_out_with_a_warning(caplog, capsys):
     assert len(outcome_of(study).notes["long"]) == 1000
 
 
+@pytest.mark.slow
 def test_secrets_are_hidden_and_other_kinds_refused(monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "abc-secret-def")
 

@@ -124,6 +124,7 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
     assert "model.lr: refers to a searched key" in refused(capsys, "extend", "refs", "model.lr=0.5", "--best", "1")
 
 
+@pytest.mark.slow
 def test_the_test_split_is_scored_with_what_refers_to_the_winner(capsys):
     Path("has_a_test.py").write_text(WITH_A_TEST)
     none = ("model=none", "data=none", "training=none", "space=none", "split.folds=1", "study.trials=2", *LOCAL)
@@ -174,7 +175,7 @@ def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
     references = prepare_study(config_from_dict(tree)).config.study.references
     assert references == {"training.weight_decay": "${training.lr}"}
     tree["training"]["weight_decay"] = 0.5
-    with pytest.raises(hpo.HpoError, match=r"^training.weight_decay: must be 0\.003, .*, given 0\.5"):
+    with pytest.raises(hpo.HpoError, match=r"^training.weight_decay: must be 0\.003, given 0\.5"):
         prepare_study(config_from_dict(tree))
 
 
@@ -243,6 +244,7 @@ def test_a_configuration_of_omegaconf_keeps_its_references():
     assert one["text"] == "${base}"
 
 
+@pytest.mark.slow
 def test_a_part_of_a_configuration_of_omegaconf_keeps_what_refers_to_the_inside_of_it(monkeypatch):
     monkeypatch.setenv("MY_LR", "[0.5, 2]")
     train = {

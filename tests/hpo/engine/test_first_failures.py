@@ -80,6 +80,7 @@ def test_a_metric_that_the_first_training_does_not_report_stops_the_search(train
     assert hpo.load(train.__name__).trials["state"].tolist().count("failed") == 2
 
 
+@pytest.mark.slow
 def test_a_metric_that_another_training_has_reported_or_that_is_no_number_is_the_failure_of_a_trial():
     def at_first(config, trial):
         return {"accuracy": 1.0} if trial.number == 0 else {"loss": 1.0}

@@ -106,6 +106,7 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds():
     assert [f.again.outcomes for f in finalists()] == [f.again.outcomes for f in known], "everything is done"
 
 
+@pytest.mark.slow
 def test_imported_trials_teach_the_strategy_and_cost_no_budget():
     old = run_toy(Path("runs/old"), config("evolutionary", None, 12))
     folder, given = Path("runs/new"), {"name": "new", "imports": "old"}
@@ -146,6 +147,7 @@ def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported():
     assert [trial.score for trial in study.imports.trials] == [float(r["score"]) for r in old if r["amount"] == "4"]
 
 
+@pytest.mark.slow
 def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back():
     space = {"toy": {"momentum": {"low": 0.0, "high": 2.0}, "layers": {"choices": [0, 1, False]}}}
     space |= {"first": [{"toy.momentum": 1, "toy.layers": False}]}

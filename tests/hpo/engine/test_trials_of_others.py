@@ -144,6 +144,7 @@ def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there
     assert optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/other.db").best_value < 1e9
 
 
+@pytest.mark.slow
 def test_the_record_of_a_study_is_not_imported_and_what_to_do_is_said(capsys):
     run_toy(Path("runs/toy"), toy_config("random", trials=FEW))
     for name in ("toy", "other"):

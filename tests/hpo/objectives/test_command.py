@@ -331,7 +331,7 @@ print(json.dumps({"loss": 1 * float(sys.argv[1])}))
 
 
 @pytest.mark.slow
-def test_a_script_that_changes_while_the_search_runs_stops_it_and_is_compared_by_a_resume(capsys):
+def test_a_script_that_changes_while_the_search_runs_stops_it_and_is_compared_ever_after(capsys):
     python(TRAINS)
     Path("edit").touch()
     code, out, err = hpo(capsys, *typed("{lr} log.txt", "space.lr=[1.0, 2.0, 3.0]"))
@@ -342,11 +342,16 @@ def test_a_script_that_changes_while_the_search_runs_stops_it_and_is_compared_by
     # What trainings write is no code, although the command names it.
     assert main(["resume", "command"]) == 0
     assert sorted(float(row["score"]) for row in rows(Path("runs/command/trials.csv"))) == [1, 2, 3]
+    python(TRAINS.replace("1 * float", "1000 * float"))
+    capsys.readouterr()
+    assert main(["reproduce", "command"]) == 1
+    assert "code: train.py (run) was " in capsys.readouterr().out
 
 
 # Its process.
 
 
+@pytest.mark.slow
 def test_what_a_stopped_command_has_started_ends_too():
     code = (
         "import subprocess, time; p = subprocess.Popen(['sleep', '60'])\n"

@@ -192,6 +192,7 @@ def written(folder, tree, **options):
     return report, (folder / ("report.html" if options.get("has_page") else "report.md")).read_text()
 
 
+@pytest.mark.slow
 def test_where_no_trial_keeps_the_limits_it_says_so(tmp_path):
     report, page = written(tmp_path / "toy", config(limits={"latency": 0.1}, repeats=1, trials=3), has_page=True)
     says = "there is no winner: no trial keeps the limits (latency <= 0.1); the nearest is trial "

@@ -226,6 +226,7 @@ def train(config):
     return config["lr"]
 
 
+@pytest.mark.slow
 def test_what_an_objective_notes_of_its_data_and_how_data_without_digests_are_compared(capsys):
     @hpo.objective(describe_data=lambda _config: hpo.Examples(20, name="others"))
     def of_others(config):

@@ -37,6 +37,7 @@ def test_the_idle_share_counts_workers_that_were_given_and_never_seen():
     assert f"(4 requested, 1 at once) from first start to last end, without pauses: {idle:.1%}" in caption
 
 
+@pytest.mark.slow
 def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
     trials = scored(4_000)
     content = draw_timeline(subject(trials))

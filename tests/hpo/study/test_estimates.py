@@ -162,6 +162,7 @@ def test_scores_by_example_reach_the_test_result_and_are_not_stored(has_model, c
     assert b"scores_by_example" not in Path("runs/s/study.db").read_bytes()
 
 
+@pytest.mark.slow
 def test_without_an_interval_the_command_says_what_would_give_one(capsys):
     study = searched(lambda rate, _: rate)
     _, out, _ = command(capsys, "test", "s", "--no-default")

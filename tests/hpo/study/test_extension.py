@@ -59,6 +59,7 @@ def trained(folder, config):
         record.close()
 
 
+@pytest.mark.slow
 def test_the_best_are_trained_anew_with_their_points_and_seeds_and_compared_with_their_scores(tmp_path):
     config = tree(stop_without_gain=1000)
     run_toy(tmp_path / "old", config)

@@ -154,6 +154,7 @@ def test_full_trainings_continue_from_the_states_of_the_search_and_change_nothin
     assert (len(full), large.run.winner.score >= small.run.winner.score) == (len(set(full)), True)
 
 
+@pytest.mark.slow
 def test_an_interrupted_full_training_continues_and_no_finished_one_is_repeated(tmp_path):
     class Dies(LocalDispatcher):
         left = 1

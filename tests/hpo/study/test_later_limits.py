@@ -55,6 +55,7 @@ def test_a_search_names_another_search_on_this_machine(capsys, monkeypatch):
     assert "another search runs on this machine: process 4242 of ada with 8 cores and 2 GPUs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
     plain, measuring = searched("plain"), searched("measuring", measured=["latency_ms"])
     points = [study.trials[["width", "score"]].to_dict("list") for study in (plain, measuring)]
@@ -134,6 +135,7 @@ def test_other_limits_than_those_of_the_search_leave_its_trials_what_they_are():
     assert points.equals(same.trials[["width", "depth"]])
 
 
+@pytest.mark.slow
 def test_limits_are_refused_before_a_search_is_over_and_on_what_trials_did_not_return(capsys):
     study = searched("short", trials=2)
     says = refused(capsys, "resume", "short", "study.limits={latency_ms: 5}", "study.trials=4")

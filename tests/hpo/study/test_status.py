@@ -73,6 +73,7 @@ def test_a_trial_that_is_trained_elsewhere_is_not_interrupted():
     assert read_trial(StudyReader(StudyFolder(Path("runs/lab")), "lab"), 0).state == "running"
 
 
+@pytest.mark.slow
 def test_after_a_fault_it_says_which(monkeypatch):
     def fail(*_):
         raise OSError("no memory")

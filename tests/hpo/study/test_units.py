@@ -116,6 +116,7 @@ def test_a_study_whose_objective_describes_its_unit_only_later_is_reported_resum
     assert code == 0, out + err
 
 
+@pytest.mark.slow
 def test_studies_in_different_units_are_not_compared_imported_or_extended(capsys):
     counts = {"one": 1, "other": 400, "same": 1}
     studies = {name: searched(capsys, tree(LR, min_count=count, name=name)) for name, count in counts.items()}

@@ -110,6 +110,7 @@ def points(made):
     ]
 
 
+@pytest.mark.slow
 def test_actions_take_effect_are_reported_and_repeated_by_a_replay(tmp_path):
     folder = tmp_path / "study"
     answers = run(
@@ -155,6 +156,7 @@ def test_a_search_that_is_complete_when_a_stop_takes_effect_ends_as_complete(tmp
     assert (tmp_path / "study" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_actions_of_two_users_at_once_both_take_effect(tmp_path):
     folder, other = tmp_path / "study", {**POINT, "toy.width": 8}
     second = User(folder, lambda study: study.add(other), lambda study: study.add(POINT))

@@ -177,6 +177,7 @@ def traces(folder):
     return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_record_of_a_search_is_the_same(tmp_path):
     config = toy_config("random", SPACES["structured"], 8)
     run_toy(tmp_path, config)

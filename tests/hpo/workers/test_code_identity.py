@@ -254,6 +254,7 @@ def pieces(objective="hpo.objectives.table:run_fold", strategies=None, revision=
     return describe_code(Objective(objective, print, revision=revision), strategies or {"random": RandomSearch}).pieces
 
 
+@pytest.mark.slow
 def test_the_search_its_strategies_and_an_objective_of_the_toolkit_count_by_revision():
     """Of a ladder also the strategy of its first scale; of a user's own strategy none."""
     config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]))

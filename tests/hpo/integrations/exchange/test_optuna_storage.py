@@ -90,6 +90,7 @@ def test_bad_exports_are_one_line(capsys, toy):
         assert "secret" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy")
 def test_an_export_that_fails_leaves_nothing(monkeypatch):
     def fails(self, trials):

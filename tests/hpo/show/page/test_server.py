@@ -83,6 +83,7 @@ def events(client, address):
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
+@pytest.mark.slow
 def test_a_study_s_page_has_the_report_s_figures_and_logs_and_is_sent_once(client, runs):
     before = sorted(path.name for path in (runs / "toy").iterdir())
     parts = {name: part for event in events(client, f"{STUDY}/events") for name, part in event["changed"].items()}
