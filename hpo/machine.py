@@ -104,7 +104,10 @@ def _free(path: Path) -> str:
 
 
 def _text(path: object) -> str:
-    """Return a path as text, and an empty text for any other object. An OSError of user code may hold any object."""
+    """Return a path as text, or an empty text if the object is not a path.
+
+    User code can raise an OSError whose file name is any object.
+    """
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
 
 

@@ -76,7 +76,10 @@ class Reading:
 
 
 def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Reading]:
-    """Return the forward passes for an input: one per piece for a sentence to tag, one for any other input."""
+    """Return the forward passes for an input.
+
+    A sentence to tag has one pass for each of its pieces. Any other input has one pass.
+    """
     task, device, first = checkpoint.task, checkpoint.device, torch.tensor([0])
     if isinstance(task, Classification):
         assert task.vocabulary is not None

@@ -44,7 +44,9 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 
 
 def is_of_any_depth(name: str) -> bool:
-    """Return whether the output size `name` can be compared between networks of different depth.
+    """Return whether a layer's mean absolute output can be compared between networks of different depth.
+
+    `name` is the key of the mean in the result of `sizes_after`: the layer's name, or the name followed by `, changed`.
 
     The residual sum after a layer depends on the number of layers before the layer. The changes of the layer's input
     and output depend on this number too.

@@ -74,9 +74,12 @@ def _work_at(config: Config[Any, Any], length: int) -> Work:
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
     """Return the number of different tokens that the network can predict; 0 = no tokens.
 
-    If the number depends on the data, the result is an estimate. For subwords and words, the estimate is
-    `data.max_size`, because a vocabulary usually reaches this size. For words between blanks and for characters, the
-    estimate is the smaller of `otherwise` and `data.max_size`. Without `data.max_size`, it is `otherwise`.
+    If the number depends on the data, the result is an estimate:
+        - Without `data.max_size`, the estimate is `otherwise`.
+        - With `data.max_size`, the estimate for the tokens `words` and `subwords` is `data.max_size`, because a
+          vocabulary usually reaches this size.
+        - With `data.max_size`, the estimate for all other tokens (`characters` and `blanks`) is the smaller of
+          `otherwise` and `data.max_size`.
     """
     if isinstance(data, GeneratedConfig):
         return data.num_symbols

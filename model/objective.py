@@ -98,9 +98,14 @@ def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
     """Return the sizes at which `hpo scale` compares a configuration's network by default.
 
     Returns:
-        `scales`: see `model.config.scales.scales_of`; `rate`: the key of the learning rate; `holds_from`: a dict from a
-        layer to a key and a value. Output sizes of this layer can be compared only if the key has at least this value.
-        With mup and untied embeddings, the dict holds the head, whose initial spread is capped below the base width.
+        A dict with these keys:
+
+        - `scales`: see `model.config.scales.scales_of`.
+        - `rate`: the key of the learning rate.
+        - `holds_from`: a dict from the name of a layer to a pair of a configuration key and a threshold. The
+          layer's output sizes can be compared only between scales at which the key's value is at least the threshold.
+          With mup and without tied embeddings, the dict has an entry for the head. The threshold is the base width,
+          because `parametrize` limits the initial weights of the head in narrower networks.
     """
     model = parse(config).model
     is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
@@ -127,7 +132,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
               end, and every training.save_minutes. The task continues from the state of an earlier task that was
               interrupted, or that had a smaller `amount`. The result is bit-identical to the result of an uninterrupted
               training.
-            - `trained` (optional): the number of epochs whose points of the learning curve an earlier task yielded.
+            - `trained` (optional): the number of epochs that an earlier task trained and reported. This task does not
+              yield the points of these epochs again.
             - `curves` (optional, only without validation): the learning curves of the folds; schedule=plateau needs
               these curves.
 

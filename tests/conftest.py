@@ -2,13 +2,16 @@
 
 import contextlib
 import fnmatch
+import functools
 import io
 import os
 import shutil
+import sys
 import tempfile
 import zlib
 from pathlib import Path
 
+import alembic.util
 import pytest
 from hypothesis import settings
 
@@ -29,6 +32,9 @@ os.environ["XDG_STATE_HOME"] = str(NETWORK_LOG.parent)
 os.environ["HPO_SEARCHES_DIR"] = str(NETWORK_LOG.parent)
 # Tests look into MLflow themselves; our own processes say it to it anyway.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+
+# Optuna has Alembic import its ten migrations twice for each new storage, which is half of what a storage costs.
+alembic.util.load_python_file = functools.cache(alembic.util.load_python_file)
 
 # Machines that run tests are busy, and how long an example takes says nothing about what it shows.
 # The same examples each time, so that a failure is that of a change.
@@ -98,8 +104,13 @@ def _no_store_of_another_test():
 
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path, monkeypatch):
-    """Run the test in an empty directory, so that `runs/` and `mlflow.db` are its own."""
+    """Run the test in an empty directory, so that `runs/` and `mlflow.db` are its own, and forget it afterwards.
+
+    A search puts its directory on `sys.path`. With 128 of them Python forgets which packages are installed, and each
+    look at a version lists all of site-packages.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 @pytest.fixture(autouse=True)

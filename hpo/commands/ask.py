@@ -1,4 +1,4 @@
-"""`ask` and `tell`: get the trials of a study that is trained elsewhere, and report their results."""
+"""`ask` and `tell`: get trials that you train outside of hpo, and report their results."""
 
 import json
 import sys
@@ -61,7 +61,7 @@ class Told(Fields):
 
 
 def ask(study: StudyRef, *, open_: bool = False) -> "AskedTrial | OpenTrials":
-    """Get the next trial of a study that is trained elsewhere; exit code 1 if there is no trial now.
+    """Get the next trial of a study whose trials are trained outside of hpo; exit code 1 if there is no trial now.
 
     Args:
         open_: list the trials that have no result yet, instead of getting a new trial.

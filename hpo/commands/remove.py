@@ -158,14 +158,17 @@ def remove(
     mirror: bool = False,
     runs: Annotated[bool, Word(option="--keep-runs")] = True,
 ) -> Removed:
-    """Delete studies and their runs in MLflow; the command line first lists what it will delete, and asks.
+    """Delete studies and their runs in MLflow.
+
+    The command first lists what it will delete, and asks.
 
     Args:
         mirror: also remove the copy at study.mirror.
         runs: also remove the runs in MLflow; --keep-runs keeps them.
 
     Raises:
-        hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or the answer was no.
+        hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or (only on the command line) the user
+            answered no.
 
     Examples:
         hpo remove digits

@@ -29,12 +29,12 @@ class Reproduction(Fields):
 
     Attributes:
         study: the study, as the user named it.
-        is_reproduced: whether all trainings, and the numbers of the report, agree with the record.
+        is_reproduced: whether all trainings and all numbers of report.json agree with the record.
         tolerance: the largest allowed difference, as a share.
         folds: the trained folds; `null` = all.
-        trainings: for each training, the fields `trial`, `name`, the metric as `recorded` and as `reproduced`, `error`,
-            and `holds` (whether the two values agree). An entry with `is_mean` true is the mean of a further metric,
-            not a training.
+        trainings: an entry for each training, with the fields `trial`, `name`, the leading metric as `recorded` and as
+            `reproduced`, `error`, and `holds` (whether the two values agree). If `is_mean` is true, the entry is not a
+            training: it compares the mean of another metric or limited value over all trainings of the trial.
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
@@ -53,7 +53,7 @@ class Reproduction(Fields):
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether all trainings agree with the record, and all numbers of report.json agree with the trainings."""
+        """Whether all trainings and all numbers of report.json agree with the record."""
         return not self._missed and not self.differing_numbers
 
     @property
@@ -65,9 +65,11 @@ class Reproduction(Fields):
     def table(self) -> "pd.DataFrame":
         """One row per training: trial, task, recorded and reproduced value, error, and whether the two values agree.
 
-        With several metrics or limits, the table also has one row per further metric of a trial, with the means over
-        all tasks. It also has one row per differing number of report.json, named by its key (`report.json:
-        winner.score`).
+        With several metrics or limits, the table also has rows for means. Each of these rows has the mean of another
+        metric or limited value over all tasks of a trial.
+
+        If numbers of report.json differ, the table also has a row for each of these numbers. The row's name has the key
+        of the number, such as `report.json: winner.score`.
         """
         import pandas as pd
 
@@ -79,14 +81,14 @@ class Reproduction(Fields):
 
     @property
     def num_trainings(self) -> int:
-        """The number of trainings, without the means of further metrics."""
+        """The number of repeated trainings; entries of `trainings` with `is_mean` true do not count."""
         return sum(not one.is_mean for one in self.trainings)
 
     @property
     def num_differing(self) -> int:
         """The number of trainings that differ from the record.
 
-        A trial counts as one training if only the mean of a further metric differs.
+        If only means of a trial differ (`is_mean` is true), the trial counts as one training.
         """
         trials = {one.trial for one in self._missed}
         by_trial = ([one for one in self._missed if one.trial == trial and not one.is_mean] for trial in trials)
@@ -100,7 +102,7 @@ class Reproduction(Fields):
         return "\n".join(map(printable, self._lines()))
 
     def _lines(self) -> Iterator[str]:
-        """Yield the differences of the report, the metrics that were not compared, and the conclusion."""
+        """Yield lines of text: the numbers of report.json that differ, the metrics not compared, and the conclusion."""
         if self.folds is not None and self.report_numbers:
             yield "numbers of report.json: compared with the recorded values, because only some folds were trained"
         for figure in self.differing_numbers:
@@ -142,10 +144,10 @@ class Reproduction(Fields):
 
 
 def fold_numbers(text: str) -> list[int]:
-    """Return the numbers of folds from a word such as `0,1`."""
+    """Return the fold numbers in a text such as `0,1`."""
     parts = text.split(",")
     if not all(part.strip().isdigit() for part in parts):
-        raise ConfigError(f"--folds: must be numbers of folds, such as 0,1, given {text!r}")
+        raise ConfigError(f"--folds: must be fold numbers, such as 0,1, given {text!r}")
     return [int(part) for part in parts]
 
 
@@ -214,7 +216,10 @@ def reproduce(
 
 
 def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Callable[[Repetition], None]":
-    """Print the tolerance, and what has changed since the record; return a function that prints a training."""
+    """Print the tolerance, and the changes since the study was recorded.
+
+    Return a function that prints the result of one training.
+    """
     changes = recorded.files.changes
     if progress in ("none", False):
         return lambda _: None
@@ -259,8 +264,8 @@ def _save_result(result: Reproduction, folder: StudyFolder, changes: Sequence[st
 def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]:
     """Yield the folder of a study and the trial to reproduce.
 
-    `study` is a name, a folder, a report.json or an MLflow run. A report.json inside a study's folder means this
-    folder. If the MLflow run is the run of a trial, the trial `best` means this trial.
+    `study` is a name, a folder, a report.json or an MLflow run. If a report.json is inside a study's folder, yield this
+    folder. If the MLflow run belongs to one trial, and `trial` is "best", yield the number of the run's trial.
     """
     path = Path(study)
     is_run, is_file = study.startswith("runs:/"), path.suffix == ".json" and path.is_file()

@@ -71,7 +71,7 @@ def resume(
         callbacks: functions `f(study, trial)`, as in `hpo.search`.
         name: copy the study to this name, and continue only the copy, which is a separate study.
         allow_changes: continue although code, data or configuration have changed; the report lists the changes.
-        trust: with a URL: allow the code of a study from another machine to run, without a question.
+        trust: with a URL: trust the code of a study from another machine; otherwise hpo asks before the code runs.
 
     Raises:
         hpo.HpoError: the study cannot continue; the message says what to do.
@@ -230,7 +230,10 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the study's configuration with these changes; with `climb`, first make those of its largest scale."""
+    """Return the study's configuration with these changes.
+
+    With `climb`, first apply the changes of the study's largest scale.
+    """
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]
@@ -262,4 +265,6 @@ def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trust
         # Unpickling a function runs code of its author, which `go_on` refuses until the study is trusted.
         trust = f"`hpo reproduce {short_path(folder.path)} --trust`, then " if pickled else ""
         read = f"read {short_path(folder.config_path)}, then {trust}`{folder.go_on}`"
-        raise ConfigError(f"{error}; the study was only copied: to continue it, {read}") from error
+        raise ConfigError(
+            f"{error}; the study was copied, but its code was not run; to continue the study, {read}"
+        ) from error

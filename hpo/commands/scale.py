@@ -1,4 +1,4 @@
-"""`scale`, `hpo.coordinate_check`, `hpo.scale_table`: whether good hyperparameters stay good when a model grows."""
+"""`scale`, `hpo.coordinate_check`, `hpo.scale_table`: test whether good hyperparameters stay good in larger models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -148,7 +148,10 @@ def scale(
 
 
 def _run_table(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
-    """Run the study of a table, and return the table. If no trial is complete, return only the result of the search."""
+    """Run the study of `hpo scale --table`, and return the table of its scores.
+
+    If no trial is complete, return only the search result.
+    """
     study = prepare_study(with_its_tracker(config))
     from hpo.session.running import run_shown
 
@@ -255,9 +258,15 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space with one key: the key in the overrides; else `rate`, with six values; else the configured key.
+    """Return the space of a table, which has exactly one hyperparameter; raise ConfigError if this is impossible.
 
-    `rate` is the key of the learning rate; None = the objective names none.
+    If an override names the hyperparameter (`space.KEY=...`), use this hyperparameter. If no override sets the space,
+    use six values of the learning rate. Otherwise use the configured space.
+
+    Args:
+        tree: the complete configuration.
+        given: the keys of the overrides.
+        rate: the key of the learning rate; None = the objective does not name this key, so use the configured space.
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]
@@ -266,13 +275,15 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
     elif rate is not None and "space" not in given:
         own = reported_values.number(at(flatten(tree), rate))
         if not own or own < 0:
-            raise ConfigError(f"{rate}: must be above 0, given {own}, because a table tries learning rates around it")
+            raise ConfigError(
+                f"{rate}: must be above 0, given {own}; `hpo scale --table` multiplies this rate by powers of 2"
+            )
         searched = {rate: {"values": [float(f"{own * 2.0**power:.6g}") for power in _POWERS]}}
     if len(searched) != 1:
         given_keys = f"{len(searched)}: {', '.join(searched)}" if searched else "none"
         raise ConfigError(
-            f"space: must have one hyperparameter, given {given_keys}, because `hpo scale --table` tries the values of "
-            f"one at every scale; give for example space.{rate or 'lr'}=[0.001,0.002,0.004]"
+            f"space: must have one hyperparameter, given {given_keys}, because `hpo scale --table` tries all values of "
+            f"a single hyperparameter at every scale; give for example space.{rate or 'lr'}=[0.001,0.002,0.004]"
         )
     return replaced({}, searched)
 

@@ -152,7 +152,7 @@ def search_composed(
     Args:
         replay: run the whole search of this study again, and compare the trials.
         dry_run: check everything and print the plan and the files to send to other machines; create nothing.
-        trust: with --replay: allow the code of a study from another machine to run, without a question.
+        trust: with --replay: trust the code of a study from another machine; otherwise hpo asks before the code runs.
 
     Raises:
         hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
@@ -404,7 +404,7 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
     Args:
         file: the archive.
         directory: the parent of the study's folder.
-        trust: whether the code of a study from another machine may run, without a question.
+        trust: whether to trust the code of a study from another machine; otherwise hpo asks before the code may run.
 
     Raises:
         hpo.HpoError: the archive is damaged, or a study of that name exists. Or the study is from another machine and

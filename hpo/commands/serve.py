@@ -93,7 +93,7 @@ def ui(
         port: the port to listen on (default: 5000).
         uri: the MLflow store to show (default: the study's store, else MLFLOW_TRACKING_URI or sqlite:///mlflow.db).
         optuna: show the study's record in optuna-dashboard instead.
-        browser: print the address without opening a browser (--no-browser).
+        browser: open the UI in a browser; --no-browser only prints the address.
         host: the address to listen on (default: 127.0.0.1).
         expose: allow access from other machines; needed with --host.
         password: protect the UI with a password: the one in MLFLOW_TRACKING_PASSWORD, or a new one, which is printed.
@@ -164,9 +164,9 @@ class _ServerAddress:
             raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
 
     def server(self, pages: "Sequence[Page]", at: str = "") -> Server:
-        """Return a server with the address of the first page.
+        """Return a `Server` whose `address` opens the first of these pages, and whose `pages` are all other pages.
 
-        If the server is already running, `at` is its base address; otherwise `at` is empty.
+        `at` is the base address of the pages; empty = the address that this object describes.
         """
         base = at or self.address
         redacted = hide_secrets(base, {})

@@ -1,4 +1,4 @@
-"""`hpo.open` and its session: ask-and-tell for a study that is trained elsewhere."""
+"""`hpo.open` and its session: ask-and-tell for a study whose trials are trained outside of hpo."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class AskedTrial:
-    """A trial to train elsewhere: its values and its learning curve. `trial["training.lr"]` is one value.
+    """A trial to train outside of hpo: its values and its learning curve. `trial["training.lr"]` is one value.
 
     Attributes:
-        study: the name of its study.
+        study: the name of the trial's study.
         reference: the study's name for commands: the name under runs/, or the folder.
-        trial: the trial's number, from 0; in Python `number`.
+        trial: the trial's number, from 0. In Python, the name of this attribute is `number`.
         point: the values of the searched hyperparameters, by dotted key.
         config: the complete configuration, as `hpo.search` gives it to a function; in JSON, with the names of
             environment variables instead of secrets.
         seed: the seed for all randomness of the training.
-        scale: the number of its scale, from 1; 0 = the study has no scales.
+        scale: the number of the trial's scale, from 1; 0 = the study has no scales.
         changes: the changes of the configuration at that scale, by dotted key.
         amount: how far to train, counted from the start, such as epochs, if the strategy trains partially;
             None = fully.
@@ -100,7 +100,10 @@ class AskedTrial:
         return self.number
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields that `hpo ask --json` prints, with objects as JSON, and names of variables for secrets."""
+        """Return the fields that `hpo ask --json` prints.
+
+        All values are JSON values. The names of environment variables replace secrets.
+        """
         names = ("study", "reference", "seed", "scale", "changes", "amount", "continues", "trained", "metrics")
         return {"trial": self.number, **self._plain, **{name: getattr(self, name) for name in names}}
 
@@ -243,8 +246,8 @@ def open(  # noqa: A001 -- it is called hpo.open
 ) -> Session:
     """Open a study for ask-and-tell: you train its trials by any means, and report the results.
 
-    Create the study, or continue it if it exists unchanged; its open trials stay open. The study is like any other:
-    it has a record, a report and runs in MLflow, and works with `hpo compare`.
+    Create the study, or continue it if it exists unchanged; its open trials stay open. The study is like any other
+    study: it has a record and a report, its trials appear in MLflow, and `hpo compare` accepts it.
 
     Args:
         space: the search space, as in `hpo.search`; None = the space of the existing study of this name.

@@ -105,16 +105,17 @@ class Study:
         return archive(self.folder, file)
 
     def remove(self, *, mirror: bool = False, runs: bool = True) -> Removed:
-        """Delete studies and their runs in MLflow; the command line first lists what it will delete, and asks.
+        """Delete studies and their runs in MLflow.
 
-        This method does not ask.
+        This method does not ask. On the command line, `hpo remove` first lists what it will delete, and asks.
 
         Args:
             mirror: also remove the copy at study.mirror.
             runs: also remove the runs in MLflow; --keep-runs keeps them.
 
         Raises:
-            hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or the answer was no.
+            hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or (only on the command line) the
+                user answered no.
         """
         return remove([self.folder], yes=True, mirror=mirror, runs=runs)
 
@@ -319,7 +320,7 @@ class Study:
             callbacks: functions `f(study, trial)`, as in `hpo.search`.
             name: copy the study to this name, and continue only the copy, which is a separate study.
             allow_changes: continue although code, data or configuration have changed; the report lists the changes.
-            trust: with a URL: allow the code of a study from another machine to run, without a question.
+            trust: with a URL: trust the code of a study from another machine; otherwise hpo asks before the code runs.
 
         Raises:
             hpo.HpoError: the study cannot continue; the message says what to do.
@@ -582,9 +583,9 @@ class Study:
     def choose(self, how: str | Mapping[str, Any], *, save: bool = False) -> Best:
         """Return the winner that another rule chooses from the Pareto front.
 
-        With `study.finalists`, another rule may select other finalists. If one of them has no score on fresh seeds, the
-        scores of the search decide. With `save`, the next `resume` trains the missing finalists on fresh seeds. Then
-        the scores on fresh seeds decide, and the winner may change.
+        With `study.finalists`, another rule may select other finalists. If one of these finalists has no score on fresh
+        seeds, the scores of the search decide. With `save`, the next `resume` trains the missing finalists on fresh
+        seeds. Then the scores on fresh seeds decide, and the winner may change.
 
         Args:
             how: the rule, as `choose` of `hpo.search`: `"knee"`, `"first_within_limits"`, weights such as
@@ -593,8 +594,8 @@ class Study:
                 records the change, `best` follows the rule, and `resume` trains the winner's model.
 
         Raises:
-            hpo.HpoError: the rule is not allowed, or names a number that is no metric of the study; no trial is
-                complete within the limits; or, with `save`, the study is running.
+            hpo.HpoError: the rule is not allowed, or names a metric that the study does not have; no trial is complete
+                within the limits; or, with `save`, the study is running.
         """
         config = changed_config(self._folder, {"study.choose": dict(how) if isinstance(how, Mapping) else how})
         with self._read(config) as (study, run):
@@ -721,7 +722,7 @@ class SteeredStudy(Study):
         if trial is not None or now:
             raise StudyError(
                 "stop: a callback can only end the whole search, because the progress of a training differs from run "
-                "to run; leave out trial and now"
+                "to run; leave out the arguments `trial` and `now`"
             )
         self._steering.end()
         return Answer(self.name, "no new trial starts; the search ends after the running ones")

@@ -59,7 +59,7 @@ def train_composed(
     Examples:
         hpo train
         hpo train model.num_layers=3 training.lr=0.001 training.seed=7
-        hpo train --config runs/digits/best.yaml          the winner of a study, as on its first fold
+        hpo train --config runs/digits/best.yaml          train a study's winner again on the first fold
     """
     tree = compose_given("train", overrides, config_dir, config)
     if cfg:

@@ -37,9 +37,10 @@ def ask_for_trust(
 ) -> None:
     """Ask the user before a study from another machine runs code.
 
-    Return without a question if the study was made on this machine, or runs only the toolkit's code. Even with the
-    toolkit's own objective, ask if a configuration contains code, or paths outside of the working directory. Also ask
-    about the given addresses, packages and commands.
+    Ask if any `places`, `packages` or `commands` are given. Otherwise do not ask about a study that was made on this
+    machine, or that runs only the toolkit's code. Even with the toolkit's own objective, ask if a configuration
+    contains code, environment variables with secrets, or paths outside of the working directory. Never ask if
+    `is_given` is true.
 
     Args:
         config: the study's configuration.
@@ -109,7 +110,7 @@ def _leads_out(text: str) -> bool:
 def _ask(summary: str, changes: Sequence[str]) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
-            f"study: was not made on this machine: {summary}; read this code, then allow the code by --trust "
+            f"study: was not made on this machine: {summary}; read the study's code, then allow this code with --trust "
             f"(in Python: trust=True)"
         )
     print(f"this study was not made on this machine: {summary}")

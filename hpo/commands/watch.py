@@ -65,7 +65,7 @@ def watch(
         page: serve a live page on the loopback address, protected by a token.
         in_: with --page: the folder of the studies (default: runs).
         port: with --page: the port to listen on (default: a free one).
-        browser: with --page: print the address without opening a browser (--no-browser).
+        browser: with --page: open the page in a browser; --no-browser only prints the address.
 
     Raises:
         hpo.HpoError: the study does not exist, the port is in use, or an option has no effect.

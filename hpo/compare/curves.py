@@ -34,7 +34,7 @@ class FinishedSearch:
             leading metric.
         excess: with limits, how far each trial is beyond the limits. It is 0 for a trial within the limits, and for an
             incomplete trial.
-        nothing: the loss within a budget in which no trial is finished.
+        nothing: the loss that `best_at` returns for a budget in which no trial is finished.
     """
 
     label: str
@@ -91,12 +91,12 @@ class FinishedSearch:
 
     @cached_property
     def best(self) -> npt.NDArray[np.float64]:
-        """The lowest loss so far after each trial; infinite before the first complete trial."""
+        """For each trial, the lowest loss up to and including this trial; infinite before the first complete trial."""
         return np.minimum.accumulate(np.asarray(self.losses, dtype=np.float64))
 
     @cached_property
     def cost(self) -> npt.NDArray[np.float64]:
-        """The total seconds of training after each trial."""
+        """For each trial, the total seconds of training up to the end of this trial."""
         return np.cumsum(np.asarray(self.seconds, dtype=np.float64))
 
     @property

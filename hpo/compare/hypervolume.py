@@ -107,11 +107,11 @@ class Yardstick:
 
 
 def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list[list[float]]]:
-    """Return the pairs of two metrics' values that 25, 50 and 75 % of the searches attain, by percentage.
+    """Return the best pairs of two metrics' values that 25 %, 50 % and 75 % of the searches attain.
 
-    Each percentage has the corners of a staircase as pairs of values, sorted from the best value of the first metric. A
-    search attains a pair of values if one of its trials within the limits is at least as good in both metrics. For a
-    single search, the result has only `50`: the search's Pareto front.
+    A search attains a pair of values if one of its trials within the limits is at least as good in both metrics. The
+    result maps each percentage, such as `"50"`, to a list of pairs. The pairs are the corners of a staircase, sorted
+    from the best value of the first metric. For a single search, the result has only `"50"`: the search's Pareto front.
 
     Source: the empirical attainment function, by Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011, "On the computation
     of the empirical attainment function".

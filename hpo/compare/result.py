@@ -82,7 +82,14 @@ class Measure:
         table: Sequence[Trial] | None = None,
         optimum: float | None = None,
     ) -> "Measure":
-        """Return the measure for these searches; `table` has all trials of the objective's table (None = no table)."""
+        """Return the measure by which these searches are compared.
+
+        Args:
+            goal: the metrics and limits.
+            searches: all searches of the comparison.
+            table: one trial for each row of the objective's table; None = do not use a table.
+            optimum: the best possible score, if there is one metric; None = the best score in `table`.
+        """
         if len(goal.metrics) > 1:
             return cls(NAME, "minimize", None, Yardstick.of(goal, searches, table), goal.limits)
         if optimum is None:

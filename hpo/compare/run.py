@@ -53,9 +53,10 @@ def run_comparison(
 
     Args:
         comparison: the plan.
-        at: numbers of trials to compare at, in addition to the full budget.
-        at_seconds: seconds of training to compare at; the text `shortest` stands for the length of the shortest search.
-            If trials are trained by different amounts, the comparison always includes this length.
+        at: budgets in trials at which the searches are compared, in addition to the full budget.
+        at_seconds: budgets in seconds of training at which the searches are compared. The text `shortest` stands for
+            the length of the shortest search. If trials are trained by different amounts, the comparison always
+            includes this length.
         optimum: the best possible score; None = the best score of the objective's table, if the objective has a table.
         progress: how progress is shown.
 
@@ -128,9 +129,9 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
 
 
 def _budgets(at: Sequence[int], full: int) -> list[Budget]:
-    """Return the numbers of trials to compare at, the full budget first.
+    """Return the budgets in trials at which the searches are compared, the full budget first.
 
-    Raise ConfigError for a number below 1 or above the full budget.
+    Raise ConfigError for a budget below 1 or above the full budget.
     """
     for amount in at:
         if not 1 <= amount <= full:
@@ -154,7 +155,10 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
 
 
 def _costs(seconds: Sequence[float | str], shortest: float, is_partial: bool) -> list[Budget]:
-    """Return the seconds to compare at, the largest first; raise ConfigError for more than the shortest search took."""
+    """Return the budgets in seconds at which the searches are compared, the largest first.
+
+    Raise ConfigError for a budget that is not above 0, or that is longer than the shortest search.
+    """
     amounts = {amount for amount in seconds if not isinstance(amount, str)}
     for amount in amounts:
         if not 0 < amount <= shortest:
@@ -173,9 +177,9 @@ def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
 
 
 class ComparingProgress(Observer):
-    """Shows the progress of a comparison: one bar for the searches, and one bar for the trials of the running search.
+    """Shows two progress bars: one counts the searches of a comparison, the other the trials of the running search.
 
-    Without a terminal it prints one line per search. At the start, `num_done` of `total` searches are already finished.
+    Without a terminal, it prints a line per search. At the start, `num_done` of `total` searches are already finished.
     """
 
     def __init__(self, study: PreparedStudy, total: int, num_done: int, progress: How) -> None:
@@ -189,11 +193,11 @@ class ComparingProgress(Observer):
         self._trials = self.bars.add_task("trials", total=self._study.trials)
 
     def search_started(self, repeat: int, label: str) -> None:
-        """Restart the bar of trials for a search."""
+        """Reset the progress bar that counts trials, because a new search starts."""
         self.bars.reset(self._trials, description=f"repeat {repeat}  {label}")
 
     def search_finished(self, search: FinishedSearch) -> None:
-        """Advance the bar of searches; without a terminal, print a line about the finished search."""
+        """Advance the progress bar that counts searches; without a terminal, print a line about the finished search."""
         self._num_done += 1
         self.bars.update(self._searches, completed=self._num_done)
         score = loss_sign(self._study.direction) * min(search.within_limits.losses, default=math.inf)
@@ -209,5 +213,5 @@ class ComparingProgress(Observer):
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """Advance the bar of trials by one trial."""
+        """Advance the progress bar that counts trials by one trial."""
         self.bars.advance(self._trials)

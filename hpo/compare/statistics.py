@@ -54,18 +54,19 @@ def win_interval(share: float, pairs: int) -> Interval:
 class SignFlips:
     """The sign-flip test of numbers, such as paired differences, and the confidence interval of their mean.
 
-    The hypothesis is that the numbers are symmetric around a shift d. The test flips the signs of a set of the numbers
-    `values - d`. The flip lowers the sum of all numbers by twice the sum over the set. So the sum after the flip is at
-    least the observed sum exactly if the `values` in the set have a mean of at most d. For every d, the test therefore
-    needs only the sorted means of all sets.
+    The hypothesis is that the numbers are symmetric around a shift d. The test subtracts d from each number, and then
+    flips the signs of a subset of the results. The flip lowers the sum of all results by twice the sum over the subset.
+    So the sum after the flip is at least the observed sum if and only if the original numbers of the subset have a mean
+    of at most d. For every d, the test therefore needs only the sorted means of all subsets.
 
     Attributes:
-        means: the sorted means of all non-empty sets. For more than 16 numbers, the sorted means of 99,999 random sets.
-        total: the number of sets, including empty sets. The empty set leaves the signs as observed.
+        means: the sorted means of the non-empty subsets of the numbers. For up to 16 numbers, these are all subsets;
+            for more numbers, 99,999 random subsets.
+        total: the number of subsets, including each empty subset. An empty subset leaves the signs as observed.
 
-    Source: the test is from Fisher 1935, "The Design of Experiments", section 21. Random sets include the observed
-    signs, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero". The interval is from Hartigan 1969,
-    "Using Subsample Values as Typical Values" (JASA 64).
+    Source: the test is from Fisher 1935, "The Design of Experiments", section 21. One empty subset is added to the
+    random subsets, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero". The interval is from
+    Hartigan 1969, "Using Subsample Values as Typical Values" (JASA 64).
     """
 
     means: npt.NDArray[np.float64]
@@ -73,7 +74,7 @@ class SignFlips:
 
     @classmethod
     def of(cls, values: Sequence[float], seed: int) -> "SignFlips":
-        """Return the test of these numbers; `seed` is the seed of the random sets."""
+        """Return the test of these numbers; for more than 16 numbers, `seed` is the seed of the random subsets."""
         if len(values) <= _EXACT_PAIRS:
             sums, sizes = _set_sums(values), _set_sums(np.ones(len(values)))
         else:
@@ -110,7 +111,7 @@ class SignFlips:
 
 
 def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the sums of all 2^n sets of the values; the first sum is that of the empty set."""
+    """Return the sums of all 2^n subsets of n values; the first sum is the sum of the empty subset."""
     sums = np.zeros(1)
     for value in np.asarray(values, dtype=np.float64):
         sums = np.concatenate((sums, sums + value))

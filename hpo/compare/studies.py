@@ -78,7 +78,7 @@ class FinishedStudy:
 
     @cached_property
     def worth(self) -> Worth | None:
-        """The expected value of the winner's (leading) metric; None if this value is not known."""
+        """The winner's expected loss in the leading metric; None if this loss is not known."""
         expected = expected_of(self.run)
         return None if expected is None else expected.worths[self.goal.metric]
 
@@ -141,8 +141,8 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
             )
         for key, (one, other) in first.units.differences(metric, study.units).items():
             raise StudyError(
-                f"study.metric: scores of {metric} cannot be compared, because {key} changes the unit of {metric} "
-                f"({unit.unit}), given {one!r} in {first.label} and {other!r} in {study.label}"
+                f"study.metric: scores of {metric} cannot be compared, because the unit of {metric} ({unit.unit}) "
+                f"depends on {key}, which is {one!r} in {first.label} and {other!r} in {study.label}"
                 f"{_comparable_metrics(first.units.same_as(study.units))}"
             )
 

@@ -192,7 +192,10 @@ Scales = Annotated[list[dict[str, Any]], AfterValidator(_check_scales)]
 
 
 def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """Return the values of a point by key; if the point has the number of a scale, the scale's values replace it."""
+    """Return the values of a point by key.
+
+    If the point has a value for the key `study.scale`, return the values of this scale instead of the scale's number.
+    """
     if SCALE not in point or scales is None:
         return point
     own = {key: value for key, value in point.items() if key != SCALE}

@@ -127,23 +127,23 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 
 
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the objective's own tree in the form of a plain configuration.
+    """Return the part of a configuration that holds the objective's own tree.
 
-    The keys of the own tree are at the top level. If one of these keys is also the name of a section, all these keys
-    are below `objective_config`.
+    By default, the objective's keys are at the top level, next to the sections. If one of these keys is also the name
+    of a section, the whole own tree is below the key `objective_config`.
     """
     is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
     return {OWN: dict(own)} if is_taken else dict(own)
 
 
 def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
-    """Return the objective's own tree of a plain configuration; this is the inverse of `plain_own`."""
+    """Return the objective's own tree from a configuration; this is the inverse of `plain_own`."""
     own = {name: branch for name, branch in tree.items() if name not in sections}
     return dict(own[OWN]) if list(own) == [OWN] and isinstance(own[OWN], Mapping) else own
 
 
 def own_key(key: str) -> str:
-    """Convert a key of the plain configuration to the key in the objective's own tree; see `plain_own`."""
+    """Convert a key of a configuration to the key in the objective's own tree; see `plain_own`."""
     return key.removeprefix(f"{OWN}.")
 
 

@@ -166,8 +166,9 @@ def reveal_secrets(tree: Any, values: Secrets) -> Any:
 def hide_secrets(text: str, values: Secrets) -> str:
     """Return the text with the names of secrets in place of their values.
 
-    The secrets are those in `values`, and the environment variables whose names look like secrets. Other secrets in
-    addresses become `***`. Each line of a secret is also found alone. Escaped, encoded or split secrets are not found.
+    The secrets are the values in `values`, and the environment variables whose names look like secrets. If a secret has
+    several lines, each line is also replaced where it occurs alone. Very short secrets and lines stay in the text.
+    Other secrets in addresses become `***`. Escaped, encoded or split secrets are not found.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}

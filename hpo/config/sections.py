@@ -37,7 +37,10 @@ def _check_study_name(name: str) -> str:
 
 
 def conflict(text: str, *keys: str) -> PydanticCustomError:
-    """Return the error for values that break a rule; `explain` writes the error as the keys, a colon and the text."""
+    """Return the error for values that break a rule: `keys` are the keys of these values, and `text` is the message.
+
+    `explain` shows the error as `KEY1, KEY2: TEXT`.
+    """
     return PydanticCustomError("cross_field", "{text}", {"text": text, "keys": list(keys)})
 
 
@@ -246,7 +249,9 @@ class SplitSection(Section):
     def _check_sizes(self) -> Self:
         if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
             given = f"given {self.race_after} and {self.folds}; give more folds, or set split.race_after=null"
-            raise conflict(f"race_after must be below folds, {given}", "split.race_after", "split.folds")
+            raise conflict(
+                f"race_after must be less than the number of folds, {given}", "split.race_after", "split.folds"
+            )
         if (total := self.test_fraction + self.validation_fraction) >= 1:
             text = f"must add up to less than 1, given {total}; lower one of them"
             raise conflict(text, "split.test_fraction", "split.validation_fraction")

@@ -1,4 +1,4 @@
-"""The complete, frozen configuration of a study. Errors name the wrong key."""
+"""The complete, frozen configuration of a study. An error message names the key of the invalid value."""
 
 import math
 import re
@@ -54,7 +54,7 @@ class StudyConfig(Section):
     """The complete configuration of a study.
 
     `objective_config` is the objective's own tree: all keys outside of the sections. A trial sets the values of its
-    point in the own tree. `secrets` holds the secret values of the configuration by name; no file stores these values
+    point in this tree. `secrets` holds the secret values of the configuration by name; no file stores these values
     (see `hpo.config.secrets`).
     """
 
@@ -157,7 +157,10 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
 
 
 def refuse_redacted(sections: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a key of the sections, other than an address, refers to an environment variable."""
+    """Raise ConfigError if a value in the sections refers to an environment variable.
+
+    Only the values of `_ADDRESSES` may refer to environment variables.
+    """
     for key in redacted_keys(sections):
         if key not in _ADDRESSES:
             raise ConfigError(

@@ -32,7 +32,8 @@ class AskAndTell:
     give the same trials, even if the record is closed and opened again between two calls.
 
     Args:
-        rules: what determines the search; the rules must have free order, one task per trial, and `is_ask_and_tell`.
+        rules: what determines the search. The rules must have the order `free` and one task per trial, and must set
+            `is_ask_and_tell`.
         record: the events so far; the search writes each new event to it.
         num_trials: the budget, in the unit of `Rules.counts`.
         observers: the observers to notify of each event.
@@ -126,7 +127,8 @@ class AskAndTell:
         """Add a point to the learning curve of an open trial, and write it to the record.
 
         Raises:
-            ConfigError: the place of the point is not later than that of the previous point; see `hpo.trials.places`.
+            ConfigError: the place of the point is not later than the place of the previous point (see
+                `hpo.trials.places`).
         """
         task, asked = self.task(number), self.asked(number)
         try:
@@ -181,7 +183,10 @@ class AskAndTell:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the metrics, and None for no error; if a metric is NaN or too large, return {} and the error."""
+        """Return the metrics of a result, and the text of an error or None.
+
+        If a metric is NaN or too large, return no metrics and the text of this error.
+        """
         goal, payload, result = self._record.goal, task.payload, returned
         try:
             if result is None:
@@ -245,7 +250,10 @@ class _Reports:
         return self._limits.best
 
     def take(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the point with its place; raise ValueError if this place is not later than that of the last report."""
+        """Return a reported point of the learning curve, with its place added if the point has none.
+
+        Raise ValueError if the place is invalid, for example not later than the place of the last report.
+        """
         placed = self._places.take(point)
         self._judge(placed)
         return placed

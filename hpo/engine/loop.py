@@ -257,7 +257,10 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return the number of points after which a user's stop ends a task; None = no user has stopped the task."""
+        """Return the length of the learning curve at which a user's stop ends a task.
+
+        None = no user has stopped the task.
+        """
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:

@@ -86,10 +86,10 @@ class FirstFailures(Observer):
             return
         if self._lacks_metric is not None:
             raise StudyError(
-                f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way: report "
-                f"the metric in the objective and run `hpo resume` with --allow-changes, or start another study "
-                f"(study.name) in which study.metric, study.metrics, study.limits and study.measured name only "
-                f"reported metrics"
+                f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way. To "
+                f"continue this study, report the metric in the objective, and run `hpo resume` with --allow-changes. "
+                f"Otherwise, start a study with another study.name, and name only reported metrics in study.metric, "
+                f"study.metrics, study.limits and study.measured"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
@@ -153,10 +153,11 @@ class CheckpointPruner(Observer):
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """Delete the models that are not among the best after all of these trials; keep models of trials in `needed`.
+        """Compare these trials with the best trials so far, and delete the models of all but the best trials.
 
-        The trials are compared together, because some of them may be fully trained by now. If they were compared one by
-        one, such a trial would displace a better trial that comes later in the list.
+        Keep the models of trials in `needed`. All trials are compared together, because some of them may be fully
+        trained by now. If the trials were compared one by one, a fully trained trial would displace a better trial that
+        comes later in the list.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

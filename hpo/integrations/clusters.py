@@ -17,8 +17,10 @@ _WORKERS = "    workerGroupSpecs:\n"
 
 @dataclass(frozen=True)
 class Job:
-    """A search as a job of a cluster. For each of memory, time, partition and image that is None, the file has a
-    placeholder, which the user must fill in.
+    """A search as a job of a cluster. `write_job` returns the content of the job file.
+
+    If the job file needs a memory, time, partition or image that is None, the file has a placeholder for this value.
+    The user must replace each placeholder by a value.
 
     Attributes:
         name: the name of the study.

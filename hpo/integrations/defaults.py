@@ -35,7 +35,7 @@ def default_strategy(
         whole = ", ".join(each for each in STRATEGIES if each not in BY_AMOUNT and each != "ladder")
         raise ConfigError(
             f"strategy: must be one that fully trains every point ({whole}), given '{name}', which works only in `hpo "
-            "search`; stop trainings with a scheduler or pruner of the other library"
+            "search`; to stop trainings early, use a scheduler or pruner of the library that runs the trials"
         )
     return find_strategy(settings, space_from_dict(as_meant(space)), seed)
 
@@ -51,7 +51,8 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
             if proposed.amount is not None or proposed.continues is not None:
                 raise ConfigError(
                     f"strategy: '{strategy.announcement}' trains by amounts, which works only in `hpo search`; use "
-                    f"another strategy with this library, and stop trainings with the library's own scheduler or pruner"
+                    f"another strategy; to stop trainings early, use a scheduler or pruner of the library that runs "
+                    f"the trials"
                 )
             proposed = proposed.point
         points.append(proposed)

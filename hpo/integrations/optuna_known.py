@@ -70,7 +70,7 @@ class Known:
         self._add(new)
 
     def is_substitute(self, number: int) -> bool:
-        """Return whether the trial's point is a substitute."""
+        """Return whether the trial got a substitute point, because the strategy had no point for this trial yet."""
         return number in self._round_of and self._round_of[number].is_substitute
 
     def _add(self, new: Round) -> None:
@@ -83,7 +83,7 @@ class Known:
 
     @property
     def end(self) -> int:
-        """The number of the first trial after all trials with proposed points."""
+        """The first trial number after the last round of points; 0 if there is no round."""
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def trial_of(self, number: int) -> Trial | None:

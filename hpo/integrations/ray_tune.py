@@ -28,9 +28,9 @@ def as_searcher(
 
     Args:
         strategy: the strategy.
-        metric: the name of the score in a trial's last result. None = the metric of the TuneConfig, which Ray passes on
-            only if the Tuner has a `param_space`.
-        mode: `min` or `max`. None = the mode of the TuneConfig, which also requires a `param_space`.
+        metric: the name of the score in a trial's last result. None = the metric of the TuneConfig. Ray passes this
+            metric on only if the Tuner has a `param_space` that is not empty.
+        mode: `min` or `max`. None = the mode of the TuneConfig. Ray passes this mode on under the same condition.
         max_concurrent: the maximum number of trials at once; None = no limit. Ray ignores the TuneConfig's
             `max_concurrent_trials` for this searcher.
 
@@ -118,7 +118,8 @@ class StrategySearcher(Searcher):
         """Return the next point as a config; None while the strategy waits; FINISHED if there are no more points."""
         if not self.metric or not self.mode:
             raise ConfigError(
-                "metric, mode: must be given to as_searcher, or to the TuneConfig of a Tuner with a param_space"
+                "metric, mode: must be given; give both to as_searcher, or give both to the TuneConfig and a "
+                "non-empty param_space to the Tuner"
             )
         if not self._points:
             self._points.extend(next_points(self._strategy, self._history, tuple(self._running.values())))

@@ -49,7 +49,7 @@ class SearchedValues(UserDict[str, Any]):
 
     @property
     def params(self) -> "SearchedValues":
-        """The values by name."""
+        """The values of the trial by name, like `params` of an Optuna trial."""
         return self
 
     def suggest_float(self, name: str, *_: Any, **__: Any) -> Any:

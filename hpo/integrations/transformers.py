@@ -184,7 +184,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self._report(state, control)
 
     def on_epoch_end(self, args: TrainingArguments, _: TrainerState, control: TrainerControl, **__: Any) -> None:
-        """Request that the state is saved if the training has no evaluations."""
+        """In a training without evaluations, request a save of the state if the study stores states."""
         if args.eval_strategy == "no":
             control.should_save = self._trial.resume_dir is not None
 
@@ -207,9 +207,9 @@ def objective_of(
 
     The space may have TrainingArguments of the trainer, and values that `model_init(trial)` reads (see
     `SearchedValues`). The trainer's arguments form the default configuration, which is the first point if it is in the
-    space. Every trial has a new trainer, with the attributes that the trainer's class has added. The models of the
-    `study.checkpoints` best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is the folder of
-    the best model.
+    space. Every trial has a new trainer of the same class. The new trainer gets copies of the attributes that a
+    subclass of Trainer or the user has added to `trainer`, such as class weights. The models of the `study.checkpoints`
+    best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is the folder of the best model.
 
     Args:
         trainer: a trainer with `model_init`.

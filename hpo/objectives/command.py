@@ -89,7 +89,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
         "needs": names,
         "notes": notes,
         "amounts_need": None if command.continues and command.has("amount") else _CONTINUES_HINT,
-        "needs_amounts": f"{placeholder} in command.line has no value; {{task.amount:30}} sets a full training to 30"
+        "needs_amounts": f"{placeholder} in command.line has no value; give a default, such as 30 in {{task.amount:30}}"
         if placeholder
         else None,
     }
@@ -105,12 +105,13 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     missing = {*command.names} - {*command.flat, *searched}
     if "args" in missing:
         raise ConfigError(
-            "command.line: {args} must be a separate word, because one --key=value for each value replaces it"
+            "command.line: {args} must be a separate word, because it is replaced by separate words of the form "
+            "--key=value, one word for each value"
         )
     if command.file is None and "config" in missing:
         raise ConfigError(
-            "command.config: is missing, but command.line has {config}, the path of each trial's copy of that file; "
-            "give command.config=FILE, a file in YAML or JSON"
+            "command.config: is missing, but command.line has {config}, the path of a trial's copy of the "
+            "configuration file; give command.config=FILE, a file in YAML or JSON"
         )
     command.refuse_unread(searched)
     if command.file is None and not command.takes_all(searched):
@@ -136,11 +137,15 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any] | None]:
     """Run the command, yield the reports in its output, and return the final values.
 
-    The final value of a name comes from the program's result file, if that file has the name. Otherwise it is the last
-    reported value; with `study.score=best`, the value in the best report, if that report has the name. If a program
-    continues from a state, and its result file does not have the score, return None. Then the score comes from all
-    reports, including those from before the state. The command's output is passed on at once to the same stream of this
-    process.
+    The final value of a name comes from the first of these sources that has the name:
+
+    1. the program's result file;
+    2. with `study.score=best`, the report with the best score;
+    3. the last report with the name.
+
+    If the program can continue from a state, and its result file does not have the score, return None. The score then
+    comes from all reports of the training, including the reports before the state. The command's output is passed on at
+    once to the same stream of this process.
     """
     with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])

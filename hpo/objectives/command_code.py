@@ -64,7 +64,7 @@ def _named(command: CommandLine) -> set[str]:
 
 
 def _places(command: CommandLine) -> list[Path]:
-    """Return the folders in which Python, when the command runs it, searches for the user's modules."""
+    """Return the folders with the user's Python modules: the working directory, and the entries of PYTHONPATH."""
     given = [word.removeprefix(f"{_PATH}=") for word in command.words if word.startswith(f"{_PATH}=")]
     entries = [entry for text in (*given, os.environ.get(_PATH, "")) for entry in text.split(os.pathsep) if entry]
     return list(dict.fromkeys([Path.cwd(), *(Path.cwd() / entry for entry in entries)]))

@@ -94,7 +94,10 @@ class CommandLine:
 
     @property
     def amount_without_full(self) -> str | None:
-        """The first `{task.amount}` without a value for full trainings; None = there is no such `{task.amount}`."""
+        """The first `{task.amount}` without a default for full trainings, such as 30 in `{task.amount:30}`.
+
+        None = every `{task.amount}` has a default, or the command line has no `{task.amount}`.
+        """
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
 
@@ -169,11 +172,12 @@ class CommandLine:
         values = self.flat | {f"task.{key}": task[key] for key in _TASK_KEYS} | {**copy}
         for name in self.names:
             if at(values, name, _MISSING) is _MISSING:
-                hint = f"+{name}=VALUE sets one for all trials"
+                hint = f"give a value for all trials with +{name}=VALUE"
                 raise ConfigError(f"command.line: this trial has no value for {{{name}}}; {hint}")
         if task["amount"] is None and (placeholder := self.amount_without_full):
             raise ConfigError(
-                f"command.line: a full training has no value for {placeholder}; {{task.amount:30}} sets it to 30"
+                f"command.line: a full training has no value for {placeholder}; give a default, such as 30 in "
+                "{task.amount:30}"
             )
         words: list[str] = []
         for word in self.words:
@@ -210,7 +214,10 @@ def fill(word: str, values: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return the value of a name as text. If `task.amount` is None, return `spec`, the amount of a full training."""
+    """Return the value of a name as text.
+
+    If the name is `task.amount` and its value is None, return `spec`, the amount of a full training.
+    """
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 

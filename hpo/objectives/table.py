@@ -120,9 +120,10 @@ def _cell(row: Row, column: str) -> float:
 
 
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
-    """Return the row of a configuration (None = the configuration is not in the table), and None.
+    """Return a row of the table, and the row's distance from the configuration.
 
-    With `data.absent=nearest`, return the nearest row, and its distance from the configuration.
+    By default, the row is the configuration's own row, or None if the table does not have the configuration. The
+    distance is then None. With `data.absent=nearest`, the row is the nearest row.
     """
     table = _table(config)
     values = flatten(config)

@@ -80,8 +80,8 @@ class FoldPair(TypedDict):
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
         mean_difference: with one metric, the difference of the winners' expected scores, or the mean of `by_fold` if
             an expected score is not known. With several metrics, the difference of the hypervolume regrets.
-        interval: the 95 % interval of the difference of expected scores; null if `mean_difference` is
-            another difference.
+        interval: the 95 % interval of the difference of the winners' expected scores; null if `mean_difference` is
+            the mean of `by_fold`, or the difference of the hypervolume regrets.
     """
 
     a: str
@@ -97,8 +97,8 @@ class WinnerOf(TypedDict):
     Attributes:
         folds: the winner's score on each fold in the search.
         fresh: the winner's mean score on fresh seeds; absent if the search's scores chose the winner.
-        values: by name, the winner's metrics, and its other numbers that have a limit. Absent for one metric without
-            limits.
+        values: by name, the winner's value of each metric, and of each other number that has a limit. The key is
+            absent if the study has only one metric and no limits.
     """
 
     label: str
@@ -143,8 +143,9 @@ class ComparisonJson(TypedDict):
         notes: sentences that a reader must know.
         curves: for each label and each unit of a budget, the curve of the best score so far: the budgets, and at each
             budget the `mean` with the ends `low` and `high` of its band.
-        answers: which study is better, one sentence per pair.
-        winners, folds, answers: absent in a comparison of strategies.
+        winners: the winner of each study; absent in a comparison of strategies.
+        folds: the gain of one winner over the other, for each pair of studies; absent in a comparison of strategies.
+        answers: which study is better, one sentence per pair of studies; absent in a comparison of strategies.
         fronts: the Pareto fronts; absent with one metric. With several metrics, `metric` is `hypervolume regret`, and
             all scores are hypervolume regrets.
         limits: the limits in words; absent without limits.

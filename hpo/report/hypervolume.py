@@ -81,7 +81,10 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
 
 def budgets_of(number: int) -> list[int]:
-    """Return the numbers of trials, up to half of `number`, at which a curve of expected values has points."""
+    """Return the numbers of trials for which a curve of expected values is computed, from 1 to half of `number`.
+
+    `number` is the number of all trials.
+    """
     return sorted({round(n) for n in np.geomspace(1, max(1, number // 2), _NUM_BUDGETS).tolist()})
 
 

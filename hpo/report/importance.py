@@ -252,9 +252,9 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
 def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], always: Collection[str]) -> Any:
     """Return the predicted negative loss of each point in each fit, shape (fits, points).
 
-    `always` has the keys of the default's and the winner's points. Each fit uses a sample of the trials, drawn with
-    replacement, plus all trials at these points. All extremely randomised trees of a fit learn from the whole sample,
-    so the trees predict the sample's scores exactly.
+    `always` identifies two points by their `point_key`: the default configuration and the winner. Each fit uses a
+    sample of the trials, drawn with replacement, plus all trials at these two points. All extremely randomised trees of
+    a fit learn from the whole sample, so the trees predict the sample's scores exactly.
 
     Source: Geurts, Ernst & Wehenkel 2006, "Extremely randomized trees" (Machine Learning 63).
     """

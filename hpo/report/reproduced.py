@@ -190,9 +190,10 @@ def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str,
 def _numbers_of_several(
     values: Mapping[str, float], further: Mapping[str, float], goal: Goal
 ) -> dict[str, float | None]:
-    """Return a trial's numbers that exist only in a report with several metrics or limits, by their keys in a report.
+    """Return further numbers of a trial, by their keys in the report.
 
-    `values` are the trial's values of the leading metric. `further` are the trial's means of the other metrics.
+    The report has these numbers only if the study has several metrics, or has limits. `values` are the trial's values
+    of the leading metric. `further` are the trial's means of the other metrics, and of the numbers that have a limit.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {goal.metric: math.fsum(values.values()) / len(values), **further}
@@ -208,7 +209,7 @@ def _numbers_of_several(
 
 
 def _config_values(config: StudyConfig) -> dict[str, Any]:
-    """Return, by key, the report's values that come from the configuration, and the numbers of the 25 fields."""
+    """Return, by key, the report's values that come from the configuration, and the numbers (1 to 25) of its fields."""
     study = config.study
     own = {"name": study.name, "seed": study.seed, "objective": config.objective, "intent": config.report.intent}
     tree = {
@@ -228,8 +229,8 @@ def _config_values(config: StudyConfig) -> dict[str, Any]:
 def _study_numbers(recorded: Recorded) -> dict[str, Any]:
     """Return, by key, the numbers that the report must have according to the study.
 
-    One is the winner's number. If data and code have not changed since the report, the others are the numbers of the
-    space and the data.
+    If there is a winner, the winner's number is included. If data and code have not changed since the report, the
+    numbers that describe the space, the data and the tasks are included, too.
     """
     study = recorded.study
     tree: dict[str, Any] = {}

@@ -227,7 +227,10 @@ class Subject:
 
     @property
     def at_scale(self) -> str:
-        """The scale of the trials in `scored`, as the end of `scored_text`; empty without scales."""
+        """The text that names the scale of the trials in `scored`, such as ` at scale 2 of 3, below the target`.
+
+        `scored_text` ends with this text. The text is empty for a study without scales.
+        """
         if not self.scored or not (scale := self.scored[0].scale):
             return ""
         target = self.goal.target
@@ -235,7 +238,7 @@ class Subject:
 
     @property
     def called(self) -> str:
-        """The word for `winner` in texts: before the search is over, `best trial so far`."""
+        """The name of the winner in texts: `best trial so far` before the search is over, and `winner` afterwards."""
         return "winner" if self.is_over else "best trial so far"
 
     @property
@@ -253,7 +256,10 @@ class Subject:
 
 
 def dependent_text(strategy: str) -> str | None:
-    """Return why trials of this strategy give no estimate of random search; None for random search itself."""
+    """Return why the trials of a strategy cannot show which scores random search would reach; None for random search.
+
+    The text completes a sentence such as `it needs ...`.
+    """
     if strategy == "random":
         return None
     return (

@@ -111,8 +111,8 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known.
 
-        If the costs on the study's clock differ between the scales, these costs count. Otherwise, the cost of a scale
-        is its number of trainings times the cost of one training at this scale.
+        If the costs on the study's clock differ between the scales, the shares are computed from these costs.
+        Otherwise, the cost of a scale is the number of trainings at this scale times the cost of one such training.
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -218,7 +218,10 @@ def value_at(dimension: Dimension, place: float) -> Any:
 
 
 def span_of(dimension: Dimension) -> float:
-    """Return the length of a range, in logarithms if it is logarithmic; for another dimension, its number of values."""
+    """Return the size of a dimension: the length of a range, or the number of values of any other dimension.
+
+    The length of a logarithmic range is the difference between the logarithms of its ends.
+    """
     if not isinstance(dimension, Range):
         return float(len(dimension.values))
     # As in `to_unit`, whole numbers extend by 0.5 beyond the ends.

@@ -19,12 +19,12 @@ SECONDS_FOR_THREADS = 10.0
 
 
 def take_over() -> None:
-    """Mark this process as a process of the command `hpo`. Such a process may be ended at once."""
+    """Mark this process as a process of the command `hpo`. The toolkit may end a marked process immediately."""
     _IS_OURS.set(True)
 
 
 def is_ours() -> bool:
-    """Return whether this process is marked by `take_over` and may be ended at once. Call this in the main thread."""
+    """Return whether `take_over` has marked this process. Call this function in the main thread."""
     return _IS_OURS.get()
 
 
@@ -76,7 +76,10 @@ class _Output(io.FileIO):
 
 
 def named_output(stream: TextIO) -> TextIO:
-    """Return the stream with a file name in its write errors; return a stream without a file unchanged."""
+    """Return a copy of an output stream; the write errors of the copy have the file name `standard output`.
+
+    Return the stream itself if the stream has no file, as in a notebook.
+    """
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     raw = _Output(stream.fileno(), "wb", closefd=False)

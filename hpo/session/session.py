@@ -46,7 +46,8 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
 
     Raises:
         HpoError: the study cannot begin or continue.
-        Stopped: a signal stopped the study. Everything is saved and closed. Its `says` has the command to continue.
+        Stopped: a signal stopped the study. Everything is saved and closed. The exception's attribute `says` contains
+            the command that continues the study.
     """
     run_preflight_checks(study.config)
     try:

@@ -105,7 +105,10 @@ class StatusWriter(Progress):
             )
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Store a report's step of the learning curve, or its host, with the running task. Remove an ended task."""
+        """Update the running task from its report: add a step of the learning curve, or set the host.
+
+        If the report contains the task's outcome, remove the task from the running tasks.
+        """
         place = (trial.number, report.task.index)
         with self._change():
             if report.outcome is not None:

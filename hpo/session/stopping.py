@@ -134,7 +134,10 @@ class Stopping:
             raise Stopped(self.number)
 
     def _receive_ignored(self, *_: object) -> None:
-        """Install an empty handler for each signal that an objective ignores, so that the watcher still receives it."""
+        """Install an empty handler for each signal that an objective has set to `SIG_IGN`.
+
+        Without a handler, Python does not report the signal to the thread of `_watch`.
+        """
         for number in self._ignored():
             signal.signal(number, lambda *_: None)
 
@@ -196,10 +199,10 @@ class SessionDispatcher:
         return self._dispatcher.now
 
     def submit(self, task: Task) -> None:
-        """Pass the task to the dispatcher.
+        """Pass the task to the dispatcher, unless there was a signal.
 
-        After a signal, raise Stopped if tasks run in this process. Otherwise do nothing, because `wait` ends running
-        tasks.
+        After a signal, raise Stopped if tasks run in this process. If tasks run in other processes, return without an
+        effect; the next `wait` ends the running tasks.
         """
         if self.runs_here:
             self._stopping.check()

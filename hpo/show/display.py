@@ -150,7 +150,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return score_format([*self._values[name or self._goal.metric], score])(score)
 
     def _values_text(self, trial: Trial) -> str:
-        """Return a complete trial's metrics and other limited values as text."""
+        """Return the values of a complete trial as text: metrics, values with a limit, and measured values."""
         return "  ".join(f"{name} {self._score_text(trial.mean(name), name)}" for name in self._goal.names)
 
     @property
@@ -237,7 +237,7 @@ def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) ->
 
 
 def peak_in_words(peak: int, total: int) -> str:
-    """Return the line about the peak GPU memory of a training, and about how many such trainings fit on one GPU."""
+    """Return a line with the peak GPU memory of a training, and the number of such trainings that fit on one GPU."""
     used = f"the first training used {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU"
     return f"{used}: about {total // max(peak, 1)} such trainings fit on one GPU (dispatch.workers)"
 

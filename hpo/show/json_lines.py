@@ -40,14 +40,14 @@ class JsonLines(Display):
         self._workers, self._others = 0, list[dict[str, Any]]()
 
     def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:  # noqa: ARG002
-        """Store the other searches on this machine for the first line."""
+        """Store the list of other searches on this machine. The event `begun` contains this list."""
         self._others = [
             {"process": other.process, "user": other.user, "cpus": other.use.cpus, "gpus": other.use.gpus}
             for other in others
         ]
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:  # noqa: ARG002
-        """Store the number of workers for the first line."""
+        """Store the number of workers. The event `begun` contains this number."""
         self._workers = workers
 
     def progress(self, study: PreparedStudy, record: Record) -> "JsonProgress":

@@ -136,7 +136,10 @@ def list_texts(view: StudyView) -> dict[str, str]:
 
 
 def _none_text(view: StudyView) -> str:
-    """Return `no winner` or `none so far` if no complete trial can be the best; empty if no trial is complete yet."""
+    """Return the text for a study without a best trial: `no winner` if the study has ended, else `none so far`.
+
+    Return an empty text if no trial is complete.
+    """
     if not view.trials.get("complete"):
         return ""
     return "no winner" if view.state == "ended" else "none so far"

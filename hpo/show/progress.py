@@ -138,8 +138,8 @@ class TerminalProgress(Progress):
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
         """Show the progress of trainings after the search.
 
-        The panel always shows the progress. A printed line shows the start of these trainings. Without a panel, another
-        line shows the progress after a silence.
+        The panel always shows the progress. A printed line shows the start of these trainings. Without a panel, more
+        lines show the progress, each at least `silent_seconds` after the previous line.
         """
         self._following = follow_up_in_words(what, num_ended, num_all)
         if not num_ended:
@@ -163,7 +163,10 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """Print `text` about the first trial if it `is_due`, or after a silence; with a panel, print nothing."""
+        """Print `text` about the first trial if `is_due`, or if no line was printed for `silent_seconds`.
+
+        Print nothing on a terminal with a panel, or after the first trial.
+        """
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):

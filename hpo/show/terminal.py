@@ -144,7 +144,7 @@ class Terminal(Display):
 
 
 def _say(text: str) -> None:
-    """Print a line in printable form, because a study may come from a stranger."""
+    """Print a line without control characters, because the text may come from a stranger's study."""
     print(printable(text), flush=True)
 
 

@@ -31,7 +31,7 @@ class WatchedProgress(TerminalProgress):
         self._started -= 60 * (status.minutes or 0.0)
 
     def show(self, snapshot: Snapshot, study: StudyRun | None) -> None:
-        """Show the state of the study in `snapshot`; `study` is None if the trials were not read again."""
+        """Show the state in `snapshot`, and each new trial of `study` (None = the trials were not read again)."""
         # The budget may have been raised; an unreadable status has none.
         self._study = self._study.model_copy(update={"trials": snapshot.status.budget or self._study.trials})
         if snapshot.status.following and snapshot.status.following != self._following:

@@ -70,7 +70,11 @@ def failed_trials(record: Record) -> list[Trial]:
 
 
 def retries(record: Record, number: int | None) -> list[Add]:
-    """Return a retry of trial `number`, or of every failed trial for None; StudyError if there is nothing to retry."""
+    """Return a retry of trial `number`. If `number` is None, return a retry of each trial in `failed_trials`.
+
+    Raises:
+        StudyError: there is nothing to retry, or trial `number` is not in `failed_trials`.
+    """
     failed = {trial.number: trial for trial in failed_trials(record)}
     if number is None:
         if not failed:
@@ -129,7 +133,10 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return an `Add` for a new point, and a retry for a failed point; otherwise return a text such as `trial 3`."""
+    """Return an `Add` for a new point, or a retry if the last trial of the point failed.
+
+    If the study has the point already, return a text that says where, such as `trial 3`.
+    """
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

@@ -48,8 +48,8 @@ class CoordinateCheck:
     def slopes(self) -> Mapping[int, Mapping[str, float]]:
         """The slope of log(output size) against log(`values`), by step and layer; 0 = the size does not change.
 
-        The slope is 0 for a layer with output size 0 at every scale. The slope is infinite if the output size is 0 or
-        not finite at only some scales.
+        If the output size of a layer is 0 at every scale, the slope is 0. Otherwise, if the output size is 0, infinite
+        or NaN at any scale, the slope is infinite.
         """
         return {
             step: {layer: _slope(self.values, sizes) for layer, sizes in of.items()} for step, of in self.sizes.items()
@@ -195,9 +195,10 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the outputs that change below the values in `holds_from`, each with a text such as "below width=128".
+    """Return the names of the outputs whose size may change with the scale, each with a text such as "below width=128".
 
-    A name in `holds_from` stands for the layer of that name, and for this layer's outputs, named "layer, output".
+    `holds_from` has a key and a threshold for each layer. Return the outputs of a layer if the key is below the
+    threshold at any scale. The name of an output is the layer's name, or begins with the layer's name and a comma.
     """
     return {
         name: f"below {key}={least:g}"

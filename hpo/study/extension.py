@@ -141,7 +141,7 @@ def _extended_trial(
 def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
     """Return whether a trial is complete and fully trained.
 
-    If `training.epochs` is larger than the search's full amount, a trial with an amount is not fully trained.
+    If `training.epochs` is larger than the strategy's full amount, no trial of this strategy is fully trained.
     """
     epochs = flatten(study.config.objective_config).get("training.epochs")
     is_longer = isinstance(epochs, int) and study.full_amount is not None and epochs > study.full_amount
@@ -157,11 +157,13 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], inc
     for key in changed:
         if key.startswith("study.references."):
             name = key.removeprefix("study.references.")
-            raise ConfigError(f"{name}: refers to a searched key, so every trial has its own value; remove it")
+            raise ConfigError(
+                f"{name}: refers to a searched key, so its value differs from trial to trial; remove {name}"
+            )
         if key.partition(".")[2] in (*_NO_SEARCH, "trials") and key.startswith("study."):
             raise ConfigError(f"{key}: has no effect, because an extension proposes no new trials; remove it")
         if is_own(key) and own_key(key) in searched:
-            raise ConfigError(f"{key}: is searched, so every trial keeps its own value; remove it")
+            raise ConfigError(f"{key}: is searched, so every trial keeps its own value of this key; remove this key")
         if key in incomparable or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"

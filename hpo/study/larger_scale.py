@@ -121,7 +121,9 @@ def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> Non
     for key in changed:
         if key.startswith("study.references."):
             name = key.removeprefix("study.references.")
-            raise ConfigError(f"{name}: refers to a searched key, so every trial has its own value; remove it")
+            raise ConfigError(
+                f"{name}: refers to a searched key, so its value differs from trial to trial; remove {name}"
+            )
         if is_own(key) and own_key(key) in study.space.keys:
             raise ConfigError(f"{key}: is searched at every scale; remove this key")
         if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):

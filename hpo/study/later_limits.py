@@ -18,7 +18,10 @@ _BUDGET = ("trials", "minutes", "stop_without_gain", "target")
 
 
 def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
-    """Return `config` with the limits of `frozen`; if its own limits differ, they become its `limits_after`."""
+    """Return `config` with the limits of `frozen`.
+
+    If `config` has other limits than `frozen`, the limits of `config` become `limits_after` of the result.
+    """
     own, given = frozen.study.limits, config.study.limits
     update = {"limits": own, "limits_after": None if given == own else given or {}}
     return config.model_copy(update={"study": config.study.model_copy(update=update)})
@@ -30,7 +33,11 @@ def last_limits(section: StudySection) -> Mapping[str, Any] | None:
 
 
 def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Raise StudyError if later limits come before the search is over, or limit a metric that trials did not return."""
+    """Check the limits that a user sets after the search (`limits_after`).
+
+    Raises:
+        StudyError: the search is not over, or a trial did not return a metric that a new limit names.
+    """
     section, before, name = study.config.study, frozen.study, study.reference
     if section.limits_after is None:
         return

@@ -54,7 +54,7 @@ class ChangedChoice:
 
 @dataclass(frozen=True)
 class FullOutcome:
-    """The outcome of a training that trained a trial fully after the search.
+    """The outcome of a task from a trial's full training after the search.
 
     The training continued from the amount `trained`; 0 = the training started anew.
     """
@@ -99,7 +99,7 @@ class Notes:
         format: the record's format number; see `hpo.study.upgrade`.
         study_id: the study's unique id; a copy of the study gets a new id.
         user: the user who started the study, or made the copy; None if the machine has no name for its user.
-        imported: the numbers of trials from each imported table; see `Imports.counts`. None without imports.
+        imported: the counts of trials from each imported table; see `Imports.counts`. None without imports.
         allowed_changes: the changes of the basis that a user allowed, the earliest first.
         changed_choices: the changes of `study.choose` and `study.limits`, the earliest first.
         gpu_share: the number of GPUs per worker when the search last began or continued; None before workers started.
@@ -161,7 +161,7 @@ class Notes:
 
     @property
     def full_outcomes(self) -> Mapping[int, dict[int, FullOutcome]]:
-        """The outcomes of trainings that trained trials fully after the search, by trial number and task index."""
+        """The outcomes of the full trainings of trials after the search, by trial number and task index."""
         outcomes = defaultdict[int, dict[int, FullOutcome]](dict)
         for each in self._full:
             full = FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
@@ -169,7 +169,7 @@ class Notes:
         return outcomes
 
     def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
-        """Add the outcome of a task that trained a trial fully after the search."""
+        """Add the outcome of a task from a trial's full training after the search."""
         place = {"trial": task.trial, "index": task.index, "trained": task.payload.trained}
         self._full = [*self._full, place | {"outcome": outcome.to_dict()}]
 

@@ -43,8 +43,8 @@ class PreparedStudy:
         examples, plan: the data and the split; None if the objective reads its own data, or if no data were read.
         imports: for a new study, the finished trials of other studies.
         allow_changes: whether an existing study continues although its basis has changed.
-        script: for the replay of a search with `study.order=free`, a sequence for each trial: the numbers of the trials
-            whose outcomes became known between the previous proposal and this one.
+        script: for the replay of a search with `study.order=free`. Element n has the numbers of the trials whose
+            outcomes became known just before trial n was opened.
         added, actions: for the replay of a search, the points that users added, and the other user actions.
         replays: for the replay of a search, the original study's folder; otherwise None.
         callbacks: functions to call when a trial ends; arguments are the search's controls and the trial.
@@ -107,7 +107,10 @@ class PreparedStudy:
         return full_amount_of(self.config)
 
     def amount_text(self, trial: Trial) -> str:
-        """Return how far a complete trial was trained, as text after its score: ` trained to 3 of 9`."""
+        """Return how far a complete trial was trained, as a text to append to its score, such as `, trained to 3 of 9`.
+
+        The text is empty if the trial has no amount.
+        """
         return amount_text(trial.amount, trial.reached, self.full_amount)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
@@ -208,7 +211,11 @@ class PreparedStudy:
 
 
 def counts_of(config: StudyConfig) -> Counts:
-    """Return what `study.trials` counts: strategies with amounts have the setting `counts`; others count trials."""
+    """Return what `study.trials` counts: `trials` or `configurations`.
+
+    For a strategy with amounts, return its setting `counts` (default `configurations`). All other strategies count
+    trials.
+    """
     counts: Counts = "trials" if full_amount_of(config) is None else config.strategy.get("counts", "configurations")
     return counts
 

@@ -50,7 +50,7 @@ def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluatio
 def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the command that evaluates a study on its test split, and the command's effect; None without a test split.
 
-    `parts` has the figures of the train, validation and test splits, by name.
+    `parts` describes the train, validation and test splits, by name; see `PartFigures`.
     """
     if "test" not in parts:
         return None

@@ -113,8 +113,8 @@ def check_tree(
     """Check a configuration without reading the data.
 
     Returns:
-            Four values: the configuration, in which names replace secrets; the training's settings; the objective; and
-            the section `split`.
+        Four values: the configuration, in which names replace secrets; the training's settings; the objective; and
+        the section `split`.
     """
     refuse_unwritable(tree)
     tree, secrets = redact(tree)
@@ -132,7 +132,7 @@ def check_tree(
     if path.is_pickled and pickled is None:
         trained = training_command(training.objective, str(RUNS / study.name / "best.yaml"))
         raise ConfigError(
-            f"objective: '{path.function}' was given from Python, and only its study's folder has it; train the "
+            f"objective: '{path.function}' was given from Python and is stored only in its study's folder; train the "
             f"winner in Python with `{trained}`"
         )
     function = None if pickled is None else PickledFunction.read(pickled)

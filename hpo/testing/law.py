@@ -69,9 +69,9 @@ def check_law(
 def check_free_order(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that a search in free order, which takes results as they arrive, can be replayed from its record.
+    """Check that a search in free order can be replayed from its record.
 
-    For the arguments, see `check_law`.
+    In free order, the strategy gets the results as they arrive. For the arguments, see `check_law`.
     """
     rules, slots = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule), disturbed.slots
     free = rules()
@@ -88,8 +88,9 @@ def check_user_actions(
 ) -> None:
     """Check that each user action takes effect exactly once, and that the search can be repeated from its record.
 
-    At random times, before or after the crash, a user adds two points, stops two running trials and retries two failed
-    trials. The user also raises the budget of `disturbed`. The arguments are as for `check_law`.
+    The driver is killed once, and the search then continues. Before and after the driver is killed, a user acts at
+    random times. The user adds up to two points, stops up to three running trials, and retries up to two failed trials.
+    The user also raises the budget from `disturbed.budget` to 16 trials. For the arguments, see `check_law`.
     """
     rules, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}
@@ -169,7 +170,11 @@ class _Ticking(AnyOrder):
 
 
 def draw_cases(number: int) -> list[tuple[World, Disturbance, int]]:
-    """Return `number` test cases, the same at each call; a case is a world, a disturbance and a number of lanes."""
+    """Return `number` random test cases, the same at each call.
+
+    Each case has a `World` (the results of the simulated trainings), a `Disturbance`, and the number of lanes of the
+    clock.
+    """
     rng = random.Random(0)
     cases = []
     for seed in range(number):

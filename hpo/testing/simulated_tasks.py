@@ -1,7 +1,7 @@
 """Simulated tasks with random costs, lengths and failures, and a dispatcher that delivers their reports in any order.
 
-Some reports are delivered twice. Tasks have checkpoints: after a worker or the driver dies, a task continues, and does
-not repeat the points already reported.
+Some reports are delivered twice. Tasks have checkpoints. After a worker or the driver dies, a task continues from its
+checkpoint.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class World:
         return reports, max(done + rng.choice([0, 0, 1]), 1)
 
     def outcome(self, trial: Trial, index: int) -> Outcome:
-        """Return the outcome of a task if no rule stops it."""
+        """Return the outcome that a task has if no rule stops the task early."""
         reports, total = self.units(trial, index)
         rng = self._random("outcome", trial.key, index)
         curve: list[dict[str, Any]] = [
@@ -106,9 +106,9 @@ class World:
         yield TaskReport(task, outcome=replace(whole, curve=curve))
 
     def _points(self, whole: Outcome, task: Task, training: "SimulatedTraining") -> Iterator[tuple[Any, float]]:
-        """Yield the points of a task, each with the number of units completed so far.
+        """Yield the points of a task's learning curve, each with the number of units completed so far.
 
-        The first points may have been reported by an earlier attempt.
+        If an earlier attempt was interrupted, the points that the interrupted attempt reported come first.
         """
         reports, done = Reports(task.payload, training), 0.0
 
@@ -144,7 +144,10 @@ class World:
 
 
 class SimulatedTraining(Journal):
-    """The checkpoint and the journal of a simulated training, in memory; the checkpoint is just a number of reports."""
+    """The checkpoint and the journal of a simulated training, in memory.
+
+    The checkpoint is one integer: how many points of the learning curve the training has completed.
+    """
 
     def __init__(self) -> None:
         self.num_saved = 0
@@ -241,7 +244,7 @@ class AnyOrder:
         del self._running[task.trial, task.index]
 
     def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return no reports, because the checkpoints of simulated tasks are in memory anyway."""
+        """Return an empty list: between calls of this dispatcher, no training is really running."""
         return []
 
     def close(self) -> None:
@@ -253,7 +256,7 @@ class Killed(Exception):  # noqa: N818 -- not an error
 
 
 def empty_record(world: World) -> Record:
-    """Return an empty record in memory for a search in this world."""
+    """Return an empty record in memory, with the goal and the number of folds of `world`."""
     return memory_record(world.goal, TaskLayout(world.folds))
 
 
@@ -270,7 +273,7 @@ def run(
     states: States | None = None,
     callback: Callback | None = None,
 ) -> Record:
-    """Run a search in a world until its budget is reached or its driver is killed, and return the record.
+    """Run a search with simulated trainings until its budget is reached or its driver is killed; return the record.
 
     Args:
         world: the results of the trainings.
@@ -309,14 +312,16 @@ def run(
 def ask_and_tell(
     world: World, rules_of: RulesOf, num_trials: int, seed: int, opens: bool, points: Sequence[Point] = ()
 ) -> tuple[Record, list[str]]:
-    """Run ask-and-tell in a world, in a random order of calls; return the record, and one line of text per call.
+    """Run ask-and-tell with simulated trainings, and call its methods in a random order.
+
+    Return the record, and one line of text for each call of `ask`, `report` or `tell`.
 
     Args:
         world: the results of the trainings.
-        rules_of: see `run`; the rules must have a new strategy at each call.
+        rules_of: see `run`. Each call of `rules_of` must return rules with a new strategy.
         num_trials: the budget of trials.
         seed: the random seed for the order of calls.
-        opens: whether to open the record again before each call.
+        opens: whether to make a new `AskAndTell` from the record before each call.
         points: the points that a user adds between the calls. After the last point, the user retries failed trials.
     """
     record, rng, answers, to_add = empty_record(world), random.Random(seed), list[str](), [*points]

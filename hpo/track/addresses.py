@@ -115,7 +115,10 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return an MLflow view with as many of each study's best trials as fit, and the number of trials in the view."""
+    """Return an MLflow view of the studies' trials, and the number of trials in the view.
+
+    If the view would be longer than `LARGEST_VIEW` characters, it has only the best trials of each study.
+    """
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)

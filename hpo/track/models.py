@@ -39,9 +39,10 @@ class Winner(TypedDict):
 
 
 def register_champion(client: MlflowClient, experiment_id: str, parent: str, winner: Winner) -> str:
-    """Register the model once, under the run of its study; return the model's version.
+    """Register the winner's model once, under the run of its study; return the version of the model.
 
-    A version gets the alias only once, so that a user may move the alias afterwards.
+    Each version gets the alias `champion` only once. If a user moves the alias afterwards, later calls do not move it
+    back.
     """
     digest = _digest(winner)
     version = _known_version(client, winner["name"], digest, parent)

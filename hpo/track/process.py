@@ -111,7 +111,8 @@ class _Sender:
     def _limit_time(self, patience_seconds: float | None = None) -> None:
         """Ensure that this process ends soon, even if a request hangs.
 
-        `patience_seconds` is the longest time without progress; None = the driver has died.
+        The process ends at the latest when it has made no progress for `patience_seconds`. If `patience_seconds` is
+        None, the driver has died. Then the process ends after at most `_ORPHAN_SECONDS`.
         """
         if not self._is_closed:
             self._unsent.append(("abandon_study", {}))

@@ -253,7 +253,8 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
     """Yield (number, score, end) of each trial that improves the search's best score of the leading metric.
 
-    With one metric, the last item is the number of ended trials, the winner's score, and the end of the last trial.
+    Only trials at the largest scale and within the limits count. If there is only one metric, a last item extends the
+    curve to the end of the search: (count of ended trials, score of the winner, end of the last trial).
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

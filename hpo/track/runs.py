@@ -84,7 +84,10 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Use a worker's run as the trial's run; if the trial already has a run, mark the worker's run as a task's."""
+        """Use a worker's run as the run of a trial.
+
+        If the trial already has a run, mark the worker's run as the run of a task, and put it below the trial's run.
+        """
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})
             self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in written.items()])
@@ -148,7 +151,8 @@ class StudyRuns:
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
         """Return one of these runs of a trial or study, and delete the others; return None if `runs` is empty.
 
-        Prefer the run with the id `ours` (None = the parent run), then a complete run, then the oldest run.
+        Prefer the run with the id `ours`, then a complete run, then the oldest run. If `ours` is None, use the id of
+        the study's parent run in place of `ours`.
         """
 
         def rank(run: Run) -> tuple[bool, bool, int]:

@@ -87,9 +87,10 @@ def running(
 
 
 def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
-    """Return the id of this user's process that serves this address; None if there is no such process.
+    """Return the id of a process of this user that listens at this address; None if no process qualifies.
 
-    Such a process has these environment variables, and the same working directory as the current process.
+    A process qualifies only if its environment contains `variables`, and if its working directory is the working
+    directory of the current process.
     """
     with contextlib.suppress(psutil.Error, OSError):
         for each in psutil.net_connections("tcp"):
@@ -185,7 +186,10 @@ def application_server(application: Application, host: str, port: int) -> WSGISe
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """Return the host names that requests to the server may use; a foreign page in a browser uses another name."""
+    """Return the host names that requests to the server may use.
+
+    Requests of a foreign page in a browser use the host name of this page, so the server refuses these requests.
+    """
     if host in LOOPBACK:
         return ["127.0.0.1", "localhost", "[::1]"]
     if host not in ("0.0.0.0", "::"):

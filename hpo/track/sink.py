@@ -176,7 +176,10 @@ class MlflowSink:
     def train_further(
         self, number: int, points: Sequence[Point], metrics: Numbers, of_study: Numbers, tags: Texts, time: float
     ) -> None:
-        """Add to a trial's closed run the results of a training that continued the trial after the search."""
+        """Add the results of a further training to the closed run of a trial, and update the study's run.
+
+        The further training continued the trial after the search.
+        """
         run_id = self._runs.trials[number]
         for point in points:
             self._add(run_id, point["metrics"], point["time"], point["step"])

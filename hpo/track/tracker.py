@@ -251,7 +251,10 @@ class MlflowTracker(Observer):
         return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return the trial's metrics for the study's run, where charts show these metrics over the trial's number."""
+        """Return a trial's goal metrics under names with the prefix `trial_`, to log them in the study's MLflow run.
+
+        The charts of the study's run show these metrics over the trial number.
+        """
         names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
         return {f"trial_{name}": metrics[name] for name in names if name in metrics}
 

@@ -1,10 +1,12 @@
-"""Saved views of MLflow's UI: tables with our columns and charts for one study, several studies, or all studies.
+"""Makes saved views of MLflow's UI for one study, several studies, or all studies.
 
-By default the UI shows neither scores nor hyperparameters. Like the UI, this module stores views as JSON in tags of the
-experiment. The state in a view has the search condition, the columns with their order and widths, and the charts.
+A saved view has charts, and a table whose columns this module chooses. Without a saved view, the UI shows neither
+scores nor hyperparameters. This module stores saved views in the same form as the UI: as JSON in tags of the
+experiment.
 
-Source: the front end of MLflow 3.17, which reads the tags `mlflow.sharedViewState.*`. Each tag has an envelope with a
-state. The state may be deflated.
+Source: the front end of MLflow 3.17, which reads the tags `mlflow.sharedViewState.*`. The JSON of a tag has the name,
+the times and the state of a view. The state has the search condition, the columns with their order and widths, and the
+charts. The state may be compressed (zlib and base64).
 """
 
 import base64
@@ -90,12 +92,12 @@ COLOR_TAG = "mlflow.runColor"
 
 
 def tag_of(key: str) -> str:
-    """Return the name of the experiment's tag that stores the view with this key."""
+    """Return the name of the experiment's tag that stores the saved view with this key."""
     return _PREFIX + key
 
 
 def keys_of_study(study_id: str) -> tuple[str, str]:
-    """Return the keys of a study's two views: the view of its trials, and the view of its front."""
+    """Return the keys of a study's two saved views: of all its trials, and of the trials on its Pareto front."""
     return study_id, study_id + ON_FRONT
 
 
@@ -120,7 +122,11 @@ class TrialsTable(TypedDict):
 
 
 def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, parent: str) -> dict[str, str]:
-    """Return the experiment's tags with a study's views: of its trials and, with several metrics, of its front."""
+    """Return the experiment's tags that store the saved views of a study.
+
+    The first view shows all trials of the study. With several metrics, a second view shows the trials on the Pareto
+    front.
+    """
     of_study = f"tags.`mlflow.parentRunId` = '{parent}'"
     trials, on_front = keys_of_study(study_id)
     views = {tag_of(trials): _short_view(f"{name}: trials", seconds, table, of_study)}
@@ -131,7 +137,10 @@ def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, pa
 
 
 def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None) -> str:
-    """Return a view with one row per study of the experiment, or per study in `run_ids`; the latest study is first."""
+    """Return a saved view with one row per study, the latest study first.
+
+    The view shows the studies whose runs have the ids `run_ids`; None = all studies of the experiment.
+    """
     condition = "tags.`hpo.kind` = 'study'" if run_ids is None else _one_of(run_ids)
     cards = [{"type": "BAR", "metricKey": "best_score", "runsCountToCompare": 100}, _line("best_score")]
     order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
@@ -139,19 +148,19 @@ def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None
 
 
 def compared_view(name: str, seconds: float, table: TrialsTable, run_ids: Sequence[str]) -> str:
-    """Return the view of the trials of several studies, the best trial first."""
+    """Return a saved view of the trials of several studies, the best trial first."""
     return _view(name, seconds, {**table, "keys": table["keys"][:_MAX_COLUMNS]}, _one_of(run_ids), "Trials")
 
 
 def envelope(name: str, seconds: float, state: Mapping[str, Any]) -> str:
-    """Return a view in the form in which MLflow's front end stores it."""
+    """Return a saved view of MLflow's UI as JSON, in the form that MLflow's front end reads."""
     when = int(seconds * 1000)
     packed = base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
     return json.dumps({"name": name, "createdAt": when, "updatedAt": when, "state": f"deflate;{packed}"})
 
 
 def opened(view: str) -> dict[str, Any]:
-    """Return the state that `envelope` packed into a view."""
+    """Return the state of a saved view that `envelope` has made."""
     packed = json.loads(view)["state"].removeprefix("deflate;")
     state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
     return state
@@ -177,7 +186,7 @@ def _color(hue: float, lightness: float) -> str:
 
 
 def _short_view(name: str, seconds: float, table: TrialsTable, condition: str) -> str:
-    """Return a view with as many columns as fit into an experiment's tag; fewer fit if keys are long."""
+    """Return a saved view with as many columns as fit into an experiment's tag; fewer fit if keys are long."""
     metrics, keys = table["metrics"], table["keys"]
     for count in range(len(metrics) + _MAX_COLUMNS, 0, -1):
         short: TrialsTable = {**table, "metrics": metrics[:count], "keys": keys[: max(0, count - len(metrics))]}

@@ -51,9 +51,10 @@ def scale_of(losses: Array) -> Array:
 
 
 def scaled(losses: Array, scale: Array) -> Array:
-    """Return the losses scaled so that the best loss of `scale` becomes 0 and the worst becomes 1.
+    """Return the losses after a linear map of each metric: `scale[0]` becomes 0, and `scale[1]` becomes 1.
 
-    If the best and the worst loss of a metric are equal, the losses are only shifted.
+    `scale` has shape (2, metrics). For example, `scale_of` returns the best and the worst loss of each metric. If both
+    rows of `scale` are equal for a metric, the losses of this metric are only shifted.
     """
     low, high = scale
     units: Array = (losses - low) / np.where(high > low, high - low, 1.0)
@@ -89,7 +90,7 @@ def growing(losses: Array) -> Array:
 def contributions(front: Array, scale: Array) -> Array:
     """Return the hypervolume that each trial adds to its front; no two trials may be equal.
 
-    The losses are first scaled by `scale`, which influences only how much the ends of the front add.
+    The losses are first scaled by `scale` (see `scaled`), which influences only how much the ends of the front add.
     """
     import moocore
 
@@ -98,12 +99,14 @@ def contributions(front: Array, scale: Array) -> Array:
 
 
 def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
-    """Return `contributions`, but with exact values only for the `count` largest ones.
+    """Return the contributions (see `contributions`), with exact values only for the `count` largest contributions.
 
-    The other values are upper bounds of the hypervolumes. Each bound is smaller than all of the `count` exact values.
-    Exact values for all trials would take long: with four metrics, moocore takes 1.4 s for 1,000 members. A member adds
-    at least as much to a part of the front as to the whole front, so splitting the front gives upper bounds. The exact
-    value of a member is the volume that the member dominates, minus the part that other members also dominate.
+    All other values are upper bounds of the contributions. Each bound is smaller than the `count` largest exact values.
+    Exact values for all trials would take long: with four metrics, moocore takes 1.4 s for 1,000 trials.
+
+    A trial adds at least as much hypervolume to a part of the front as to the whole front. So the contributions to
+    parts of the front are upper bounds. The exact contribution of a trial is the volume that the trial dominates,
+    minus the part of this volume that other trials also dominate.
     """
     units = scaled(front, scale)
     parts = np.array_split(front, math.ceil(len(front) / _PART))
@@ -123,7 +126,7 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
     """Return the indices of the `count` best trials (None = all), the best first; ties go to the earlier trial.
 
     The order is by front, and within a front by the hypervolume that each trial adds, in descending order. Equal trials
-    count as one trial and get the same rank. `scale` scales the losses; None = `scale_of(losses)`.
+    count as one trial and get the same rank. Losses are scaled by `scale` (see `scaled`); None = `scale_of(losses)`.
 
     Source: Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume".
     """
@@ -154,8 +157,9 @@ def as_one_loss(losses: Array) -> Array:
 def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
     """Return each trial's front number and the hypervolume that it adds, shape (trials, 2); no two trials may be equal.
 
-    The hypervolume is computed only for fronts that begin within the first `count` trials (None = all); for other
-    fronts, it is 0. At least the best `exact` trials (None = all) get exact values; other trials may get upper bounds.
+    The hypervolume is computed only for fronts that contain at least one of the `count` best trials (None = all).
+    Trials on all other fronts get 0. At least the `exact` best trials (None = all) get exact values. The remaining
+    trials may get upper bounds.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)

@@ -156,8 +156,9 @@ def finished(
 ) -> Trial:
     """Return an ended trial with its outcomes and its state.
 
-    The state is `failed` if a task failed, else `stopped` if a rule or user stopped the trial or a task, else
-    `complete`. `earlier` takes the index of a task, and returns the points of the trainings that the task continues.
+    The state is `failed` if a task failed. Otherwise, it is `stopped` if a rule or a user stopped the trial or a task.
+    Otherwise, it is `complete`. `earlier` takes the index of a task, and returns the learning-curve points of the
+    trainings that the task continues.
     """
     done = replace(trial, outcomes=dict(sorted(outcomes.items())))
     if any(outcome.error for outcome in outcomes.values()):
@@ -180,7 +181,7 @@ def finished(
 
 
 def judged_by(goal: Goal, trial: Trial) -> Trial:
-    """Return a trial with its excess computed from the limits of another goal; its losses stay the same."""
+    """Return a trial with its excess computed again, from the limits of `goal`; the losses stay the same."""
     if trial.state != "complete":
         return trial
     return replace(trial, excess=goal.excess({limit.metric: trial.mean(limit.metric) for limit in goal.limits}))

@@ -46,7 +46,10 @@ class History(Sequence[Trial]):
         return shorter
 
     def since(self, earlier: "History") -> Sequence[Trial] | None:
-        """Return the trials added since an earlier history; None if this history does not extend the earlier one."""
+        """Return the trials added since an earlier history.
+
+        Return None if this history does not extend the earlier history.
+        """
         if self._log is not earlier._log or self._length < earlier._length:
             return None
         return self._log.trials[earlier._length : self._length]
@@ -109,11 +112,14 @@ class History(Sequence[Trial]):
 
     @property
     def front(self) -> list[Trial]:
-        """The Pareto front: the complete trials within the limits that no other such trial dominates."""
+        """The Pareto front: the trials that are complete, within the limits, and not dominated by another such trial.
+
+        See `hpo.trials.ranking.front` for the full definition.
+        """
         return front(self)
 
     def best(self) -> Trial | None:
-        """Return the best complete trial, the first of the leaders; None if no trial is complete.
+        """Return the best complete trial (the first trial of `leaders`); None if no trial is complete.
 
         With several metrics, this trial need not be the winner: `choose_best` chooses the winner from the front.
         """
@@ -136,7 +142,7 @@ class History(Sequence[Trial]):
 class Reader(ABC):
     """Base class for caches that read a history trial by trial.
 
-    If a history extends the last one that was read, only the added trials are read.
+    If a history extends the history that was read last, only the added trials are read.
     """
 
     def __init__(self) -> None:
@@ -144,7 +150,10 @@ class Reader(ABC):
         self._forget()
 
     def read(self, known: History) -> None:
-        """Read the new trials of a history; if the history does not extend the last one, read all of its trials."""
+        """Read the trials that are new since the previous call.
+
+        If the history does not extend the history of the previous call, read all trials of the history.
+        """
         added = known.since(self._known)
         if added is None:
             self._forget()

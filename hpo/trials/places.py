@@ -1,4 +1,7 @@
-"""The place of a report is its position on the learning curve: the epoch, else the step, else the number."""
+"""Determines the place of a report, which is the report's position on the learning curve.
+
+The place is the epoch of the report. Without an epoch, the place is the step; without both, the number of the report.
+"""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,11 +65,12 @@ def to_amount(amount: int | None, reached: float | None) -> str:
 class Places:
     """Assigns places to the reports of one training; the places must ascend, and be all of one kind.
 
-    The kinds are epoch, step and number. A report without `epoch` and `step` gets its number as its place.
+    The kinds are epoch, step and number. A report without `epoch` and `step` gets its number as its place. The number
+    of the first new report is `counted` + 1.
 
     Args:
-        counted: the number before the first report: the amount of the continued trial, or 0.
-        again: the places of earlier reports that the training repeats first.
+        counted: the amount that was trained before the first new report.
+        again: the places of earlier reports that the training repeats before its first new report.
         last: the place of the report before the first call of `take`; None = there was no report.
     """
 

@@ -22,7 +22,7 @@ class Ranking:
 
     Trials within the limits come first, ordered by loss with one metric and by `best_first` with several. Then come the
     trials that exceed a limit, ordered by excess, and last the failed and stopped trials. The ranking identifies a
-    trial by its place: the first trial added has place 0, the next one place 1, and so on.
+    trial by its index: the first trial added has index 0, the second trial index 1, and so on.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Ranking:
         self._num_added = 0
 
     def add(self, trial: Trial) -> None:
-        """Add a trial; its place is the number of trials added before."""
+        """Add a trial; its index is the number of trials added before."""
         place, self._num_added = self._num_added, self._num_added + 1
         if trial.other_losses and self._fronts is None:
             self._fronts = Fronts(len(trial.losses))
@@ -44,8 +44,9 @@ class Ranking:
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
         """Return the indices of the `count` best trials (None = all), the best first.
 
-        Indices are in the order of `add`; only the `length` trials that were added first are considered. With several
-        metrics, trials are ordered by weighted loss if `weights` are given, else by fronts.
+        The index of a trial is its position in the order of the calls of `add`, from 0. Only the `length` trials that
+        were added first are considered. With several metrics, trials are ordered by weighted loss if `weights` are
+        given, else by fronts.
         """
         of_fronts = () if self._fronts is None else self._fronts.first(count, length, weights)
         others = (place for _, _, _, place in self._sorted if place < length)
@@ -53,7 +54,7 @@ class Ranking:
 
 
 def sort_key(trial: Trial) -> tuple[float, float, int]:
-    """Return the sort key by which trials with the same amount of training are ranked, the best first.
+    """Return the sort key of a trial among trials with the same amount of training; the best trial has the lowest key.
 
     With several metrics, use this key only for trials that are not within the limits.
     """
@@ -87,7 +88,7 @@ class Fronts:
         return len(self._places)
 
     def add(self, place: int, trial: Trial) -> None:
-        """Add a trial and the place that identifies it; places must ascend from call to call."""
+        """Add a trial; `place` is the index that identifies the trial, and must be larger at each call."""
         row = len(self._places)
         if row == len(self._losses):
             self._losses = np.concatenate((self._losses, np.empty_like(self._losses)))
@@ -96,9 +97,10 @@ class Fronts:
         self._places.append(place)
 
     def first(self, count: int | None, length: int, weights: Array | None = None) -> Iterator[int]:
-        """Yield the places of the `count` best trials (None = all) among those with a place below `length`, best first.
+        """Yield the indices of the `count` best trials (None = all), the best first.
 
-        Trials are ordered by weighted loss if `weights` are given, else by fronts.
+        Only trials with an index below `length` are considered. Trials are ordered by weighted loss if `weights` are
+        given, else by fronts.
         """
         rows = bisect.bisect_left(self._places, length)
         losses = self._losses[:rows]
@@ -116,9 +118,10 @@ class Fronts:
         yield from (self._places[row] for row in order)
 
     def first_of(self, wanted: NDArray[np.bool], count: int) -> int | None:
-        """Return the place of the best wanted trial if this trial is among the `count` best of all trials, else None.
+        """Return the index of the best wanted trial if this trial is among the `count` best of all trials, else None.
 
-        `wanted` is a mask with one entry per trial, in the order of `add`. Only a single front is sorted.
+        `wanted` is a mask with one entry per trial, in the order in which the trials were added. To save time, only the
+        front of the best wanted trial is sorted.
         """
         losses = self._losses[: len(self)]
         if count <= 0 or not wanted.any():
@@ -140,9 +143,9 @@ class Fronts:
         return rows[best_first(losses[rows], count, scale_of(losses))]
 
     def _compare(self, losses: Array, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of the candidates, and the front of each candidate.
+        """Return the row number of each candidate in `losses`, and the front number of each candidate.
 
-        There are at least `count` candidates, or all trials if there are fewer.
+        At least `count` trials are candidates. If there are fewer trials, all trials are candidates.
         """
         if self._num_read < len(losses):
             near = np.concatenate((self._candidates, np.arange(self._num_read, len(losses))))
@@ -161,9 +164,10 @@ class Fronts:
 
 
 def have_same_places(one: Trial, other: Trial) -> bool:
-    """Return whether two trials report at the same places, up to the last report of the shorter one.
+    """Return whether the reports of two trials are at the same places.
 
-    The result is True if one of the trials has no reports.
+    If one trial has fewer reports, compare only this number of reports from the start of both trials. The result is
+    True if one of the trials has no reports.
     """
     return all(mine == its for mine, its in zip(one.losses_at, other.losses_at, strict=False))
 
@@ -171,9 +175,11 @@ def have_same_places(one: Trial, other: Trial) -> bool:
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials, with their losses made comparable.
 
-    If all trials report at the same places, they are returned unchanged: a trial with fewer reports has ended by
-    itself, so its loss counts. Otherwise, each trial gets its loss at the last place that all trials have reported. If
-    there is no such place, the result is empty.
+    If the reports of all trials are at the same places (see `have_same_places`), return the trials unchanged. A trial
+    with fewer reports has then ended by itself, so its loss counts.
+
+    Otherwise, find the last place at which all trials with reports have a report. Each of these trials gets its loss at
+    this place. Trials without reports stay unchanged. If the trials have no place in common, return an empty list.
     """
     furthest = max(trials, key=lambda trial: len(trial.losses_at), default=None)
     if furthest is None or all(have_same_places(trial, furthest) for trial in trials):
@@ -211,7 +217,7 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 
 
 def front(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the Pareto front: the complete trials within the limits that no other such trial dominates.
+    """Return the Pareto front: trials that are complete, within the limits, and not dominated by another such trial.
 
     Only trials at the largest scale and with the largest amount of training count. The result is sorted by the loss of
     the leading metric, then by the other losses; equal trials stay in the order of `trials`. With one metric, the front

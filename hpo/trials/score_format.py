@@ -85,7 +85,7 @@ def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
 
 
 def _measure(known: list[float]) -> tuple[float, int]:
-    """Return the largest absolute score that counts for the format, and the number of its significant digits."""
+    """Return a reference score, and the number of significant digits for scores of this magnitude."""
     spread, largest = (known[-1] - known[0], max(-known[0], known[-1])) if known else (0.0, 0.0)
     if largest == 0 or (largest < 10 and (spread >= 1e-3 or (spread == 0 and largest >= 0.1))):
         return 1.0, 1 + _USUAL

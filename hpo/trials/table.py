@@ -102,8 +102,8 @@ def point_of(row: Row, space: Space, fill: Mapping[str, Value] = MappingProxyTyp
 def says_nothing(row: Row, dimension: Dimension) -> bool:
     """Return whether a row says nothing about a dimension.
 
-    A row says nothing if the column of the dimension is missing. It also says nothing if the dimension's field is
-    empty, and an empty field stands for no value of the dimension.
+    A row says nothing if it has no column for the dimension. An empty field also says nothing, unless the dimension has
+    a value that is written as an empty field, such as None.
     """
     text = _text(row, dimension)
     return text is None or (text == "" and not _allowed(text, dimension))
@@ -134,9 +134,10 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
 
 
 def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
-    """Return a dict from the names of metrics, and of values with a limit, to the names of their columns.
+    """Return a dict that maps the name of each value in the goal to the name of its column in the row.
 
-    The leading metric is first. Any other name without a column in the row is left out.
+    The leading metric is first, and its column is always `score`. The dict leaves out any other value that has no
+    column in the row.
     """
     columns = {goal.metric: "score"}
     for name in goal.names[1:]:
@@ -162,7 +163,11 @@ def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> 
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return a row's column names, except those of notes, and of values that are in neither the space nor the goal."""
+    """Return the names of a row's columns, without the columns of additional results.
+
+    The result has the standard columns (such as `number` and `fold_0`), the hyperparameters in `keys`, and the values
+    that the goal names. The result leaves out the notes and the other numbers of the objective.
+    """
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
     return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
@@ -240,7 +245,11 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
 def _belonging(
     trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns of the objective's notes, or of the returned numbers that the goal does not name."""
+    """Return the columns of one kind of additional results of the objective.
+
+    If `kind` is "notes", these are the notes. If `kind` is "metrics", these are the returned numbers that the goal does
+    not name.
+    """
     rows = [trial.belonging(kind) for trial in trials]
     known = {*goal.names, PARAMETERS} if kind == "metrics" else set()
     names = dict.fromkeys(name for row in rows for name in row if name not in known)

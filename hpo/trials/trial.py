@@ -246,7 +246,7 @@ class Trial:
 
     @property
     def num_parameters(self) -> int | None:
-        """The number of parameters of the network, the largest of all tasks; None if no task returned it."""
+        """The largest number of network parameters that a task returned; None if no task returned this number."""
         sizes = (outcome.num_parameters for outcome in self.outcomes.values())
         return max((int(size) for size in sizes if size is not None), default=None)
 

@@ -60,7 +60,10 @@ SHAPE_OF_DATA = {
 
 
 class UnknownNetwork(ModelConfig):
-    """A placeholder for a model of unknown family or shape. It is refused with the wrong key and the allowed values."""
+    """A placeholder for a model of unknown family or shape.
+
+    Validation refuses the placeholder, and the error names the wrong key and the allowed values.
+    """
 
     model_config = ConfigDict(extra="allow")
     family: Literal["transformer", "recurrent", "convolutional"]
@@ -69,7 +72,10 @@ class UnknownNetwork(ModelConfig):
 
 
 class UnknownData(DataConfig):
-    """A placeholder for data with an unknown name. It is refused with the wrong key and the allowed values."""
+    """A placeholder for data with an unknown name.
+
+    Validation refuses the placeholder, and the error names the wrong key and the allowed values.
+    """
 
     model_config = ConfigDict(extra="allow")
     name: Literal["digits", "text_classification", "tagging", "language_modelling", "translation", "generated"]
@@ -108,7 +114,7 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.activation_checkpointing and self.model.family != "transformer":
             raise refuse(
-                f"has no effect with model.family={self.model.family}; set it to false",
+                f"has no effect with model.family={self.model.family}; set training.activation_checkpointing to false",
                 "training.activation_checkpointing",
                 "model.family",
             )

@@ -10,8 +10,10 @@ class Packing(NamedTuple):
 
     A token attends only to the tokens of its sequence. A block mask over all packed tokens would be as large as
     (tokens, tokens). So each attention layer pads its queries, keys and values, and uses the kernels and masks for
-    padded batches. Causal attention needs no mask. torch 2.13 has two kernels for packed sequences, but `varlen_attn`
-    supports neither dropout nor float32, and the kernel for nested tensors neither a bias nor gradients in float32.
+    padded batches. Causal attention needs no mask.
+
+    torch 2.13 has two kernels for packed sequences, but both lack needed features. `varlen_attn` supports neither
+    dropout nor float32. The kernel for nested tensors supports no bias, and computes no gradients in float32.
 
     Attributes:
         places: (tokens,); for each token, row * time + position in the padded batch; tokens are ordered row by row.

@@ -12,7 +12,7 @@ from model.networks.roles import LinearHead
 
 
 class Classifier(nn.Module):
-    """An encoder, the pooling of its outputs into one vector, and a linear layer over the classes."""
+    """An encoder, then the pooling of its outputs into one vector, then a linear layer that computes the logits."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class Classifier(nn.Module):
         """Return the logits of the classes.
 
         Args:
-            x: (batch, time) token numbers, or (batch, time, features).
+            x: (batch, time) token numbers, or (batch, time, features); if packed, (1, tokens) or (1, tokens, features).
             attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding. If `x` is packed,
-                (1, tokens[, features]), the mask is its packing.
+                the `Packing` of `x` takes the place of the mask.
 
         Returns:
             (batch, classes).

@@ -87,7 +87,10 @@ class InputEmbedding(nn.Module):
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
     def inputs(self) -> list[nn.Module]:
-        """Return the module of positions; for rows of numbers, also the layer that maps these rows to vectors."""
+        """Return a list with the module that adds positions.
+
+        If the inputs are rows of numbers, the list also holds the layer that maps these rows to vectors.
+        """
         return [self.positions] if self.rows is None else [self.positions, self.rows]
 
 

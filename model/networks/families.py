@@ -13,7 +13,7 @@ from model.networks.transformer.stack import Stack
 
 
 def build_encoder(config: ModelConfig) -> EncoderBody:
-    """Return the encoder for a configuration whose shape has an encoder."""
+    """Return the encoder of the configured network; `config.shape` must be encoder or encoder_decoder."""
     match config:
         case RecurrentConfig():
             return RecurrentEncoder(config)
@@ -25,7 +25,10 @@ def build_encoder(config: ModelConfig) -> EncoderBody:
 
 
 def build_decoder(config: ModelConfig) -> DecoderBody:
-    """Return the decoder for a configuration whose shape has a decoder; in an encoder-decoder, it reads a source."""
+    """Return the decoder of the configured network; `config.shape` must be decoder or encoder_decoder.
+
+    With encoder_decoder, the decoder also reads the output of the encoder.
+    """
     match config:
         case RecurrentConfig():
             return RecurrentDecoder(config)

@@ -21,10 +21,10 @@ def initialise(network: nn.Module) -> None:
     | token embedding of other     | normal, standard deviation 0.1 (Gehring et al. 2017,         |
     | families of networks         | section 3.5)                                                 |
     | token embedding, tied to the | normal, standard deviation 0.02 / head_scale (Radford et al. |
-    | head, in any family          | 2018): as a head, larger weights would make each token       |
-    |                              | predict itself, so the first loss would be far above         |
-    |                              | ln(vocabulary)                                               |
-    | head over tokens             | as a linear weight, / head_scale                             |
+    | head, in any family          | 2018). The head uses the same weights. With larger weights,  |
+    |                              | each token would predict itself, so the first loss would be  |
+    |                              | far above ln(vocabulary)                                     |
+    | head over tokens             | as a linear weight, divided by head_scale                    |
     | Transformer: position (n, d) | normal, standard deviation 0.02 (Radford et al. 2018)        |
     | norm weight / bias           | 1 / 0                                                        |
     | convolutional: position      | normal, standard deviation 0.1                               |

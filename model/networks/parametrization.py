@@ -110,11 +110,7 @@ def factors_of(role: Role, parameter: Tensor, base: Tensor, size: float, read: f
 
 
 def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -> float:
-    """Return the factor by which a parameter's initial spread is multiplied.
-
-    `glorot` is X(base) / X(own) for a parameter that `initialise` draws from the distribution of Glorot, Bengio 2010;
-    None = the parameter has another initial distribution.
-    """
+    """Return the factor by which a parameter's initial values are multiplied; `glorot` is the result of `_glorot`."""
     m, i = parameter.numel() / base.numel(), parameter.shape[-1] / base.shape[-1]
     match role:
         case "tied":
@@ -129,9 +125,10 @@ def _spread(role: Role, glorot: float | None, parameter: Tensor, base: Tensor) -
 
 
 def _glorot(module: nn.Module, name: str, base: nn.Module) -> float | None:
-    """Return X(base) / X(own) for a parameter drawn uniformly from -X to X; None for other parameters.
+    """Return the Glorot bound of a parameter in the base network, divided by the bound in this network.
 
-    X is sqrt(6 / (inputs + outputs)).
+    `initialise` draws linear weights and the input weights of recurrent cells uniformly from -bound to bound. The bound
+    is sqrt(6 / (inputs + outputs)). For a parameter with another initial distribution, return None.
     """
     if isinstance(module, nn.RNNBase) and isinstance(base, nn.RNNBase) and name.startswith("weight_ih"):
         # Each gate is a separate map.

@@ -57,7 +57,7 @@ class Head(nn.Module):
 
     @property
     def is_tied(self) -> bool:
-        """Whether the embedding uses the same weights."""
+        """Whether the head uses the weights of the embedding."""
         return False
 
 

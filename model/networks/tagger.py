@@ -11,7 +11,10 @@ from model.networks.roles import LinearHead
 
 
 class Tagger(nn.Module):
-    """The sum of the embeddings of each word and of the word's ending; an encoder; and a linear layer over the tags."""
+    """An encoder, then a linear layer that computes the logits of the tags for each word.
+
+    For each word, the encoder reads the sum of two embeddings: of the word, and of the word's ending.
+    """
 
     def __init__(
         self, config: Encoder, *, vocabulary_size: int, num_endings: int, num_tags: int, max_length: int
@@ -27,12 +30,12 @@ class Tagger(nn.Module):
         """Return the logits of the tags for each word.
 
         Args:
-            x: (batch, time, 2), the numbers of the word and of its ending.
+            x: (batch, time, 2), the numbers of the word and of its ending; if packed, (1, tokens, 2).
             attention_mask: (batch, time) boolean, True = a word, False = padding; None = no padding. If `x` is packed,
-                (1, tokens, 2), the mask is its packing.
+                the `Packing` of `x` takes the place of the mask.
 
         Returns:
-            (batch, time, tags), or (1, tokens, tags).
+            (batch, time, tags); if `x` is packed, (1, tokens, tags).
         """
         words, endings = x.unbind(-1)
         embedded = self.embedding(words, first_position(attention_mask), also=self.endings(endings))

@@ -21,7 +21,12 @@ LARGEST_PIXEL = 16  # the largest number in scikit-learn's digits; rows are divi
 
 @dataclass(frozen=True)
 class LabelledSequences:
-    """Sequences, and their class numbers, (examples,)."""
+    """Sequences with one class number each.
+
+    Attributes:
+        inputs: the sequences.
+        targets: (examples,), the class number of each sequence.
+    """
 
     inputs: Ragged
     targets: Tensor
@@ -37,10 +42,14 @@ class LabelledSequences:
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """A batch: inputs (batch, time[, features]); mask (batch, time), True = a token; targets (batch,).
+    """A batch of sequences, padded or packed.
 
-    Without padding, the mask is None. In a packed batch, inputs are (1, tokens[, features]), and the packing is the
-    mask.
+    Attributes:
+        inputs: (batch, time) token numbers, or (batch, time, features); if packed, (1, tokens) or (1, tokens,
+            features).
+        attention_mask: (batch, time), True = a token, False = padding; None = no padding. In a packed batch, the
+            `Packing` takes the place of the mask.
+        targets: (batch,), the class number of each sequence.
     """
 
     inputs: Tensor

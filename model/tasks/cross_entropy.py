@@ -118,7 +118,7 @@ class _ChunkedSums(torch.autograd.Function):
         z_loss: float,
         has_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Return objective and cross-entropy for inputs `x` (predictions, width) and `weights` (classes, width)."""
+        """Return the two sums of `Loss`, for the inputs `x` (predictions, width) and `weights` (classes, width)."""
         losses, rows = [], []
         of_weights = torch.zeros_like(weights) if has_gradients else None
         for part, labels in zip(x.chunk(count), targets.chunk(count), strict=True):

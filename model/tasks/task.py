@@ -40,7 +40,10 @@ class Task(Protocol):
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:
-        """Return an object for `items`; the vocabulary comes only from the items at the positions `train`."""
+        """Return an instance of this class for `items`.
+
+        The vocabulary comes only from the items at the positions `train`.
+        """
 
     def build(self, config: Config[Any, Any]) -> nn.Module:
         """Return a network with initial weights from torch's random generator."""
@@ -75,4 +78,4 @@ class Task(Protocol):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build an object from a dict that `to_dict` returned."""
+        """Build an instance of this class from a dict that `to_dict` returned."""

@@ -21,12 +21,13 @@ _LANGUAGE_MODELLING = {
 
 
 def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
-    """Return, by metric, a dict about each unit that depends on settings.
+    """Return the units that depend on settings: a dict from the name of a metric to a description of its unit.
 
-    `unit` is the unit. `depends_on` holds the settings that change the unit, by dotted key. `alike` holds, for some of
-    these keys, values that all lead to the same unit.
+    A description is a dict with three keys. `unit` is the name of the unit. `depends_on` holds the current values of
+    the settings that change the unit, by dotted key. `alike` maps some of these dotted keys to a list of values that
+    all give the same unit.
 
-    For classes, tags and generated numbers, no setting changes a unit, so the result is empty.
+    For classification, tagging and generated data, no setting changes a unit, so the result is empty.
     """
     units: dict[str, tuple[str, tuple[str, ...]]] = {}
     if config.data.name == "language_modelling":
@@ -44,7 +45,7 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _translation(data: Any) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return, by metric, the unit and the keys of the settings that change it.
+    """Return a dict from each metric to its unit and to the keys of the settings that change the unit.
 
     `data.max_length` changes only the unit of the loss, because it cuts the targets of the loss, but not references.
     """

@@ -40,7 +40,10 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     device = choose_device(config.training.device, size)
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
-        raise ValueError(f"training.precision: must be auto, float32 or bfloat16 without a GPU, given {precision}")
+        raise ValueError(
+            f"training.precision: must be auto, float32 or bfloat16, given {precision}, because the training runs on "
+            "the CPU"
+        )
     # Sort the positions, so that the order of the lists has no effect on results, and a running text keeps its order.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(task_type, config, task["data_dir"], parts)

@@ -1,4 +1,4 @@
-"""The optimizer Muon, for parameters that stack one or several matrices."""
+"""The optimizer Muon, for parameters that hold one matrix, or several stacked matrices."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,8 +16,9 @@ class Muon(torch.optim.Muon):
     queries, keys and values, or for a gate and its input. A step on the whole parameter would make these matrices
     orthogonal to each other, and give them one common scale.
 
-    Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers" (Q, K and V separately); step scaled to the size
-    of adamw's: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.
+    Source: the separate steps for queries, keys and values are from Jordan et al. 2024, "Muon: an optimizer for hidden
+    layers". The scale of a step is from Liu et al. 2025, "Muon is scalable for LLM training", section 2.2; with this
+    scale, the steps are as large as the steps of adamw.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Muon(torch.optim.Muon):
         )  # fmt: skip
 
     def share_gradients(self) -> None:
-        """Assign each stacked matrix its rows of the parameter's gradient; `step` calls this."""
+        """Assign each stacked matrix its rows of the parameter's gradient; `step` calls this method."""
         for matrix, parts in self._stacks:
             gradient = matrix.weight.grad
             shares = [None] * len(parts) if gradient is None else _shares(matrix, gradient)
@@ -51,7 +52,7 @@ class Muon(torch.optim.Muon):
         return super().step(closure)  # type: ignore[no-untyped-call]  # torch leaves `step` untyped
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Remove the gradients of all parameters and of the matrices stacked in them."""
+        """Remove the gradients of all parameters and of all stacked matrices."""
         for matrix, _ in self._stacks:
             matrix.weight.grad = None
         super().zero_grad(set_to_none)

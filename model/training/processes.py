@@ -47,7 +47,7 @@ class Notice:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def obey(self) -> Never:
-        """End this process by SIGTERM, as the signal would have ended it without this class."""
+        """End this process by the default action of SIGTERM."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise SystemExit(128 + signal.SIGTERM)  # The signal may be blocked.

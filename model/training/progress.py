@@ -41,9 +41,11 @@ class Progress:
     Attributes:
         step: the number of updates.
         without_gain: the number of evaluations since the last improvement, for early stopping.
-        train_loss: the mean loss per prediction since the previous evaluation.
+        train_loss: the mean loss per prediction. In a point of the learning curve, the mean covers the updates since
+            the previous point.
         gradient_norm: the norm of the gradients of the last update, before clipping.
-        loss_sum, loss_count: the sum and the number of the losses since the last evaluation.
+        loss_sum, loss_count: the sum of the losses since the last evaluation, and the number of predictions in this
+            sum.
         plateau: the state of schedule=plateau.
         best: the best evaluation; None before the first evaluation.
         curve: the points of the learning curve.

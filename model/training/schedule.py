@@ -42,11 +42,11 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
 @dataclass(frozen=True)
 class ReplayedPlateaus:
-    """The learning-rate reductions of other trainings; a training without evaluations repeats them.
+    """The learning-rate reductions of other trainings; a training without evaluations repeats these reductions.
 
     Attributes:
-        reductions: for each other training, pairs (epochs, factor) in the order of epochs; `factor` is the factor of
-            the learning rate after `epochs` epochs.
+        reductions: for each other training, pairs (epochs, factor), one pair per evaluation, in the order of epochs.
+            From `epochs` epochs until the next pair, the learning rate is `factor` times the rate without reductions.
     """
 
     reductions: Sequence[Sequence[tuple[float, float]]]
@@ -60,7 +60,10 @@ class ReplayedPlateaus:
         return cls([_reductions(curve, gain, config) for curve in curves])
 
     def scale(self, epochs: float) -> float:
-        """Return the geometric mean of the other trainings' factors of the learning rate after `epochs` epochs."""
+        """Return the factor of the learning rate after `epochs` epochs.
+
+        The result is the geometric mean of the factors that the other trainings had after `epochs` epochs.
+        """
         last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in self.reductions]
         return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
 
@@ -83,7 +86,7 @@ class Plateau:
     """The reduction of the learning rate when evaluations stop improving (schedule=plateau).
 
     Attributes:
-        scale: the current factor of the learning rate.
+        scale: the product of all reductions so far; the learning rate is multiplied by this product.
         without_gain: the number of evaluations since the last improvement or reduction.
     """
 

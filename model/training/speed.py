@@ -77,10 +77,13 @@ class Speed:
         self.seconds += time.perf_counter() - self.began
 
     def measured(self) -> dict[str, float]:
-        """Return the measurements since the last call, an empty dict without updates. They differ from run to run.
+        """Return the measurements since the last call. The measurements differ from run to run.
+
+        If no update happened since the last call, return an empty dict.
 
         `tokens_per_second` does not count padding. On a GPU, `memory_peak` is in GiB. If the peak speed of the GPU is
-        known, `share_of_peak` is the share that all processes together reach, from 0 to 1 (see `operations_per_token`).
+        known, `share_of_peak` is the speed of all processes divided by the peak speed of all their GPUs. This share is
+        from 0 to 1 (see `operations_per_token`).
         """
         if not self.batches:
             return {}

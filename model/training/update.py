@@ -98,7 +98,7 @@ class Update:
         return float(nn.utils.get_total_norm(gradients, foreach=True))
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context without exchange of gradients, for every batch of an update except the last batch."""
+        """Return a context in which a backward pass does not exchange gradients with other processes."""
         if isinstance(self.parallel, nn.parallel.DistributedDataParallel):
             quiet: contextlib.AbstractContextManager[None] = self.parallel.no_sync()
             return quiet
@@ -109,7 +109,10 @@ class Losses:
     """The sum of the losses since the last evaluation; the methods raise Diverged if a loss is not finite."""
 
     def __init__(self, step: int, device: torch.device, start: tuple[float, int] = (0.0, 0)) -> None:
-        """Start after `step` updates; `start` is the sum and the number of the losses since the last evaluation."""
+        """Begin after `step` updates.
+
+        `start` is a pair: the sum of the losses since the last evaluation, and the number of predictions in this sum.
+        """
         self.checked, self.per_check = step, STEPS_PER_LOOK[device.type]
         self.waiting: list[Tensor] = []
         self.sum, self.count = start

@@ -117,7 +117,7 @@ def test_a_parameter_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
         ("{_type: normal, _value: [0, 1]}", "cannot be NNI's normal; give "),
         (
             "{distribution: categorical, values: ['1e-5', '1e-3']}",
-            "must not hold only texts that look like numbers, such as '1e-5'",
+            "given only texts that look like numbers, such as '1e-5'",
         ),
     ],
 )

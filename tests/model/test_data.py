@@ -76,7 +76,7 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
         ("a.csv", 'text,label\n"one\ntwo",x\nthree\n', r"a.csv:4: .*1 field; must .* 2"),
         ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
-        ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': holds half a character"),
+        ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': contains a lone surrogate"),
         ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' .*0\.5"),
     ],
 )  # fmt: skip

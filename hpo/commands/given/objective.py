@@ -100,8 +100,8 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
     """Raise ConfigError if a function cannot be used with the given data.
 
-    The function must have a parameter through which it gets the data, must not use the same data as a global
-    variable, and must not define data itself.
+    The function must get the data through a parameter. It must not use a global variable that holds the same data. It
+    must not have a function that defines data (`describe_data`, `prepare_data`).
     """
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):

@@ -1,4 +1,7 @@
-"""Python values without a JSON type: the configuration has a JSON value instead, and the function gets the original."""
+"""Keeps the Python values that JSON cannot represent, such as tuples, and gives these values to the objective.
+
+The configuration has a JSON value in place of each original value.
+"""
 
 import contextlib
 import copy
@@ -23,23 +26,26 @@ _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
 
 Known = Mapping[str, Mapping[str, Any]]
-"""For each dotted key, the original values by their JSON text."""
+"""For each dotted key, a dict from the texts of JSON values to the original values that these JSON values replace."""
 
 
 @dataclass
 class Objects:
-    """The original values without a JSON type, by dotted key and JSON text.
+    """The original Python values that JSON cannot represent.
+
+    Each attribute has a dict for each dotted key. The dict maps the text of a JSON value to the original value that the
+    JSON value replaces.
 
     Attributes:
-        choices: values of searched hyperparameters.
-        constants: values of other keys, one per key.
+        choices: the original values of searched hyperparameters.
+        constants: the original values of all other keys, one per key.
     """
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     constants: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def space(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the space with JSON values only; the original values go into `choices`."""
+        """Return the space with JSON values in place of original values; store the original values in `choices`."""
         with _ending("space"):
             refuse_whole(_named("space", given))
             given = without_sweeps(given, config)
@@ -54,7 +60,7 @@ class Objects:
         return {name: {**plain, **points}[name] for name in given}
 
     def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration with JSON values only; the original values go into `constants`."""
+        """Return the configuration with only JSON values; store the original values in `constants`."""
         plain = {}
         for name, value in _named("config", given).items():
             with _ending(f"config.{name}"):
@@ -149,7 +155,7 @@ class Objects:
         return plain
 
     def _stand_in(self, value: Any, key: str, where: str) -> Any:
-        """Return the JSON value of a value: the one in `choices`; for a value without an entry, the converted value."""
+        """Return the JSON value that replaces a Python value; convert the value if `choices` has no entry for it."""
         name = next((text for text, known in self.choices.get(key, {}).items() if known is value), None)
         return to_json(value, f"{where}.{key}")[0] if name is None else json.loads(name)
 
@@ -159,8 +165,9 @@ def call_with(
 ) -> Any:
     """Call a function with a configuration in which original values replace their JSON values.
 
-    A searched value that is not among the choices stays a JSON value. If the JSON value of a constant has changed,
-    rebuild the constant; ConfigError if that is impossible (see `_rebuilt`).
+    A searched value that is not among the choices stays a JSON value. If a user has changed the JSON value of a
+    constant, build a new constant from this JSON value. Raise ConfigError if the constant's type does not allow this
+    (see `_rebuilt`). A constant is the value of a key that is not searched.
 
     Do not move this function, because pickled functions refer to it by name.
     """
@@ -182,9 +189,9 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration or a point with the tuples and number keys that a pickled function gets.
+    """Return a configuration or a point with its original tuples, and its original dicts whose keys are numbers.
 
-    All other original values stay in their JSON form.
+    The pickled function holds the original values. Original values of all other types stay in their JSON form.
     """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
@@ -208,8 +215,10 @@ def _is_written_so(value: Any, text: str) -> bool:
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
     """Call `check` with a configuration in which original values replace their JSON values.
 
-    Without a `check`, only replace the values; ConfigError if a changed constant cannot be rebuilt. Do not move this
-    function, because pickled functions refer to it by name.
+    If `check` is None, only replace the values. Raise ConfigError if a user has changed the JSON value of a constant
+    whose type does not allow this (see `_rebuilt`).
+
+    Do not move this function, because pickled functions refer to it by name.
     """
     call_with(check or (lambda _: None), choices, constants, config)
 
@@ -235,9 +244,10 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 
 
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
-    """Return a constant with a changed JSON value.
+    """Return the constant for a JSON value that a user has changed.
 
-    A dataclass gets new values in its changed fields, and a plain value is replaced. ConfigError for any other type.
+    If the original constant (`given`) is a dataclass, its changed fields get the new values. If `given` is a JSON value
+    itself, return the new value. Raise ConfigError for any other type.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:

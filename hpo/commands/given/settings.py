@@ -38,10 +38,13 @@ class Composed:
 
 
 def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration that a function `f(config)` gets, before a trial sets the values of its point.
+    """Return the configuration that an objective `f(config)` gets, before a trial sets the values of its point.
 
-    `config` has constants, and may have default values of searched keys. A searched key `a.b` stays one key, unless
-    `config` has a dict `a`.
+    Args:
+        space: the search space. A key that the space writes as `a.b` stays one key in the result, unless the constants
+            have a dict `a`.
+        config: the constants, and possibly default values of searched keys. In the result, a searched key without a
+            default value has the value None.
     """
     tree = dict(config)
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
@@ -151,9 +154,13 @@ def made_config(
     strategy: str | Mapping[str, Any] | None,
     settings: Mapping[str, Any],
 ) -> StudyConfig:
-    """Return the configuration of a search from Python. Both `searched`, the space, and `constants` are plain JSON.
+    """Return the configuration of a search that is started from Python.
 
-    ConfigError if the settings have no direction, and their metric has no known direction.
+    `searched` is the space. `constants` has the values of all other keys, and possibly default values of searched keys,
+    as JSON values.
+
+    Raises:
+        ConfigError: the settings give no direction for the metric, and hpo does not know the metric's direction.
     """
     if "study.direction" not in settings and settings.get("study.metrics") is None:
         direction = known_direction(str(settings.get("study.metric", "")))
@@ -171,14 +178,14 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration. If the objective is written as `m:f`, add the form of its call: `m:f(config)`."""
+    """Compose a user's configuration. If the objective is written without parameters, add them: `m:f(config)`."""
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
 
 
 def overrides_with_form(overrides: Sequence[str]) -> list[str]:
-    """Return a user's overrides, with the form of the call added to the objective: `objective=m:f(config)`."""
+    """Return a user's overrides. If the objective is written without parameters, add them: `objective=m:f(config)`."""
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
     searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
@@ -191,7 +198,7 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
 
 
 def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a user's configuration, with the form of the call added to the objective: `m:f(config)`."""
+    """Return a user's configuration. If the objective is written without parameters, add them: `m:f(config)`."""
     objective, space = tree.get("objective"), tree.get("space")
     if not isinstance(objective, str):
         return dict(tree)
@@ -218,7 +225,7 @@ def compose_search(
 
 
 def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with the space that its objective `f(trial)` suggests, and a key for each dimension."""
+    """Return a configuration with two additions: the space that its objective suggests, and a key per dimension."""
     space = suggested_space(given_function(tree["objective"]))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     return {**plain_own(own_tree(space, own)), **sections, "space": space}

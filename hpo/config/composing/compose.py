@@ -62,7 +62,7 @@ class StrictFiles(ConfigSource):
         return Path(self.path, config_path).is_dir()
 
     def is_config(self, config_path: str) -> bool:
-        """Return whether the path is a file, with or without its suffix."""
+        """Return whether the path names a configuration file; the path may leave out the suffix `.yaml`."""
         return self._file(config_path).is_file()
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
@@ -241,10 +241,10 @@ def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[s
 
 
 def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return the configuration of a file with the overrides applied.
+    """Return the complete configuration of a file, with the overrides applied.
 
-    Only references to searched keys (`study.references`) are resolved again. `hpo search` may choose the groups in
-    `_CHOSEN_ANEW` again.
+    The references in the file are already resolved. Only references to searched keys (`study.references`) are resolved
+    again, after the overrides. Overrides of `hpo search` can replace the groups in `_CHOSEN_ANEW`.
     """
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
@@ -268,7 +268,10 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the group's section that the override chooses; raise ConfigError if the group cannot be chosen again."""
+    """Return the section that an override `GROUP=NAME` puts in place of a group, as a dict `{GROUP: section}`.
+
+    Raise ConfigError if the override must not replace the group.
+    """
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]
@@ -276,10 +279,10 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
     hint = (
         f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"such as {group}.KEY=VALUE"
     )
-    others = f"only {', '.join(anew)} can be chosen again; " if anew else ""
+    others = f"only {', '.join(anew)} can be replaced; " if anew else ""
     raise ConfigError(
-        f"{group}: cannot be chosen again, given {value!r}, because the configuration is already complete; "
-        f"{others}set single keys of this group, {hint}"
+        f"{group}: cannot be replaced by {value!r}, because the configuration is already complete; {others}set "
+        f"single keys of this group, {hint}"
     )
 
 

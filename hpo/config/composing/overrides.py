@@ -56,7 +56,7 @@ def _refuse_bad_sweep(key: str, sweep: Sweep, text: str) -> None:
     known = {"log"} if isinstance(sweep, IntervalSweep) else set[str]()
     if unknown := sorted(sweep.tags - known):
         raise ConfigError(
-            f"{key}: the tag '{unknown[0]}' has no effect, given {text}; only the tag log has an effect, and only "
+            f"{key}: the tag '{unknown[0]}' has no effect, given {text}; only the tag 'log' has an effect, and only "
             "with an interval"
         )
     if isinstance(sweep, RangeSweep) and _num_steps(sweep) < 0:
@@ -101,8 +101,8 @@ def read_values(texts: Sequence[str]) -> dict[str, Any]:
 def written_out(text: str) -> str:
     """Rewrite an override in Hydra's syntax.
 
-    `objective=command` and `objective=outside` become choices of the group `data`. The value of `command.line` gets
-    quotes, and so does an objective with arguments, such as `module:train(config)`.
+    `objective=command` becomes `data=command`, and `objective=outside` becomes `data=outside`. The value of
+    `command.line` gets quotes. An objective with arguments, such as `module:train(config)`, also gets quotes.
     """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):

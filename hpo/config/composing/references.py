@@ -70,7 +70,8 @@ def _prefix(config: Any) -> tuple[str, ...]:
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
     """Return the references inside the DictConfig that is at `place` in the configuration.
 
-    The keys of the result, and the keys that the references name, are keys of the whole configuration.
+    The keys of the result start at the root of the whole configuration, not at `place`. Absolute keys in the
+    references also start at this root.
     """
     from omegaconf import OmegaConf
 

@@ -1,4 +1,4 @@
-"""The study's clock, which measures time in units of cost, and the free order, which works without a clock."""
+"""The two orders of a search's events: by time on the study's clock, or by arrival (the free order)."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -55,19 +55,19 @@ class _Running:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is certain that there is an event at `next_time`, and whether the task ends with this event."""
+        """Whether two facts are known: the time of the task's next event, and whether this event ends the task."""
         return self.total is not None or len(self.reported) > 1 or (bool(self.reported) and self.goes_on)
 
 
 class Clock:
-    """Puts events in an order that does not depend on their order of arrival; `now` is in units of cost.
+    """Puts events in an order that does not depend on their order of arrival; `now` is the time in units of cost.
 
     The duration of a task is the number of its units times the cost of one unit. A task has an event at each report and
     at its end; the end may be the same event as the last report. The first event of a task comes after at least one
     unit, and the events of a task are at least one unit apart. So after a report at u units, the task's next event is
-    at u + 1 units or later. This lower bound makes it certain which event of all tasks comes first; at equal times, the
-    lower key comes first. Times depend only on costs and units, so they are the same for any number and speed of
-    workers.
+    at u + 1 units or later. This lower bound makes it certain which event of all tasks comes first. If the events of
+    two tasks have equal times, the event of the task with the lower key comes first. Times depend only on costs and
+    units, so times are the same for any number and speed of workers.
 
     Source: conservative parallel discrete-event simulation with lookahead (Bryant 1977, "Simulation of packet
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design
@@ -88,14 +88,17 @@ class Clock:
         self._running[key] = _Running(key, self.now, unit)
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:
-        """Add the report that a running task made after `units`; `goes_on`: whether the task continues afterwards."""
+        """Add a report that a running task made after `units` units; `goes_on` = the task continues afterwards."""
         task = self._running.get(key)
         if task is not None and task.total is None and units > task.latest:
             task.reported.append(units)
             task.latest, task.goes_on = units, goes_on
 
     def end(self, key: Key, units: float) -> None:
-        """Add the end of a task after `units`, or at its last report if that report has more units."""
+        """Add the end of a running task, which took `units` units in total.
+
+        If the task's last report came after more units, the task ends at this report.
+        """
         task = self._running.get(key)
         if task is not None and task.total is None:
             task.total = max(units, task.latest)
@@ -125,21 +128,21 @@ class Clock:
 
 
 class Arrival(Clock):
-    """The free order: returns events as they arrive, without waiting for earlier events; `now` counts the events."""
+    """The free order: returns events in the order in which they arrive; `now` counts the events."""
 
     def __init__(self) -> None:
         super().__init__()
         self._events: deque[tuple[Key, float, bool]] = deque()
 
     def report(self, key: Key, units: float, goes_on: bool = False) -> None:  # noqa: ARG002 -- the clock's
-        """Add the report that a running task made after `units`; a repeated report changes nothing."""
+        """Add a report that a running task made after `units` units; a repeated report changes nothing."""
         task = self._running.get(key)
         if task is not None and units > task.latest:
             task.latest = units
             self._events.append((key, units, False))
 
     def end(self, key: Key, units: float) -> None:
-        """Add the end of a task after `units`."""
+        """Add the end of a running task, which took `units` units in total."""
         if key in self._running:
             self._events.append((key, units, True))
 

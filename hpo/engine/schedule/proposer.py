@@ -63,7 +63,10 @@ class Proposer:
         self._waits_with = -1
 
     def add_point(self, added: AddedPoint) -> None:
-        """Add a user's point; its trial is opened before a trial of the strategy's next new point."""
+        """Add a user's point, which the search tries before the strategy's next new point.
+
+        Trials that continue earlier trials may be opened before the user's point.
+        """
         self._record.write_added([added])
         self._added.append(added)
         self._waits_with = -1
@@ -199,7 +202,7 @@ class Proposer:
 
     @property
     def _records_learning(self) -> bool:
-        """Whether the record names, for each trial, the trials that were learned before it."""
+        """Whether the record names, for each trial, the trials that became known just before this trial was opened."""
         return self._rules.is_ordered or self._strategy.learns == "by_round"
 
     @property
@@ -207,10 +210,11 @@ class Proposer:
         return tuple(self._pending.values())
 
     def _learn(self, number: int) -> bool:
-        """Make ended trials known before the trial `number` is opened.
+        """Make ended trials known to the strategy before the trial `number` is opened.
 
-        Before a recorded trial, make the trials known that the record names for it; before a new trial, all ended ones.
-        Return False if a trial that the record names has not ended yet, or if the search must end now.
+        The record and `Rules.script` name the trials that become known before a given trial. If neither of them has the
+        trial `number`, all ended trials become known. Return False if a named trial has not ended yet, or if the search
+        must end now.
         """
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):

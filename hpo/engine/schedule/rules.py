@@ -40,7 +40,8 @@ class Rules:
         space: the space in which every proposed point must be. None = do not check, because the toolkit's own
             strategies never leave the space.
         counts: what the budget counts: all trials, or only configurations (trials that do not continue an earlier one).
-        is_watched: whether callbacks are called when a trial ends, so that the order of ends has an influence.
+        is_watched: whether callbacks are called when a trial ends. If so, the order in which trials end can influence
+            the search.
         is_ask_and_tell: whether the trainings run outside of the toolkit, with ask-and-tell. Then all results before an
             `ask` count as known.
     """
@@ -78,5 +79,5 @@ class Rules:
 
     @property
     def waits(self) -> bool:
-        """Whether the search waits for the clock: in clock order, if the order of ends can have an influence."""
+        """Whether the search waits for the clock. The search waits if `order` is `clock` and `is_ordered` is true."""
         return self.order == "clock" and self.is_ordered

@@ -96,7 +96,10 @@ class Scheduler:
 
     @property
     def ended_by(self) -> EndedBy:
-        """What ended the search; `space` = the strategy proposes no more points, or the search has not ended yet."""
+        """What ended the search; `space` = the strategy proposes no more points.
+
+        While the search has not ended, the value is also `space`.
+        """
         if self._proposer.is_spent:
             return "trials"
         if self._proposer.has_reached:
@@ -117,7 +120,10 @@ class Scheduler:
         return max(self._num_recorded, self._proposer.num_opened)
 
     def add_point(self, add: Add, time: float | None = None, by: str | None = None) -> None:
-        """Add a user's point; its trial is opened before a trial of the strategy's next new point."""
+        """Add a user's point, which the search tries before the strategy's next new point.
+
+        Trials that continue earlier trials may be opened before the user's point.
+        """
         self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
@@ -197,7 +203,7 @@ class Scheduler:
             observer.trial_opened(trial)
 
     def _learn(self, trials: Sequence[Trial]) -> None:
-        """Pass trials that became known to the race and the median rule."""
+        """Pass newly known trials to the race and to the median rule."""
         race = self._rules.race
         self._num_judged_by += len(trials)
         if race is not None:

@@ -28,7 +28,7 @@ class Target:
 
     @classmethod
     def of(cls, scores: float | Mapping[str, float], goal: Goal, full_amount: int | None) -> Self:
-        """Return the target that is reached at this score, or at these scores, one per metric."""
+        """Make a target from the score to reach, or from a mapping with the score to reach in each metric."""
         by_metric = scores if isinstance(scores, Mapping) else {goal.metric: scores}
         return cls(goal.losses(by_metric), full_amount, goal.target)
 
@@ -77,7 +77,10 @@ class Race:
         self._goal = goal
 
     def add_rival(self, rivals: Rivals, trial: Trial) -> Rivals:
-        """Return the rivals after a trial became known: the same rivals, if the trial is not on their Pareto front."""
+        """Add a known trial to the rivals, and return the rivals that are on the Pareto front.
+
+        Return `rivals` unchanged if the trial is not on the front, exceeds a limit, or lacks a metric on a first task.
+        """
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
             return rivals
@@ -117,7 +120,10 @@ class Race:
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield, for each limit, how far the value of each first task is beyond the bound; negative = within."""
+        """Yield, for each limit, how far the trial is beyond the bound on each of its first tasks.
+
+        A negative number means that the value is within the bound.
+        """
         outcomes = self._first(trial)
         for limit in self._goal.limits:
             # A task that the median rule has stopped has only the leading metric.
@@ -211,7 +217,7 @@ class _BestByPlace:
         bisect.insort(self._ends, (last, best[last]))
 
     def medians(self) -> Iterator[tuple[float, float]]:
-        """Yield the places for which there are enough trainings, each with the median of their best losses."""
+        """Yield each place for which at least `_LEAST` trainings have a best loss, with the median of these losses."""
         for place in self._places:
             if len(losses := self._losses[place]) >= _LEAST:
                 yield place, statistics.median(losses)

@@ -110,8 +110,8 @@ class Rung:
     def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
         """Return the best waiting trial if it is among the best 1 / `eta` of the rung, else None.
 
-        A trial waits if it is complete and not continued yet. `pending` holds the numbers of the trials whose
-        continuation is pending; these do not wait either.
+        A trial waits if it is complete and has not been continued. `pending` holds the numbers of the trials whose
+        continuation is pending; these trials do not wait either.
         """
         count = len(self) // eta
         if self._fronts is not None:
@@ -165,7 +165,10 @@ class Rungs(Reader):
 
 
 class _Ranking:
-    """Compares the order of the points on the last two of `width` rungs, ignoring noise (soft ranking)."""
+    """Compares the order of the points on the highest of `width` rungs with their order on the rung below.
+
+    Differences of losses within the noise do not count (soft ranking).
+    """
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -176,7 +179,7 @@ class _Ranking:
         self._differs = False
 
     def differs(self, losses: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether the order of the points on the last two rungs differs by more than noise."""
+        """Return whether the order of the points differs between the two highest rungs by more than noise."""
         new = list(itertools.islice(losses[-1], len(self._rows), None))
         for key in new:
             self._add(np.array([rung[key] for rung in losses]))
@@ -209,10 +212,11 @@ class Asha:
     """Train points briefly, and continue the best 1 / eta of each rung without waiting for a rung to fill.
 
     When a lane is free, the strategy looks for a trial to continue, from the highest rung down. Such a trial must be
-    among the best 1 / eta of the trials that have ended on its rung, and must not be continued yet. Failures rank last,
-    and ties go to the earlier trial. The trial is then trained `eta` times as far. If there is no such trial, a new
-    point (`NewPoints`) starts on the first rung. Each trial is one point on one rung, and a continuation costs only the
-    training that it adds. The search ends when a finite space is exhausted and no trial can be continued.
+    among the best 1 / eta of the trials that have ended on its rung, and must not have been continued before. Failures
+    rank last, and ties go to the earlier trial. The trial is then trained `eta` times as far. If there is no such
+    trial, a new point (`NewPoints`) starts on the first rung. Each trial is one point on one rung, and a continuation
+    costs only the training that it adds. The search ends when a finite space is exhausted and no trial can be
+    continued.
 
     With several metrics, trials are ranked by Pareto fronts, and within a front by the hypervolume that each adds to
     the front. Trials that exceed a limit rank last, in ascending order of their excess (Deb 2000).
@@ -249,7 +253,7 @@ class Asha:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why the strategy cannot search with several metrics or limits; None if it can."""
+        """Why the strategy cannot search with several metrics or with a limit; None if the strategy can."""
         if self.settings.rungs == "fixed":
             return None
         return "needs a single metric without limits with strategy.rungs=progressive (unlike strategy.rungs=fixed)"
@@ -260,7 +264,10 @@ class Asha:
         return self.settings.amounts(self.settings.num_halvings)
 
     def expected_at_end(self, configurations: int) -> int:
-        """Return how many of the configurations will be trained to `max_amount` if each rung continues 1 / `eta`."""
+        """Return how many of the configurations will be trained to `max_amount`.
+
+        The number assumes that 1 / `eta` of the configurations on each rung continue on the next rung.
+        """
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:

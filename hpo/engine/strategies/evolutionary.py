@@ -35,7 +35,10 @@ class EvolutionarySettings(Settings):
 
     @property
     def survivors(self) -> int:
-        """The number of points that survive and have children (per metric)."""
+        """The number of points that survive and have children in a search with one metric.
+
+        A search with several metrics multiplies this number by the number of metrics in which the best points differ.
+        """
         return max(1, round(self.surviving * self.population))
 
     @property
@@ -63,11 +66,11 @@ class Evolutionary:
     """Pair the best points at random, cross and mutate them, and train the most promising children.
 
     The first `population` points are spread evenly over every dimension. Then the survivors, which are the best
-    complete points so far, have children. The number of survivors is the share `surviving` of the population; with
-    several metrics, it is multiplied by the number of metrics. A child takes each hyperparameter from one of two
-    different survivors. Then each hyperparameter mutates with a probability. A mutated ordered value becomes a nearby
-    value, and a choice becomes any other choice. A number in a range moves by a Gaussian step on the range's (log)
-    scale, reflected at the ends.
+    complete points so far, have children. The number of survivors is the share `surviving` of the population. With
+    several metrics, this number is multiplied by the number of metrics in which the best points differ. A child takes
+    each hyperparameter from one of two different survivors. Then each hyperparameter mutates with a probability. A
+    mutated ordered value becomes a nearby value, and a choice becomes any other choice. A number in a range moves by a
+    Gaussian step on the range's (log) scale, reflected at the ends.
 
     With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each adds
     (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).
@@ -132,7 +135,10 @@ class Evolutionary:
         return drawn if len(drawn) <= count else self._preselection.most_promising(known, pending, drawn, count)
 
     def _best(self, known: History) -> list[Trial]:
-        """Return the surviving trials: `survivors` trials for each metric in which the best trials differ."""
+        """Return the surviving trials, the best first.
+
+        Their number is `survivors` times the number of metrics in which the best trials differ.
+        """
         survivors = self.settings.survivors
         best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]
         differing = sum(len(set(losses)) > 1 for losses in zip(*(trial.losses for trial in best), strict=True))

@@ -12,9 +12,10 @@ from hpo.trials.trial import Proposal, Trial
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Tries the points in `space.first` before the strategy's own points, except those that imported trials tried.
+    """Tries the points in `space.first` before the strategy's own points.
 
-    `imported` holds the keys of the imported points; only the announcement needs it.
+    Points of `space.first` that imported trials have tried are left out. `imported` holds the keys of the points that
+    imported trials have tried; only `announcement` needs these keys.
     """
 
     strategy: Strategy
@@ -34,7 +35,10 @@ class FirstPoints:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why the strategy cannot search with several metrics or limits; None if it can or does not say."""
+        """Why the strategy cannot search with several metrics or with a limit.
+
+        None if the strategy can, or if the strategy has no attribute `refuses_several`.
+        """
         reason: str | None = getattr(self.strategy, "refuses_several", None)
         return reason
 

@@ -71,7 +71,10 @@ class HalvingSettings(Settings):
 
     @property
     def brackets(self) -> list[int]:
-        """The numbers of halvings that brackets can have, in descending order, one per different first amount."""
+        """The numbers of halvings that brackets can have, in descending order.
+
+        If several numbers give the same first amount, only the largest of these numbers is included.
+        """
         kinds: dict[int, int] = {}
         for num_halvings in range(self.num_halvings, -1, -1):
             kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
@@ -121,15 +124,21 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return self
 
     def amounts(self, num_halvings: int) -> list[int]:
-        """Return the amounts of a bracket's rungs; with `keep`, only the first and the last."""
+        """Return the amounts of a bracket's rungs; if `keep` is given, return only the first and the last amount."""
         return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
 
     def first_points(self, num_halvings: int) -> int:
-        """Return the number of points on a bracket's first rung: the setting `points`, if given."""
+        """Return the number of points on a bracket's first rung.
+
+        If the setting `points` is given, return this setting. Otherwise, compute the number from the other settings.
+        """
         return self.points or super().first_points(num_halvings)
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung of a bracket: the setting `keep`, if given."""
+        """Return the number of points on a later rung of a bracket; the first rung is number 0.
+
+        If the setting `keep` is given, return this setting. Otherwise, compute the number from the other settings.
+        """
         return self.keep or super().survivors(num_halvings, rung)
 
 
@@ -251,7 +260,10 @@ class SuccessiveHalving:
 
 @dataclass(frozen=True)
 class Hyperband(SuccessiveHalving):
-    """Cycle through brackets of successive halving; from bracket to bracket, points get fewer and first amounts larger.
+    """Cycle through brackets of successive halving.
+
+    Within a cycle, each bracket starts at a larger amount than the bracket before. The number of points on the first
+    rung usually falls from bracket to bracket, and never rises.
 
     How much training it takes to tell good points from bad ones is unknown. So a cycle goes from the bracket with the
     most halvings to the bracket that fully trains all its points, and then begins again. In all other respects, this

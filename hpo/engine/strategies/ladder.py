@@ -57,7 +57,11 @@ class LadderSettings(Settings):
 
     @property
     def planned(self) -> tuple[int, ...]:
-        """The number of points at each scale: `trials` at the first scale, then by `cost_ratio`, but at least 1."""
+        """The number of points at each scale, at least 1.
+
+        The first scale has `trials` points. At each larger scale, the total cost of the points is about `cost_ratio`
+        times the total cost at the scale before.
+        """
         costs = self.costs_of_points
         return tuple(
             max(1, round(self.trials * costs[0] / cost * self.cost_ratio**place)) for place, cost in enumerate(costs)

@@ -84,7 +84,10 @@ class QuasiRandom:
 
 
 class _Sequence:
-    """A quasi-random sequence: item n is the n-th point with its key; each point is computed only once."""
+    """A quasi-random sequence of points; each point is computed only once.
+
+    Item n is a pair: the key that identifies the n-th point (see `point_key`), and the n-th point.
+    """
 
     def __init__(self, space: Space, settings: QmcSettings, seed: int) -> None:
         from scipy.stats import qmc  # Half a second to load, and only this strategy needs it.

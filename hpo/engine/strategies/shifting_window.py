@@ -239,7 +239,10 @@ class ShiftingWindow:
 
 
 def _groups(key: str, history: History, weights: Weights) -> dict[Value, list[float]]:
-    """Return for each value of a dimension the losses of its trials, in the order of each value's earliest trial."""
+    """Return a dict from each value of a dimension to the losses of the trials with this value.
+
+    The values are in the order of their earliest trials.
+    """
     losses: dict[Value, list[float]] = {}
     for trial, loss in sorted(zip(history, history.losses(weights), strict=True), key=lambda pair: pair[0].number):
         if key in trial.point:

@@ -137,7 +137,7 @@ def write_import(path: Path, imported: Imported) -> None:
     """
     if not imported.attempts:
         raise StudyError(
-            f"import: {imported.source} has no finished trial, and {imported.num_unfinished} unfinished; import a "
+            f"import: {imported.source} has no finished trial (unfinished trials: {imported.num_unfinished}); import a "
             "study with finished trials"
         )
     table = trials_table(imported.attempts, imported.keys, Goal(imported.metrics), TaskLayout())

@@ -153,8 +153,8 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
     except Exception as error:
         # A damaged line may raise any exception in Optuna.
         raise StudyError(
-            f"optuna: {path} is not an Optuna journal, or has a damaged line ({first_line(error)}); give a copy "
-            "without that line"
+            f"optuna: {path} is not an Optuna journal, or is a journal with a damaged line ({first_line(error)}); give "
+            "the path of a journal, or of a copy of this journal without the damaged line"
         ) from error
 
 

@@ -82,7 +82,10 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the values of a trial's last result by dotted key, with the metric's last value; empty without results."""
+    """Return the values of a trial's last result by dotted key; an empty dict without results.
+
+    If the last result lacks the metric, add the missing values from earlier results, back to a result with the metric.
+    """
     file = path / "result.json"
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
     last: dict[str, Any] = {}

@@ -1,4 +1,7 @@
-"""The figure of a coordinate check: the size of each layer's output over the model's size, one panel per step."""
+"""The figure of a coordinate check, with one panel per training step.
+
+A panel plots the size of each layer's output against the size of the model.
+"""
 
 from hpo.report.figures.axes import log_ticks, short
 from hpo.report.figures.style import GREY, LEGEND, PALETTE, Drawn, new_figure, styled

@@ -34,7 +34,7 @@ _REACH, _MARGIN = 0.3, 0.06  # as shares of an axis: the most that intervals and
 
 @dataclass(frozen=True)
 class _Axis:
-    """The axis of a metric, or of a number with a limit: values and intervals by trial number.
+    """The axis of a metric, or of another number that has a limit in the goal: values and intervals by trial number.
 
     `always` has the numbers of the trials that must be visible.
     """
@@ -124,7 +124,10 @@ class _Axis:
 
 
 def draw_front(subject: Subject) -> Drawn | Absent:
-    """Draw a panel per pair of metrics, and a panel per pair of the leading metric and another number with a limit."""
+    """Draw a panel for each pair of metrics.
+
+    Also draw a panel for the leading metric with each number that has a limit in the goal but is not a metric.
+    """
     goal = subject.goal
     if goal.is_single:
         return Absent("the study has one metric only")
@@ -158,7 +161,10 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of a metric, or of a number with a limit. `scores` has the front's scores by trial number."""
+    """Return the axis of a metric, or of another number that has a limit in the goal.
+
+    `scores` has the scores of the trials on the Pareto front, by trial number.
+    """
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,

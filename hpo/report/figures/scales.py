@@ -107,7 +107,7 @@ def _add(figure: Any, dimension: Dimension, trials: Sequence[Trial], hover: str,
 
 
 def _x(dimension: Dimension, trial: Trial) -> Any:
-    """Return a trial's position on the axis: its value for a range, else the rank of its value."""
+    """Return a trial's position on the axis: its value if the dimension is a range, otherwise the rank of its value."""
     value = trial.point[dimension.key]
     return value if isinstance(dimension, Range) else rank_of(dimension, value)
 

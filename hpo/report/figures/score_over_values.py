@@ -40,7 +40,7 @@ class _Axis:
 
     @cached_property
     def cells(self) -> list[float]:
-        """The positions of the map's cells: each position of a trial, and both ends of the axis."""
+        """The positions of a contour map's cells along this axis: all positions of trials, and the ends of the axis."""
         low, high = (10**end if self._is_log else end for end in self.ends)
         return [low, *sorted(set(self.places.values())), high]
 
@@ -50,7 +50,10 @@ class _Axis:
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
-    """Draw a map for each pair of the (at most four) most important hyperparameters; a cell shows its best trial."""
+    """Draw a contour map for each pair of the (at most four) most important hyperparameters.
+
+    A cell of a map shows the cell's best trial.
+    """
     if len(subject.scored) < FEWEST:
         # With fewer trials most of a map would be interpolated.
         return too_few(len(subject.scored))
@@ -101,7 +104,7 @@ def _places(dimension: Dimension, trials: list[Trial]) -> dict[int, Any]:
 
 
 def _label(figure: Any, columns: list[_Axis], rows: list[_Axis], room: int) -> None:
-    """Set the axes of all maps; only maps at the edges have titles."""
+    """Set the axes of all contour maps; only the axes at the left and the lower edge of the figure have titles."""
     for column, x in enumerate(columns, start=1):
         across = axis_of(x.dimension, room)
         figure.update_xaxes(across | {"range": x.ends, "title_text": None}, col=column)

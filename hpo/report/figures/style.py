@@ -72,7 +72,7 @@ def white_style() -> dict[str, Any]:
 
 
 def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
-    """Set the layout that all figures share, and `layout`; return the figure."""
+    """Apply the layout that all figures share, then the settings in `layout`; return the figure."""
     figure.update_layout(
         title=None,
         width=None,

@@ -67,9 +67,10 @@ def templates() -> Environment:
 
 
 def _plotly_library() -> bytes:
-    """Return a compressed plotly.js that has only cartesian traces; it is a third as large as the plotly package's.
+    """Return a compressed plotly.js that has only cartesian traces.
 
-    The file is from `npm pack plotly.js-cartesian-dist-min` (MIT licence), in the major version that plotly supports.
+    This library is a third as large as the plotly.js of the Python package plotly, if both are compressed. The file is
+    from `npm pack plotly.js-cartesian-dist-min` (MIT licence), in the major version that plotly supports.
     """
     return (files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()
 

@@ -1,4 +1,4 @@
-"""Draws plotly figures with matplotlib: for notebooks without scripts, and as files for a paper."""
+"""Draws plotly figures with matplotlib: for notebook viewers that do not run JavaScript, and as files for a paper."""
 
 import base64
 import io

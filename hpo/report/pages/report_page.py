@@ -108,7 +108,7 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
 
 
 def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
-    """Return whether a column has any value; a column of rounds that are all 0 counts as empty."""
+    """Return whether a column has any value; the column `round` counts as empty if all its values are 0."""
     nothing = (None, "", 0) if column == "round" else (None, "")
     return any(row[column] not in nothing for row in rows)
 

@@ -24,7 +24,10 @@ from hpo.trials.trial import Direction, Trial, loss_sign
 
 @with_config(EXACT)
 class BestSoFar(TypedDict):
-    """Field 17: every improvement of the best score, in the order of proposal and in the order of time."""
+    """Field 17 of the report: two lists of the improvements of the best score.
+
+    `trials` compares the trials in the order of their proposals, `seconds` in the order in which they ended.
+    """
 
     trials: list[dict[str, float]]
     seconds: list[dict[str, float]]
@@ -40,21 +43,21 @@ class Expected(TypedDict):
 
 
 class ExpectedPart(TypedDict):
-    """Field 17: both estimates of the expected best score."""
+    """Field 17 of the report: the biased and the unbiased estimate of random search's expected best score."""
 
     biased: Expected
     unbiased: Expected
 
 
 class Curves(TypedDict):
-    """Field 19: the winner's learning curve of each task."""
+    """Field 19 of the report: the winner's learning curve of each task."""
 
     trial: int
     tasks: dict[str, list[dict[str, float]]]
 
 
 def best_so_far(run: StudyRun) -> BestSoFar:
-    """Return every improvement of the best score, in the order of the trials' proposals and in the order of their ends.
+    """Return two lists of the improvements of the best score: in the order of proposals, and in the order of end times.
 
     With several metrics, the score is the leading metric. A trial counts only if it is within the limits, is at the
     largest scale, and has the winner's amount of training. Trials that reached this amount only after the search
@@ -97,7 +100,10 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
 
 
 def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
-    """Return both estimates from the scores of all complete trials, or the reason why both are missing."""
+    """Return the biased and the unbiased estimate of the expected best score from the scores of all complete trials.
+
+    If the estimates cannot be computed, return the reason.
+    """
     if (reason := dependent_text(strategy)) is not None:
         return missing(f"its estimators need {reason}")
     if len(scores) < 2:
@@ -151,7 +157,7 @@ def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
 
 
 def read_best_so_far(report: ReportJson) -> Iterator[Block]:
-    """Yield a table of the improvements in the order of time."""
+    """Yield a table of the improvements of the best score, in the order in which the trials ended."""
     steps = require(report["best_so_far"])["seconds"]
     text = score_format(step["score"] for step in steps)
     rows = [(f"{step['seconds']:.0f}", str(step["trial"]), text(step["score"])) for step in steps]
@@ -159,7 +165,10 @@ def read_best_so_far(report: ReportJson) -> Iterator[Block]:
 
 
 def read_expected(report: ReportJson) -> Iterator[Block]:
-    """Yield a table of both estimates by number of trials."""
+    """Yield a table of the two estimates of the expected best score, with one row per number of trials.
+
+    If the estimates are missing, yield the reason.
+    """
     expected = report["expected_performance"]
     if is_missing(expected):
         yield Paragraph(f"Missing: {expected['missing']}.")

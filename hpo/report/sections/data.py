@@ -15,7 +15,7 @@ from hpo.workers.objective.path import GIVEN_DATA
 
 
 class SplitPart(TypedDict):
-    """Fields 5 and 6: the split of the examples."""
+    """Fields 5 and 6 of the report: the split of the examples."""
 
     kind: str
     seed: int
@@ -32,7 +32,7 @@ class SplitPart(TypedDict):
 
 @with_config(EXACT)
 class DataPart(TypedDict):
-    """Fields 3 to 6: the data, its preparation and its split."""
+    """Fields 3 to 6 of the report: the data, its preparation and its split."""
 
     name: Text
     version: Text
@@ -47,7 +47,7 @@ class DataPart(TypedDict):
 
 @with_config(EXACT)
 class MethodPart(TypedDict):
-    """Fields 1, 4 and 8: the objective's description of its trainings."""
+    """Values of the report's fields 1, 4 and 8: how the objective describes its trainings."""
 
     preprocessing: Text
     vocabulary: Text
@@ -58,7 +58,7 @@ class MethodPart(TypedDict):
 
 @with_config(EXACT)
 class MetricPart(TypedDict):
-    """Field 8: the metric."""
+    """Field 8 of the report: the metric."""
 
     name: str
     definition: Text
@@ -104,7 +104,10 @@ def describe_method(study: PreparedStudy) -> MethodPart:
 
 
 def no_method(reason: str) -> MethodPart:
-    """Return the section on the method for a study whose method is unknown: every value is missing for this reason."""
+    """Return the section on the method of a study whose method is unknown.
+
+    Every text of the section is missing, and `reason` says why. The section defines no metrics.
+    """
     return cast("MethodPart", dict.fromkeys(MethodPart.__annotations__, missing(reason)) | {"metrics": {}})
 
 

@@ -83,7 +83,7 @@ def describe_fields(report: ReportJson) -> list[FieldStatus]:
 
 
 def _of_front(report: ReportJson, number: int) -> list[str]:
-    """Return the keys that a field has only with several metrics or limits."""
+    """Return the further keys that a field has if the study has several metrics, or has limits."""
     if "front" not in report:
         return []
     front = front_of(report)

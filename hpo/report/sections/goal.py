@@ -144,12 +144,12 @@ def aim_text(front: FrontPart, name: str) -> str:
 
 
 def names_of(front: FrontPart) -> list[str]:
-    """Return the names of the metrics, then of the other numbers with a limit."""
+    """Return the names of the metrics, then the names of the other numbers that have a limit."""
     return list(dict.fromkeys([*front["metrics"], *(limit["metric"] for limit in front["limits"])]))
 
 
 def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
-    """Return the function that formats a metric, or a number with a limit.
+    """Return the function that formats the values of a metric, or of another number that has a limit.
 
     The function writes enough digits to distinguish the best trials.
     """

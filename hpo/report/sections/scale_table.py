@@ -155,7 +155,7 @@ def _error(trial: Trial, other: Trial, metric: str) -> float | None:
 
 
 def read_table(table: ScaleTable, changes: Sequence[Mapping[str, Any]], metric: str) -> Iterator[Block]:
-    """Yield how far the best value moves, and the table."""
+    """Yield a sentence on the hyperparameter's best value (see `table_text`), then the table of scores."""
     yield Paragraph(f"**By scale and value of `{table['key']}`**: {table_text(table, metric)}.")
     yield table_rows(table, changes, "**{}**")
 
@@ -177,7 +177,10 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 
 
 def table_text(table: ScaleTable, metric: str) -> str:
-    """Return a sentence on how far the best value moves, and on the score lost with the smallest scale's best value."""
+    """Return a sentence on how the hyperparameter's best value differs between the scales.
+
+    The sentence also says how much score the other scales lose at most with the best value of the smallest scale.
+    """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
         return f"no value of {key} has a score"

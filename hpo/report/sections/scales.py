@@ -273,7 +273,10 @@ def _cell(value: Any) -> str:
 
 
 def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
-    """Yield one sentence per known shift of a best value with cost, then sentences that list the unknown shifts."""
+    """Yield sentences on how the best value of each hyperparameter shifts as the cost of a training grows.
+
+    Each known shift gets its own sentence. The last sentences list the hyperparameters whose shift is unknown.
+    """
     unknown: dict[str, list[str]] = {}
     for each in transfer:
         counts = [str(count) for count in each["trials"] if count]

@@ -1,4 +1,4 @@
-"""Report fields 7 and 10 to 12: model sizes, the strategy, the numbers of trials, and the choice of the winner."""
+"""Report fields 7 and 10 to 12: model sizes, the strategy, the counts of trials, and the choice of the winner."""
 
 import statistics
 from collections import Counter
@@ -43,7 +43,7 @@ from hpo.trials.trial import Trial
 
 @with_config(EXACT)
 class Sizes(TypedDict):
-    """Field 7: the models' numbers of parameters; trials.csv has each trial's number of parameters."""
+    """The models' numbers of parameters (field 7 of the report); trials.csv has each trial's number of parameters."""
 
     column: str
     smallest: Count
@@ -53,7 +53,7 @@ class Sizes(TypedDict):
 
 @with_config(EXACT)
 class Counts(TypedDict):
-    """Field 11: the numbers of trials, by state and cause."""
+    """The counts of trials by state and cause (field 11 of the report)."""
 
     budget: Count
     ended_by: NotRequired[
@@ -95,7 +95,7 @@ class Counts(TypedDict):
 
 @with_config(EXACT)
 class Imported(TypedDict):
-    """The numbers of trials imported from another study's table."""
+    """How many trials of another study's table this study imports, and how many this study skips."""
 
     source: Annotated[str, Field(description="the table")]
     finished: Annotated[Count, Field(description="its finished trials")]
@@ -106,7 +106,7 @@ class Imported(TypedDict):
 
 
 class SearchPart(SpacePart, ActionsPart):
-    """Fields 7 and 9 to 12: the space, the strategy, and the numbers of trials."""
+    """The space, the strategy, and the counts of trials (fields 7 and 9 to 12 of the report)."""
 
     num_parameters: Sizes | Missing
     fixed: dict[str, Any] | Missing
@@ -253,7 +253,7 @@ def _target_text(report: ReportJson) -> Iterator[str]:
 
 
 def read_counts(report: ReportJson) -> Iterator[Block]:
-    """Yield the numbers of trials by outcome, the reasons of failures, and the user actions."""
+    """Yield the counts of trials by outcome, the reasons of failures, and the user actions."""
     counts = require(report["counts"])
     end = end_text(counts.get("ended_by"))
     interrupted = f", interrupted {number}" if (number := counts.get("interrupted")) else ""

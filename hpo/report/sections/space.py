@@ -20,7 +20,7 @@ from hpo.trials.space.dimensions import Dimension, Value, Values, describe
 
 
 class SpacePart(TypedDict):
-    """Field 9: the searched space."""
+    """The search space (field 9 of the report)."""
 
     space: Annotated[list[dict[str, Any]] | Missing, Field(description="every dimension")]
     space_size: Annotated[int | Missing | None, Field(description="number of points; null = infinite")]
@@ -37,7 +37,10 @@ class Contributed(TypedDict):
 
 
 class Importance(TypedDict):
-    """Field 20: shares that sum to 1, and contributions in the units of the metric."""
+    """The importance of each hyperparameter (field 20 of the report).
+
+    The shares in `values` sum to 1. The contributions in `shapley` are in the unit of the metric.
+    """
 
     evaluator: str
     values: dict[str, float]
@@ -75,7 +78,10 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dimension for report.json, with its default; add `scale` for evenly spaced numbers."""
+    """Return a dimension's entry in report.json, with its default.
+
+    If the dimension's values are evenly spaced numbers, the key `scale` of the entry is `linear` or `log`.
+    """
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default

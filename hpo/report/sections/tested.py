@@ -47,7 +47,7 @@ class TestedMember(TypedDict):
 
 @with_config(EXACT)
 class TestPart(TypedDict):
-    """Field 16: the result of `hpo test`."""
+    """The result of `hpo test` (field 16 of the report)."""
 
     time: str
     study: str
@@ -95,7 +95,11 @@ class OnTest(TypedDict):
 
 @with_config(EXACT)
 class Overtuning(TypedDict):
-    """Field 22: the winner's test score, compared with the default's and with the score that chose the winner."""
+    """The winner's test score, compared with two other scores (field 22 of the report).
+
+    `gap` compares the test score with the score that chose the winner. `default_on_test` compares the test score with
+    the test score of the default configuration.
+    """
 
     gap: Annotated[
         float | Missing,

@@ -69,7 +69,10 @@ class FreshScore(TypedDict):
 
 @with_config(EXACT)
 class Winner(TypedDict):
-    """Fields 14 and 15: the winner; its scores are from the search."""
+    """The winner (fields 14 and 15 of the report).
+
+    `score`, `values` and `scores` are the winner's results in the search.
+    """
 
     number: Count
     round: Count
@@ -160,7 +163,7 @@ class DefaultTrial(TypedDict):
 
 @with_config(EXACT)
 class Baselines(TypedDict):
-    """Field 13: the default configuration and random search, as baselines."""
+    """The baselines: the default configuration, and random search (field 13 of the report)."""
 
     default: DefaultTrial | Missing
     random: dict[str, Any] | Missing
@@ -347,9 +350,10 @@ def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
 
 
 def comparison_command(study: PreparedStudy) -> str:
-    """Return the command that compares this strategy with random search, or random search with another strategy.
+    """Return the command that compares the study's strategy with random search.
 
-    For a pickled objective, return the Python call.
+    If the study's strategy is random search, the command compares random search with `shifting_window`. For a pickled
+    objective, return the Python call. For a study with scales, return a text with two steps.
     """
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"
@@ -396,9 +400,9 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
 
 
 def _metrics_table(report: ReportJson) -> Iterator[Block]:
-    """Yield a table that compares winner and default in each metric and in each other number that has a limit.
+    """Yield a table that compares winner and default in each metric, number with a limit, and measured number.
 
-    Yield nothing for one metric without limits.
+    Yield nothing if the report has no Pareto front, because the study has only one metric and no limits.
     """
     winner, front = require(report["winner"]), front_of(report)
     if "scores" not in winner or front is None:

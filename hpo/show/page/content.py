@@ -100,7 +100,7 @@ class StudyContent:
         self._not_before[name] = time.monotonic() + wait
 
     def page(self, version: int, html: Mapping[str, Any]) -> str:
-        """Return the whole page; `html` has its texts by name."""
+        """Return the whole page; `html` maps the name of each text on the page to the HTML of this text."""
         pictures = groupby(self._drawings.values(), key=lambda drawing: drawing.section)
         return render(
             "live.html",

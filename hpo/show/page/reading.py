@@ -63,7 +63,7 @@ class PageReader:
         self._live: LiveStudy | None = None
 
     def read(self) -> LiveStudy:
-        """Return the current state of the study; the view of an unreadable study has the fault."""
+        """Return the current state of the study. For an unreadable study, the state's `view.fault` has the reason."""
         before, stamps = self._live, self._read_stamps()
         if before is not None and stamps == self._stamps:
             return replace(before, changed=frozenset())
@@ -158,7 +158,7 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 def _best_number(view: StudyView) -> int | None:
     """Return the number of the best trial; None if there is no best trial yet.
 
-    The number may change with the status alone, without a new entry of the record.
+    At the end of a study, the number may change because the status changes, without a new entry in the record.
     """
     return None if view.best is None else view.best.trial
 

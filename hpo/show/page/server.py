@@ -60,7 +60,7 @@ class Pages:
         return folder
 
     def watch(self, name: str) -> Watch:
-        """Return the watch of a study's page; an empty name means the first page of this server."""
+        """Return the `Watch` of a study's page. An empty name means the first page of this server."""
         with self._making:
             if name not in self._watches:
                 is_all = not name and self._study is None
@@ -68,7 +68,7 @@ class Pages:
             return self._watches[name]
 
     def close(self) -> None:
-        """End all watches."""
+        """Close the `Watch` of each page."""
         for watch in self._watches.values():
             watch.close()
 

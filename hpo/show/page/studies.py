@@ -1,4 +1,7 @@
-"""The page of all studies, one row per study: first the running studies, then the others, the last changed first."""
+"""The page of all studies, with one row per study.
+
+Running studies come first, then all other studies. Each of these two groups begins with the study that changed last.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -44,7 +47,10 @@ class StudiesContent:
         return render("studies.html", version=version, html=parts, where=short_path(self._where))
 
     def _view(self, path: Path) -> tuple[Any, StudyView]:
-        """Return a study's process with the times of its files, and its view; make a new view only after a change."""
+        """Return two things: a list with the study's process and the times of its files, and the study's view.
+
+        Make a new view only if the list has changed.
+        """
         folder = StudyFolder(path)
         files = (folder.status_path, folder.config_path, folder.test_path, path / "report.json", path / IMPORT)
         stamps: list[Any] = [folder.holder()]

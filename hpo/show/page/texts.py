@@ -14,7 +14,7 @@ _MOST_TRIALS = 100
 
 
 def state(view: StudyView) -> Mapping[str, Any]:
-    """Return the view, and as texts the study's `question_text`, its progress, and its best trial so far."""
+    """Return the view, three texts (`question`, `progress` and `best`), and the point of the best trial."""
     point = view.best.point if view.best else {}
     return {
         "view": view,
@@ -31,7 +31,7 @@ def cautions(view: StudyView) -> Mapping[str, Any]:
 
 
 def workers(view: StudyView, places: int) -> Mapping[str, Any]:
-    """Return a row with the running task of each worker; `places` is the number of workers."""
+    """Return a row for each worker, with the worker's running task; `places` is the number of workers."""
     tasks = {task.worker: task for task in view.running}
     placed = enumerate(tasks.get(place) for place in range(places))
     rows = [(place, task, report_text(view, task) if task else "") for place, task in placed]

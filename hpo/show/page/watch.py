@@ -1,4 +1,4 @@
-"""Keeps a page current while it has viewers, with one thread per page."""
+"""Keeps pages up to date while they have viewers, with one thread per page."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ class PageContent(Protocol):
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a page: its text in the form for browsers, and the page's version when the part last changed."""
+    """A part of a page, with its content as JSON text, and the page's version at the part's last change."""
 
     content: Mapping[str, Any]
     text: str
@@ -42,7 +42,7 @@ class _Part:
 
 
 class Watch:
-    """Keeps a page current with a thread; the page has a version number that rises with each changed part."""
+    """Keeps a page up to date in a separate thread. Each change of a part increases the page's version number."""
 
     def __init__(self, content: PageContent) -> None:
         self._content = content
@@ -73,7 +73,7 @@ class Watch:
 
     @contextmanager
     def viewed(self, parts: Collection[str] | None = None) -> Iterator[None]:
-        """Keep these parts of the page current inside the context; None = all parts."""
+        """Keep these parts of the page up to date inside the context; None = all parts."""
         with self._changing:
             self._viewers.append(parts)
             if self._content.is_over:

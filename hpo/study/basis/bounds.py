@@ -34,7 +34,10 @@ def refuse_bad_bounds(method: Mapping[str, Any], objective: str) -> None:
 
 
 def bounds_of(method: Mapping[str, Any] | None, metric: str) -> Bounds:
-    """Return the bounds of a metric from the result of `describe_method`; a share has the bounds 0 and 1 by default."""
+    """Return the bounds of a metric from the result of `describe_method`.
+
+    By default, a metric that is a share of examples, such as accuracy, has the bounds 0 and 1.
+    """
     low, high = (method or {}).get("bounds", {}).get(metric, (0.0, 1.0) if is_share(method, metric) else (None, None))
     return low, high
 

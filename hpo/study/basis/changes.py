@@ -39,7 +39,7 @@ class Basis:
         return changes + ([] if self.code is None or now.code is None else self.code.changes_to(now.code))
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
-        """Return lines by key: one for each forbidden change of the configuration from this basis to `now`.
+        """Return a line of text for each forbidden change of the configuration from this basis to `now`, by key.
 
         A data file may move to a new path if its content is known to be the same.
         """
@@ -52,9 +52,10 @@ class Basis:
         return moved | changed_config(self.config, now.config)
 
     def changed_data(self, now: "Basis") -> dict[str, str]:
-        """Return lines by name of a split or file: one for each change of the data from this basis to `now`.
+        """Return a line of text for each change of the data from this basis to `now`, by the name of the split or file.
 
-        With a split, compare the train, validation and test splits, and the moved files. Otherwise compare all files.
+        If the study has a split, compare the train, validation and test splits, and the files that have a new path.
+        Otherwise compare all files.
         """
         if now.data is None:
             return {}
@@ -74,7 +75,10 @@ class Basis:
         }
 
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
-        """Return whether fingerprints would show a change of this file; also True if only this basis has data."""
+        """Return whether a change of the file would change a fingerprint.
+
+        The result is also True if this basis has data, and `now` has no data.
+        """
         if self.data is None:
             return False
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
@@ -148,7 +152,7 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return a note of the changes from `before` to `now`, for a study that continues with these trials."""
+    """Return a note on the allowed changes from `before` to `now`; `trials` are the study's trials so far."""
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.remarks_on(now)],

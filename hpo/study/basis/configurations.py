@@ -34,7 +34,7 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 
 
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return lines by key: one for each forbidden change that a user made. The most important section is first.
+    """Return a line of text for each forbidden change that a user made, by key. The most important section is first.
 
     Skip changes that follow from other changes. A changed dimension of the space has a single line.
     """
@@ -82,7 +82,10 @@ def _dimension_text(dimension: Any) -> str:
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return lines by key: one for each forbidden change of a configuration. `moved_sources` returns changed paths."""
+    """Return a line of text for each forbidden change of a configuration, by key.
+
+    The result does not contain changed paths of data sources; `moved_sources` returns these paths.
+    """
     moved = moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
@@ -97,7 +100,10 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
 
 
 def moved_sources(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the old and the new path of each data source whose path differs in `now`, by key."""
+    """Return the old and the new path of each data source that has another path in `now`.
+
+    The keys of the result are keys of the configuration, such as `data.train`.
+    """
     return {
         key: change
         for key, change in differences(before, now).items()
@@ -112,7 +118,7 @@ def sources_of(config: StudyConfig) -> dict[str, str]:
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the keys that differ, each with its old and new value, or `_MISSING`."""
+    """Return the keys whose values differ, each with its old and its new value; an absent value is `_MISSING`."""
     old, new = flatten(before), flatten(now)
     return {key: (old.get(key, _MISSING), new.get(key, _MISSING)) for key in differences(before, now)}
 
@@ -135,7 +141,7 @@ def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
 
 
 def _section_place(key: str) -> int:
-    """Return the rank of a key's section in messages; sections that decide the search come first."""
+    """Return the position of a key's section in messages: the order of `_SECTION_ORDER`, then all other sections."""
     section = key.partition(".")[0]
     return _SECTION_ORDER.index(section) if section in _SECTION_ORDER else len(_SECTION_ORDER)
 

@@ -69,7 +69,11 @@ class Described:
     def of(
         cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: SearchDescription
     ) -> Self:
-        """Return the description that results from calls of an objective's functions."""
+        """Combine the results of an objective's functions into one description.
+
+        `method` is the result of `describe_method`, `examples` the result of `describe_data`, and `own` the result of
+        `describe_search`. If `examples` or `plan` is None, the folds and files come from `own`.
+        """
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)
         return cls(

@@ -58,7 +58,10 @@ class Code:
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
-        """Return a line if the toolkit's own files differ in `now`, even if no revision differs; otherwise no line."""
+        """Return a list with one line if the toolkit's files differ between this code and `now`, else an empty list.
+
+        The files may differ although all revisions are the same.
+        """
         if self.toolkit["files"] == now.toolkit["files"]:
             return []
         before, after = (code.toolkit["commit"] for code in (self, now))
@@ -67,7 +70,10 @@ class Code:
         return [f"toolkit: its files were edited (hash {self.toolkit['files']}, now {now.toolkit['files']})"]
 
     def without_written(self, before: "Code") -> "Code":
-        """Return this code without those files of the user's command that `before` lacks; trainings wrote them."""
+        """Return this code without the files that trainings wrote.
+
+        These are the files of the user's command that are in this code, but not in `before`.
+        """
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
 

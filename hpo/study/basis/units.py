@@ -38,7 +38,11 @@ class Unit:
     alike: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def changed_by(self, varied: Varied) -> list[str]:
-        """Return the settings of `depends_on` that vary: varied keys, and keys that contain or are in a varied key."""
+        """Return the settings of `depends_on` that vary, and so may change the unit.
+
+        A setting varies if `varied` contains its key, a key above it, or a key below it. Leave out a setting whose
+        values in `varied` all give the same unit (see `is_same`).
+        """
         return [
             setting
             for setting in self.depends_on
@@ -97,10 +101,10 @@ class Units:
         return [metric for metric in self.metrics if not self[metric].changed_by(varied)]
 
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
-        """Return the settings that give a metric another unit in `other`, each with the two values here and in `other`.
+        """Return the settings that make a metric's unit differ between these units and `other`.
 
-        A value is None if that unit does not depend on the setting. The result is empty if an objective does not
-        describe its units.
+        Each setting has one value for each side: these units, and `other`. The value for a side is None if the unit on
+        this side does not depend on the setting. The result is empty if an objective does not describe its units.
         """
         if self.by_metric is None or other.by_metric is None:
             return {}
@@ -109,7 +113,7 @@ class Units:
         return {key: both for key, both in values.items() if both[0] != both[1] and not self[metric].is_same(key, both)}
 
     def same_as(self, other: "Units") -> list[str]:
-        """Return the metrics that have the same unit here and in `other`."""
+        """Return the metrics that have the same unit in these units and in `other`."""
         return [metric for metric in self.metrics if not self.differences(metric, other)]
 
 

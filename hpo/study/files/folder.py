@@ -109,7 +109,7 @@ class StudyFolder:
             write_atomically(self.function_path, function.to_bytes())
 
     def write_rows(self, function: "PickledFunction | None") -> None:
-        """Write the data that a user gave from Python with the pickled `function`; keep existing data."""
+        """Write the data of the pickled `function`, if a user gave data from Python; do not replace existing data."""
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
             return

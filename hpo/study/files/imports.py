@@ -24,7 +24,7 @@ BEFORE = -1
 
 
 def unnamed(count: int) -> list[str]:
-    """Return names for the `count` unnamed metrics of an Optuna study: `value`, or `value_0`, `value_1`."""
+    """Return default names for the `count` unnamed metrics of an Optuna study: `value`, or `value_0`, `value_1`, ..."""
     return ["value"] if count == 1 else [f"value_{place}" for place in range(count)]
 
 
@@ -54,7 +54,7 @@ class ImportedTable:
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
-        """Return the table's path and the numbers of its trials as a dict for JSON."""
+        """Return a dict for JSON with the table's path and counts of its trials, such as `finished` and `used`."""
         return {
             **{"source": self.source, "finished": self.finished, "used": self.used},
             **{"outside": self.outside, "shorter": self.shorter, "filled": self.filled},
@@ -74,7 +74,7 @@ class Imports:
     tables: Sequence[ImportedTable] = ()
 
     def counts(self) -> list[dict[str, Any]]:
-        """Return for each table a dict for JSON with the path and the numbers of trials."""
+        """Return for each table a dict for JSON with the path and the counts of trials."""
         return [table.counts() for table in self.tables]
 
 
@@ -82,7 +82,7 @@ def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
     """Return a text that says how many trials are used and why others are skipped: `3 of 5 finished trials of ...`.
 
     Args:
-        tables: the path and the numbers of trials of each table, from `Imports.counts`.
+        tables: the path and the counts of trials of each table, from `Imports.counts`.
         points: the number of different points of the used trials.
     """
     has_repeats = points != sum(counts["used"] for counts in tables)
@@ -136,7 +136,8 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         )
     if unused := [key for key in values if key not in lacking]:
         raise ConfigError(
-            f"study.imports_fill.{unused[0]}: has no effect, because every imported trial has its own value; remove it"
+            f"study.imports_fill.{unused[0]}: has no effect, because every imported trial has its own value of "
+            f"{unused[0]}; remove this key"
         )
     # Negative numbers rank before the study's own trials on ties.
     trials = [
@@ -179,7 +180,7 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return the counts of a table's trials, the used trials, and the keys of `fill` that trials in the table lack."""
+    """Return three values: the counts of a table's trials; the used trials; keys of `fill` that some trials lack."""
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -214,7 +215,10 @@ def _read_table(
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Raise StudyError if a table lacks the column of an unconditional hyperparameter; the scale may be missing."""
+    """Raise StudyError if a table lacks a required column.
+
+    Each unconditional hyperparameter requires a column, except the scale and the keys of `fill`.
+    """
     required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
     for key in own_columns(required):
         if key not in row and key not in fill:
@@ -262,13 +266,16 @@ def _refuse_other_metrics(path: Path, goal: Goal) -> None:
 
 
 def _metrics_of(path: Path) -> Mapping[str, Any]:
-    """Return the direction of each metric from the files next to a table; empty without such files."""
+    """Return the direction of each metric, by name, from a file in the table's folder; {} if the file is missing."""
     origin = _origin(path)
     return origin.get("metrics") or ({origin["metric"]: origin.get("direction")} if "metric" in origin else {})
 
 
 def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
-    """Return whether the metrics have the names from `unnamed`; such metrics are matched by their order."""
+    """Return whether the metrics have the default names that `unnamed` returns.
+
+    Metrics with default names are matched to the study's metrics by their order.
+    """
     return list(metrics) == unnamed(len(metrics))
 
 
@@ -277,7 +284,7 @@ def _metrics_text(metrics: Mapping[str, Any]) -> str:
 
 
 def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[str, str]:
-    """Return the column of each metric and each limited value; StudyError if the table lacks a column."""
+    """Return the column of each metric and of each value with a limit; StudyError if the table lacks a column."""
     theirs = _metrics_of(path)
     # The column `score` has the table's leading metric, which need not be the leading metric of this study.
     leading = goal.metric if not theirs or _are_unnamed(theirs) else next(iter(theirs))
@@ -294,7 +301,11 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the description of a table in the same folder: `study` in config.yaml, or else import.json, or else {}."""
+    """Return the facts about a table, such as its metrics, from a file in the table's folder.
+
+    The file is config.yaml (its section `study`) or, if config.yaml is missing, import.json. Return {} if both files
+    are missing.
+    """
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():

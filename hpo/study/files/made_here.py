@@ -29,7 +29,7 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
     Args:
         config: the study's configuration.
         pickled: the objective, if it was given from Python.
-        reaches: the lines from `reaches_of` that the user allows.
+        reaches: lines from `reaches_of`, one for each access that the user allows.
     """
     digests = [_digest(config, pickled), *map(_digest_of, reaches)]
     # Ignore a missing home or a full disk: the cost is that commands ask the user again.
@@ -52,9 +52,10 @@ def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) ->
 
 
 def reaches_of(config: StudyConfig) -> list[str]:
-    """Return a line for each key with which a search reaches something outside its objective and its folder.
+    """Return a line for each access of a search to something outside the objective and the study's folder.
 
-    Such a key gives the address of a store or server, a command to run, or an environment variable of workers.
+    A line has the form `KEY=VALUE`. The value is the address of a store or server, a command to run, or an environment
+    variable of workers.
     """
     study, track = config.study, config.track
     addresses = {
@@ -70,7 +71,7 @@ def reaches_of(config: StudyConfig) -> list[str]:
 
 
 def is_reached_here(line: str) -> bool:
-    """Return whether this user has allowed a line from `reaches_of`."""
+    """Return whether this user has allowed the access that `line` describes; the line is from `reaches_of`."""
     with suppress(OSError, UnicodeDecodeError):
         return _digest_of(line) in _known_digests()
     return False

@@ -54,8 +54,9 @@ class Status(BaseModel):
         strategy, data: the names of the strategy and the data.
         metrics: the direction of each metric, by name.
         best: the number of the winner, or of the best trial so far.
-        scores: the metrics and limited values of `best`, on fresh seeds if fresh seeds chose the winner.
-        search_scores: the metrics and limited values of `best` in the search; empty unless fresh seeds chose `best`.
+        scores: for the trial `best`, the mean of each metric and of each value with a limit, by name. If fresh seeds
+            chose the winner, the means are over only the fresh seeds.
+        search_scores: the same means over the trainings of the search, if fresh seeds chose `best`; otherwise empty.
         expected: the winner's expected score in a new training; `expected_texts` has this score as text.
         texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
         on_front: with several metrics the number of trials on the Pareto front; else None.

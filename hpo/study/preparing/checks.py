@@ -147,7 +147,10 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a line that names the deciding metrics that depend on the machine; no line without such metrics."""
+    """Return a line that names the deciding metrics that depend on the machine, such as times.
+
+    Return no line if no deciding metric depends on the machine.
+    """
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
@@ -214,7 +217,10 @@ def _refuse_training_keys(study: PreparedStudy) -> None:
 
 
 def refuse_no_amounts(own: SearchDescription, who: str) -> None:
-    """Refuse an objective that needs a strategy with amounts; the message begins with `who`."""
+    """Raise ConfigError if the objective needs a strategy with amounts. The message begins with `who`.
+
+    Call this function only if the trainings have no amounts.
+    """
     if own.needs_amounts is not None:
         raise ConfigError(f"{who} trains without amounts, and the objective needs them: {own.needs_amounts}")
 
@@ -232,8 +238,7 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
         return
     if needed is not None:
         raise ConfigError(
-            f"strategy: {name} continues trainings, and for this the objective needs {needed}; otherwise, choose "
-            f"another strategy"
+            f"strategy: {name} continues trainings, so the objective needs {needed}; or choose another strategy"
         )
     if not study.objective.continues:
         advice = f"decorate the function with @hpo.objective(continues=True), {_CONTINUE_ADVICE}"

@@ -151,10 +151,12 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration without references to keys that are neither searched nor changed by scales.
+    """Return the configuration with only the references whose values may change during the search.
+
+    These references depend on searched keys, or on keys that scales change.
 
     Raises:
-        ConfigError: a reference leads to a secret, or a key does not have the value of the key to which it refers.
+        ConfigError: a reference leads to a secret, or a key with a reference does not have the reference's value.
     """
     section = config.study
     if section.references is None:

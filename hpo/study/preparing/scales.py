@@ -92,8 +92,8 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
     scales, theirs = config.study.scales or [], source_config.study.scales
     if theirs is not None and theirs != scales[: len(theirs)]:
         raise ConfigError(
-            f"study.scales: must begin with the scales of the imported {path}, {theirs}, given {scales or None}; "
-            f"otherwise the trials cannot be compared"
+            f"study.scales: must begin with the scales of the imported {path} ({theirs}), given {scales or None}; "
+            f"give these scales first, because trials at other scales cannot be compared"
         )
     if theirs is None and scales:
         flat = flatten(source_config.objective_config)

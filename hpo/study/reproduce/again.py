@@ -52,7 +52,8 @@ def reproduce(
     Args:
         recorded: the study.
         which: `best`, `all` or a trial's number.
-        folds: the folds to train; None = train all folds, and also compare the means of all other metrics.
+        folds: the folds to train; None = all folds. The leading metric is compared for each training. If all folds
+            are trained, the trial's means of all further metrics and of the values with a limit are compared, too.
         show: a function that is called with each finished repetition.
 
     Raises:
@@ -103,7 +104,10 @@ def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatc
 
 
 def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
-    """Yield a `Repetition` for each mean of a limited value or a metric but the first; skip `measured_metrics`."""
+    """Yield a `Repetition` for the mean of each value in `Goal.names`, except the leading metric.
+
+    Skip `measured_metrics`, and values without a column in trials.csv.
+    """
     error = next((outcome.error for outcome in done if outcome.error), None)
     again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))
     for name, column in metric_columns(row, study.goal).items():
@@ -113,7 +117,7 @@ def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[
 
 
 def measured_metrics(study: PreparedStudy) -> list[str]:
-    """Return the metrics (but the first) and limited values that depend on the machine, such as times."""
+    """Return the names of the values that depend on the machine, such as times; leave out the leading metric."""
     measured = (study.described.method or {}).get("measured") or ()
     return [name for name in study.goal.names[1:] if name in measured]
 

@@ -62,9 +62,10 @@ def are_fully_trained(config: StudyConfig, record: Record) -> bool:
 
 
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
-    """Return the complete trainings that trained trials fully after the search, as trials.
+    """Return the complete full trainings of trials after the search, each as a `Trial`.
 
-    Skip a point if the search itself, continued with a larger budget, has fully trained it since then.
+    A larger budget may have continued the search since then. Skip a point if the search itself has fully trained this
+    point.
     """
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
     full = config.strategy.get("max_amount")
@@ -135,7 +136,7 @@ def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return how many of the best points are fully trained after a search; the strategy must have amounts."""
+    """Return how many of the best points get a full training after the search; the strategy must have amounts."""
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 
@@ -146,7 +147,10 @@ def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
 
 
 def _join(before: Trial, after: Trial) -> Trial:
-    """Return `after`, a further training of `before`, with the whole learning curve and the total times and costs."""
+    """Return a trial that joins the trial `before` with its further training `after`.
+
+    The result has the whole learning curves, and the total times and costs of both trainings.
+    """
 
     def join(first: Outcome, second: Outcome) -> Outcome:
         # A second training that began anew already has the whole curve.

@@ -85,7 +85,10 @@ def choose_row(losses: Array, names: Sequence[str], choice: Choice) -> int:
 
 
 def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: Goal, choice: Choice) -> list[Trial]:
-    """Return the best trials, `leaders`; with several metrics, first the trial that `choice` picks from the front."""
+    """Return the best trials (`leaders`), in order.
+
+    With several metrics, the trial that `choice` picks from the Pareto front (`members`) comes first.
+    """
     if len(goal.metrics) == 1 or not members:
         return list(leaders)
     chosen = choose(members, goal, choice)

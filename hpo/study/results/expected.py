@@ -38,7 +38,8 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expectation of each metric and limited value, by name; lower values of metrics are better.
+        worths: the expectation of each value in `Goal.names`, by name. A metric to maximize is negated, so that lower
+            is better.
         num_candidates: the number of trials from which the winner was chosen.
         of_all: whether all complete trials served to estimate the noise, because too few have the winner's amount.
     """
@@ -50,7 +51,10 @@ class Expected:
     _search: "_Group | None"
 
     def score(self, name: str) -> ExpectedScore:
-        """Return the expected score of a metric or limited value, within the bounds that the objective describes."""
+        """Return the expected score of a value in `Goal.names`, such as a metric, with a 95 % interval.
+
+        The ends of the interval are within the bounds that the objective describes for the value.
+        """
         worth, sign = self.worths[name], _signs(self._run.goal)[name]
         value, half = sign * worth.value, half_width(worth.own, worth.folds)
         low, high = bounded(value, half, bounds_of(_method(self._run), name))
@@ -154,7 +158,10 @@ _Group = tuple[Sequence[Trial], Candidates]
 
 
 def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return the trials of `equal` that could have won, and the noise of `noisy`; None if the noise is unknown."""
+    """Return the trials in `equal` that could have become the winner, with their values and noise.
+
+    With several folds or seeds, the noise is estimated from the trials in `noisy`. Return None if the noise is unknown.
+    """
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
     rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
@@ -174,7 +181,8 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
 def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
     """Return the finalists with their scores on fresh seeds, and the noise of these scores.
 
-    The noise is estimated from these scores and from the finalists' scores in the search. None if it is unknown.
+    The noise is estimated from these scores and from the finalists' scores in the search. Return None if the noise is
+    unknown.
     """
     again, layout = [*run.fresh.values()], run.layout
     values = _values(again, run.goal, layout)
@@ -209,9 +217,10 @@ def _method(run: StudyRun) -> Mapping[str, Any] | None:
 
 
 def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return the values of trials as an array (trials, columns, names); lower values of metrics are better.
+    """Return the values of trials as an array with shape (trials, columns, names).
 
-    A column has the mean over the repeats of one fold; with a hold-out split, it has the value of one seed.
+    With folds, a column has the means over the repeats of one fold. With a hold-out split, a column has the values of
+    one seed. The last axis has the values in `Goal.names`. Metrics to maximize are negated, so that lower is better.
     """
     columns = layout.fold if layout.folds > 1 else layout.repeat
     signs = _signs(goal)
@@ -226,7 +235,7 @@ def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
 
 
 def _signs(goal: Goal) -> dict[str, float]:
-    """Return the sign, 1 or -1, that makes lower values better, by name; limited values without direction have 1."""
+    """Return a sign for each value in `Goal.names`, by name: -1 for a metric to maximize, and 1 for all others."""
     return {name: loss_sign(goal.metrics[name]) if name in goal.metrics else 1.0 for name in goal.names}
 
 
@@ -235,7 +244,7 @@ def _noises(values: Array, layout: TaskLayout) -> list[Noise]:
 
 
 def _noise_of_share(losses: Array, examples: int) -> Noise:
-    """Return the binomial noise of shares of independent examples; `losses` has the shares, an array (trials, 1).
+    """Return the binomial noise of shares of independent examples; `losses` has the shape (trials, 1).
 
     Add one success and one failure (Laplace's rule of succession), so that a share of 1 has noise, too. Use the
     estimated true shares, because the observed shares of the best trials are too good, and would give too little noise.
@@ -246,7 +255,7 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
 
 
 def _chooser(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
-    """Return a function that chooses the winner of these trials like `choose_best`, but for other mean values."""
+    """Return a function that chooses the winner from given mean values of these trials, as `choose_best` does."""
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
     costs = np.array([trial.total_cost if trial.amount is None else trial.cost for trial in trials])

@@ -38,7 +38,7 @@ class Noise:
         return replace(self, variances=self.variances[[*rows]], freedom=self.freedom[[*rows]])
 
     def pooled_with(self, before: "Noise") -> "Noise":
-        """Return the noise of the same trials, pooled from this estimate and an earlier estimate."""
+        """Pool the variances with an earlier estimate for the same trials, and return the resulting noise."""
         freedom = self.freedom + before.freedom
         variances = (self.freedom * self.variances + before.freedom * before.variances) / freedom
         return replace(self, variances=variances, freedom=freedom)

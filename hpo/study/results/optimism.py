@@ -59,8 +59,8 @@ class Candidates:
     """The trials from which the winner is chosen.
 
     Attributes:
-        values: an array (trials, columns, values); lower values of metrics are better. A column is a fold or, with a
-            hold-out split, a seed.
+        values: an array with shape (trials, columns, values). A column is a fold or, with a hold-out split, a seed.
+            Metrics to maximize are negated, so that lower is better.
         noises: for each value, the noise of the trials.
     """
 
@@ -69,18 +69,21 @@ class Candidates:
 
     @property
     def means(self) -> Array:
-        """The means over the columns, an array (trials, values)."""
+        """The means over the columns, as an array with shape (trials, values)."""
         means: Array = self.values.mean(axis=1)
         return means
 
     @property
     def errors(self) -> Array:
-        """The standard errors of the means, without fold effects, an array (trials, values)."""
+        """The standard errors of the means, without fold effects, as an array with shape (trials, values)."""
         errors: Array = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1) / self.values.shape[1])
         return errors
 
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
-        """Return the expectation of each value of the chosen trial."""
+        """Return the expectation of each value, such as a metric, of the trial in row `chosen`.
+
+        `choose` picks the winners of simulated searches, from which the optimism is estimated.
+        """
         excess, spread = self._optimism(choose)
         columns, worths = self.values.shape[1], list[Worth]()
         for place, noise in enumerate(self.noises):
@@ -95,7 +98,7 @@ class Candidates:
         return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return the mean and the variance of the winner's error (observed minus true) in each metric or limited value.
+        """Return the mean and the variance of the winner's error (observed minus true) in each value.
 
         A mean below 0 says that the winner looks better than it is. Use a parametric bootstrap: each simulated search
         draws the trials' means around their estimated true values, and `choose` picks the winner of this search.
@@ -120,7 +123,7 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return, for each two values of a trial, the correlation of their noise, as an array (values, values)."""
+        """Return the correlation of the noise for each pair of values, as an array with shape (values, values)."""
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         residuals = self.values - self.means[:, None, :] - effects

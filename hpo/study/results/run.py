@@ -129,7 +129,7 @@ class StudyRun:
 
     @property
     def parts(self) -> Mapping[str, PartFigures]:
-        """The figures of the train, validation and test splits, by name; empty without a split."""
+        """The size and content of the train, validation and test splits, by name; {} if the data are not split."""
         return self.described.parts if self.described else {}
 
     @property
@@ -164,7 +164,10 @@ class StudyRun:
         return [trial for trial in self.trials if trial.number in numbers]
 
     def trial(self, number: int, name: str) -> Trial:
-        """Return the trial with this number; StudyError if there is no such trial. Messages call the study `name`."""
+        """Return the trial with this number; StudyError if the study has no trial with this number.
+
+        The message names the study by the text `name`.
+        """
         trials = {trial.number: trial for trial in self.trials}
         if number not in trials:
             last = max(trials, default=0)

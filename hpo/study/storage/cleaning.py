@@ -94,7 +94,10 @@ def clean(
 
 
 def clean_runs(runs: Path, *, dry_run: bool = False) -> Cleaned:
-    """Delete copies of studies that killed processes left incomplete in `runs`; keep copies younger than a day."""
+    """Delete the incomplete copies of studies that remain in `runs` after a process was killed.
+
+    Keep copies younger than a day.
+    """
     return Cleaned(StudyFolder(runs), _delete({"leftovers": list(_leftovers(runs, "*"))}, dry_run))
 
 
@@ -117,7 +120,7 @@ def _unneeded_trained(
 
 
 def _logs(folder: StudyFolder) -> Iterator[Path]:
-    """Yield the logs of the complete trials, which trials.csv lists."""
+    """Yield the log files of the trials that are complete according to trials.csv."""
     if not folder.trials_path.is_file():
         return
     with folder.trials_path.open(newline="", encoding="utf-8", errors="replace") as table:

@@ -134,7 +134,7 @@ def _unreadable_error(place: Place) -> NotOursError:
 
 
 def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError if the manifest at a URL is of another study, or of a copy from another folder."""
+    """Raise NotOursError if the manifest at a URL belongs to another study, or if another folder wrote the manifest."""
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
             f"study.mirror: {place.url} has another study, '{manifest.name}'; give another URL, or continue that "
@@ -214,7 +214,7 @@ class Mirror:
         return True
 
     def _own_manifest(self) -> Manifest | None:
-        """Return the manifest at the URL, or None; NotOursError if the copy is of another study or folder."""
+        """Return the manifest at the URL, or None; NotOursError if the manifest belongs to another study or folder."""
         manifest = Manifest.at(self._store.place)
         refuse_another(manifest, self._study_id, self._folder, self._store.place)
         return manifest

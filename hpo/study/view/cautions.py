@@ -18,7 +18,7 @@ class Searched(Protocol):
     """The facts about a search that its cautions need. While the search runs, `winner` is the best trial so far.
 
     `finalists` has the finalists with scores on fresh seeds; it is empty if the scores of the search chose the
-    winner. Cautions refer to the winner by the text `called`.
+    winner. `called` is the text by which cautions name the winner: `winner`, or `best trial so far`.
     """
 
     @property

@@ -22,7 +22,7 @@ class TrialView:
         trial: the trial's number.
         score: the mean of the (leading) metric over folds and seeds. If fresh seeds chose the winner, the score of a
             finalist is the mean over only the fresh seeds.
-        scores: the mean of each metric and limited value, by name, over the same trainings as `score`.
+        scores: the mean of each metric and of each value with a limit, by name, over the same trainings as `score`.
         search_scores: a finalist's means in the search, by name, if fresh seeds chose the winner; otherwise empty.
         texts: `scores` as text, with enough digits to distinguish the trials.
         search_texts: `search_scores` as text, with enough digits to distinguish the trials.
@@ -101,7 +101,10 @@ class TrialView:
 
     @property
     def amount_text(self) -> str:
-        """How far the trial is trained, as text after `values`: ` trained to 3 of 9`; empty without amounts."""
+        """How far the trial is trained, as a text to append to `values`, such as `, trained to 3 of 9`.
+
+        The text is empty if the trial has no amount.
+        """
         return amount_text(self.amount, self.reached, self.full_amount)
 
 
@@ -323,7 +326,10 @@ class StudyView:
 
     @property
     def untried_text(self) -> str:
-        """The untried points and retries as text, such as `2 added points and 1 failed trial again`; may be empty."""
+        """The numbers of added points and retries that have not begun, as text; empty if there are none.
+
+        In the text `2 added points and 1 failed trial again`, the word `again` means a retry of the failed trial.
+        """
         again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
         added = "" if not self.untried else format_count(self.untried, "added point*")
         return " and ".join(filter(None, (added, again)))

@@ -93,7 +93,10 @@ class ScoresOnTest:
 
     @classmethod
     def of(cls, test: Mapping[str, Any]) -> Self:
-        """Return the scores from test.json or the report's test section; a published study's may lack intervals."""
+        """Return the scores from the content of test.json, or from the report's test section.
+
+        The scores of a published study may lack intervals.
+        """
         difference = {name: Estimate(**each) for name, each in test.get("difference", {}).items()}
         return cls(_estimates(test), _estimates(test["default"] or {}), difference)
 

@@ -17,7 +17,7 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the winner's model still has to be trained, or to be noted in the record.
+    """Return whether the winner's model is missing or was changed, or is not yet noted in the record.
 
     Without a test split, the winner needs a model only if the trainings have written models.
     """

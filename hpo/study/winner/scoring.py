@@ -149,7 +149,10 @@ def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> d
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return the estimates as dicts; leave out an estimate without interval unless `names` has its metric."""
+    """Return the estimates as dicts, by metric.
+
+    Include an estimate that has no interval only if its metric is in `names`.
+    """
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 

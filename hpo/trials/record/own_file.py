@@ -36,12 +36,14 @@ class Mark:
 
 
 class Guard:
-    """Updates the mark of a record after every write, and the record's backup from time to time.
+    """Updates the mark file of a record after every write, and the record's backup from time to time.
 
-    An update usually takes microseconds. The mark is written after the rows, so a record may have more rows than its
-    mark says, but not fewer; a record with fewer rows is an older copy. A new backup replaces the previous one only if
-    the new backup is complete and sound, and if `refuse_damaged` raises no StudyError for it. `refuse_damaged` checks
-    that the record can be read and has at least as many rows as the mark says.
+    The mark file stores a `Mark`. An update usually takes microseconds. The mark is written after the rows, so a record
+    may have more rows than its mark says, but not fewer. A record with fewer rows is an older copy.
+
+    Before a backup, `refuse_damaged` checks that the record can be read and has at least as many rows as the mark says.
+    A new backup replaces the previous backup only if `refuse_damaged` raises no StudyError, and if the new backup is
+    complete and sound.
     """
 
     def __init__(self, path: Path, mark: Mark, refuse_damaged: Callable[[Mark], None]) -> None:
@@ -55,7 +57,10 @@ class Guard:
         self.count_rows(0)
 
     def count_rows(self, rows: int, study_id: str | None = None) -> None:
-        """Add `rows` new rows to the mark; if `study_id` is given, set the id of the study in the mark."""
+        """Add `rows` to the row count in the mark file, and make a backup if a backup is due.
+
+        If `study_id` is given, also write this id into the mark file.
+        """
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows
         # Overwrite the mark in place, with a constant length. This takes 2 microseconds; replacing the file would take
@@ -66,7 +71,7 @@ class Guard:
             self._back_up()
 
     def end(self) -> None:
-        """Close the mark. If rows were written since the previous backup, make a last backup first."""
+        """Close the mark file. If rows were written since the previous backup, first make a last backup."""
         if self._file < 0:
             return
         if self._written:
@@ -91,7 +96,7 @@ class Guard:
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the mark of a database; None if the mark is missing or unreadable."""
+    """Return the mark in the mark file of a database; None if the mark file is missing or unreadable."""
     try:
         if not mark_path(path).is_file():
             return None
@@ -102,7 +107,7 @@ def read_mark(path: Path) -> Mark | None:
 
 
 def mark_path(path: Path) -> Path:
-    """Return the path of the mark of a database."""
+    """Return the path of the mark file of a database."""
     return path.with_name(f"{path.name}.mark")
 
 

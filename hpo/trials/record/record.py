@@ -253,7 +253,7 @@ class Record:
         Args:
             round_number: the number of the round, from 0. The strategy proposes the points of a round together.
             proposal: the proposed point, with its amount of training.
-            learned: the numbers of the trials that became known since the previous trial was opened.
+            learned: the numbers of the trials whose results the strategy got after the previous trial was opened.
             cost_of: returns the cost of one unit of the trial's training; None = the cost is 1.
         """
         number = len(self._trials)
@@ -340,7 +340,10 @@ class Record:
         return copied
 
     def judged_by(self, goal: Goal) -> "Record":
-        """Return the record with the excess of its complete trials computed from the limits of another goal."""
+        """Return the record with `goal` in place of its own goal.
+
+        Compute the excess of each complete trial again, from the limits of `goal`.
+        """
         if goal == self.goal:
             return self
         judged = memory_record(goal, self.layout, (judged_by(goal, trial) for trial in self.trials()))

@@ -43,7 +43,10 @@ _SHOWN = 5
 
 
 class OptunaRows(Rows):
-    """The rows of a study in an Optuna storage; a `guard` is notified after every completed write."""
+    """The rows of a study in an Optuna storage.
+
+    If `guard` is set, it gets the number of new rows after every completed write.
+    """
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
@@ -151,7 +154,8 @@ class OptunaRows(Rows):
     def mark(self) -> Mark:
         """Return the progress of the record: the id of its study, and the number of its rows.
 
-        The number counts the rows of the trials at the last reading, and the rows of the current notes.
+        The number is the sum of two counts: the rows of the trials when `read` was last called, and the rows of the
+        notes now.
         """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
@@ -186,9 +190,10 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Wrap a write: replace errors of the machine or of other programs by clear errors; then notify the guard.
+        """Wrap a write: if the machine or another program makes the write fail, raise a clear error.
 
-        `rows` is the number of new rows; `study_id` is the id of the study, if this write sets it.
+        After a successful write, report the number of new rows (`rows`) to the guard. `study_id` is the id of the study
+        if this write sets the id, else None.
         """
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
@@ -257,9 +262,9 @@ def trials_of_study(trials: Iterable[FrozenTrial], study: str | None) -> dict[in
 class _PublicCalls:
     """Writes trials with Optuna's public calls, for storages whose tables are not as `Tables` expects.
 
-    Each call is a separate transaction. If the driver dies between writing the last outcome and the state, the trial
-    has ended in the record, but is still running in Optuna. If a dimension has both 1 and true, or both 0 and
-    false, Optuna stores the first of the two for both.
+    Each call is a separate transaction. If the driver dies after it wrote the last outcome and before it wrote the
+    state, `Record` reads the trial as ended, but Optuna shows the trial as running. If a dimension has both 1 and true,
+    or both 0 and false, Optuna stores the first of the two values in place of both.
     """
 
     def __init__(self, storage: RDBStorage, study_id: int, distributions: Mapping[str, BaseDistribution]) -> None:
@@ -290,7 +295,8 @@ class _PublicCalls:
     ) -> bool:
         """Write the last attributes, then the scores and the final state.
 
-        Return False, because Optuna's public calls never replace scores that another program wrote.
+        Return whether these scores have replaced scores that another program wrote. The result is always False, because
+        Optuna's public calls never replace scores.
         """
         self.add(trial_id, attributes)
         for key, value in own.items():

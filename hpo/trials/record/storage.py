@@ -129,12 +129,14 @@ def continue_record(study: Stored) -> Record:
 
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return the opened record or its backup, whichever has more rows; a returned backup has replaced the file.
+    """Return the record with more rows: the opened record, or its backup.
+
+    Before the function returns the backup, the backup replaces the file at `path`.
 
     Args:
         study: the study and its storage.
         path: the path of the study's own file.
-        mark: the progress of the record; None = unknown.
+        mark: the progress of the record that its mark file states; None = unknown.
         opened: the record, if it could be opened but has lost rows; None = it could not be opened.
         reason: what is wrong with the record.
 
@@ -184,7 +186,7 @@ def _read(rows: OptunaRows, study: Stored) -> Record:
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
-    """Set a guard on the rows of a study's own file; the guard keeps the mark and the backup up to date."""
+    """Give the rows a `Guard`, to keep the mark file and the backup of a study's own file up to date."""
 
     def refuse_damaged(mark: Mark) -> None:
         _read(rows, study)
@@ -203,9 +205,9 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if the mark counts more rows than the record has.
+    """Raise DamagedRecordError if the record has fewer rows than `mark` (the progress in its mark file) says.
 
-    Raise StudyError if the mark belongs to another study.
+    Raise StudyError if `mark` belongs to another study.
     """
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:

@@ -111,7 +111,10 @@ def _keys(node: ast.AST) -> list[str]:
 
 
 def _rule(node: ast.AST) -> Rule:
-    """Return a function that computes a node of a syntax tree; raise ValueError if the language has no such node."""
+    """Return a function that computes the value of a syntax-tree node.
+
+    Raise ValueError if the node is not allowed in a rule.
+    """
     match node:
         case ast.Constant(value=int() | float() | str() as value):
             return lambda _: value

@@ -39,8 +39,10 @@ _PLAIN = (str, int, float, bool, type(None))
 def is_leaf(branch: Mapping[str, Any]) -> bool:
     """Return whether a branch of a space is a dimension; otherwise, it is a group of dimensions.
 
-    A branch is a dimension if at least one of its names is a field with a plain value. In addition, each name that is
-    no field must have a plain value, or look like a misspelled field.
+    A branch is a dimension if both of these conditions hold:
+
+    - At least one name is a field (see `FIELDS`) whose value is not a mapping and not a short form (`hpo.log(...)`).
+    - Each name that is no field has a plain value (text, number, true/false or null), or looks like a misspelled field.
     """
     # An object with `to_dict` is a dimension in a short form, such as `hpo.log(...)`.
     is_field = any(
@@ -87,9 +89,9 @@ def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]
 
 
 def _are_rules(value: Any, keys: Collection[str]) -> bool:
-    """Return whether the value of `require` holds rules, not a dimension of this name.
+    """Return whether the value of the key `require` holds rules; otherwise, `require` is the name of a dimension.
 
-    Rules are a text, or a list of texts of which at least one contains an operator or a key.
+    Rules are a text, or a list of texts. At least one text of a list must contain an operator or a key.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -99,9 +101,9 @@ def _are_rules(value: Any, keys: Collection[str]) -> bool:
 
 
 def _are_points(value: Any, keys: Collection[str]) -> bool:
-    """Return whether the value of `first` holds points, not a dimension of this name.
+    """Return whether the value of the key `first` holds points; otherwise, `first` is the name of a dimension.
 
-    Points are `default`, a mapping of searched keys to values, or a list of these.
+    Points are the text `default`, a mapping of searched keys to values, or a list of such texts and mappings.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -163,7 +165,10 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return a member point with values converted to the types of the space; None for a point outside of the space."""
+    """Return one of the existing points, with its values converted to the types of the space.
+
+    The existing points are `members` of `space_from_dict`. Return None for a point outside of the space.
+    """
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
@@ -240,7 +245,7 @@ def _finite(where: str, kind: str, values: Any) -> tuple[Value, ...]:
         _refuse_invalid(f"{where}.{kind}", value)
         if kind == "values" and isinstance(value, list | tuple | Mapping):
             raise SpaceError(
-                f"{where}.values: must have an order, which lists and mappings do not have, given {value!r}; use "
+                f"{where}.values: must hold values that can be ordered, not lists or mappings, given {value!r}; use "
                 f"'choices'"
             )
     identities: set[str] = set()
@@ -355,7 +360,8 @@ def _stepped(where: str, low: float, high: float, integer: bool | None, step: An
     steps = math.floor((high - low) / step + 1e-9)
     if steps > _MOST_POINTS:
         raise SpaceError(
-            f"{where}.step: must give at most {_MOST_POINTS:,} steps, given {steps:,}; give a larger step, or no step"
+            f"{where}.step: must divide the range into at most {_MOST_POINTS:,} steps, given {steps:,} steps; give a "
+            f"larger step, or remove 'step'"
         )
     count = steps + 1
     if integer or (integer is None and isinstance(low, int) and isinstance(step, int)):
@@ -393,8 +399,8 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
                 )
             if not by_key[parent].values:
                 raise SpaceError(
-                    f"{where}: '{parent}' must have values or points, because a number from a range is never exactly "
-                    f"{list(allowed)}"
+                    f"{where}: '{parent}' must have 'values', 'points' or 'step', because a number from a continuous "
+                    f"range is almost never exactly one of {list(allowed)}"
                 )
         _refuse_cycle(dimension, by_key)
         # A point is built in the order of the dimensions, so the values in a condition must be known by then.

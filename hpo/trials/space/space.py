@@ -98,9 +98,10 @@ class Space:
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:
-        """Return a point with these values of active dimensions, and random values of the other active dimensions.
+        """Return a point with the given values, and with random values of all other active dimensions.
 
-        If no valid point with these values is found, the returned point breaks a rule.
+        The method ignores the values of dimensions that are not active. If it finds no valid point with the given
+        values, the returned point breaks a rule.
         """
         for _ in range(1 if self._is_sparse else _PATIENCE):
             point = self._combined(values, rng)
@@ -117,16 +118,21 @@ class Space:
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
-        """Return a random valid point with these values; None if no such point exists or points cannot be counted."""
+        """Return a random valid point with the given values of some dimensions.
+
+        Return None if no valid point has these values, or if the space has too many points to list.
+        """
         if self.size is None:
             return None
         fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
         return fitting[int(rng.integers(len(fitting)))] if fitting else None
 
     def keeps_rules(self, point: Point) -> bool:
-        """Return whether a point keeps the constraints and, if the space has members, is a member.
+        """Return whether a point keeps all constraints.
 
-        The method does not check whether the values of the point are allowed.
+        If the space has a list of existing points (`members`), the point must also be in this list.
+
+        The method does not check whether the dimensions allow the values of the point.
         """
         if self.members is not None and point_key(point) not in self._member_keys:
             return False

@@ -250,12 +250,12 @@ def _refuse_lossy(frame: Any) -> None:
     lost = [name for name in frame.columns if not _survives_file(frame[[name]])]
     if not lost:
         raise ConfigError(
-            "data: a Parquet file would lose the column names or the index; use texts as column names, and call "
-            "reset_index() to convert the index to columns"
+            "data: storing the data as a Parquet file would lose the column names or the index; use texts as column "
+            "names, and call reset_index() to convert the index to columns"
         )
     raise ConfigError(
-        f"data: a Parquet file would change column {lost[0]!r} ({frame[lost[0]].dtype}); convert all its "
-        f"values to one type, such as numbers, texts, dates or categories; or give a dict of arrays"
+        f"data: storing the data as a Parquet file would change column {lost[0]!r} ({frame[lost[0]].dtype}); convert "
+        f"all values of this column to one type, such as numbers, texts, dates or categories; or give a dict of arrays"
     )
 
 

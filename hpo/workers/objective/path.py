@@ -34,12 +34,16 @@ _TOOLKIT_MODULES = ("model.objective", "hpo.objectives")
 
 @dataclass(frozen=True)
 class ObjectivePath:
-    """The path of an objective: `package.module:function`; for a plain function, followed by its parameters.
+    """The path of an objective, such as `package.module:function`.
+
+    If the function does not take a task, the path ends with the function's parameters, such as
+    `package.module:function(config)`.
 
     Attributes:
         module: the name of the objective's module; `objective.pkl` for a pickled function.
         function: the name of the function in the module.
-        form: the function's parameters: "task", see `Objective`; "config"; "config, trial"; or "trial", as in Optuna.
+        form: the parameters of the function as text: "task" (see `Objective`), "config", "config, trial", or "trial"
+            (as in Optuna).
     """
 
     module: str
@@ -155,7 +159,10 @@ def is_root(folder: str) -> bool:
 
 
 def path_without(folder: str) -> list[str]:
-    """Return `sys.path` without a folder, which may have a `model.py` or `hpo.py` of the user. ROOT is always kept."""
+    """Return `sys.path` without the given folder, unless this folder is ROOT.
+
+    The folder may contain a `model.py` or `hpo.py` of the user, which would hide the toolkit's package.
+    """
     unwanted = None if is_root(folder) else os.path.realpath(folder)
     entries = []
     for entry in sys.path:
@@ -172,8 +179,8 @@ def path_without(folder: str) -> list[str]:
 def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    A relative entry of `sys.path` names another folder if the working directory has changed. So if `sys.path` has a
-    relative entry, the folders of imported modules come first.
+    If the working directory has changed, a relative entry of `sys.path` no longer names the same folder. So if
+    `sys.path` has a relative entry, the returned list begins with the folders of all imported modules.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]

@@ -130,7 +130,10 @@ def digest_of(parts: Parts) -> str:
 
 
 def own_modules(parts: Parts) -> set[str]:
-    """Return the modules in the working directory that define a part of the function, or that a part imports."""
+    """Return the names of the modules in the working directory that a function uses, given the function's parts.
+
+    The function uses a module if a part is the module, is defined in the module, or imports the module.
+    """
     named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
     for _, value in parts:
         for function in _functions(value):
@@ -156,7 +159,7 @@ def unsendable(parts: Parts) -> str:
 
 
 def _inner(name: str, value: Any) -> Parts:
-    """Return the objects that a value directly contains, or that its code directly uses, as parts."""
+    """Return the parts of a value: the objects that it directly contains, and the objects that its code uses."""
     if isinstance(value, functools.partial):
         return [(name, value.func), (f"{name}.args", value.args), (f"{name}.keywords", value.keywords)]
     if inspect.ismethod(value):
@@ -227,7 +230,10 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a list with the function itself, or with the methods of a class; empty if the value has no parts."""
+    """Return a function as a list of one item, or the methods of a class as a list.
+
+    Return an empty list for any other value, and for a function or class that is not from the script or notebook.
+    """
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):
@@ -239,7 +245,7 @@ def _functions(value: Any) -> list[Any]:
 
 
 def _used(function: Any) -> Parts:
-    """Return as parts: a function's defaults and attributes, and the globals and closure variables that it uses."""
+    """Return the parts of a function: its defaults, its attributes, and the globals and closure variables it uses."""
     code = function.__code__
     names = sorted(_names(code, _GLOBALS) & function.__globals__.keys())
     used = [(name, function.__globals__[name]) for name in names]

@@ -78,13 +78,13 @@ class RunningTrial:
 
         `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. If there is a step but no
         epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has. Reports
-        without an epoch are numbered, starting after `trained`. If the first epoch is 0, the last epoch of a full
-        training is the amount minus 1. `more=False` says that this is the last report, so that other trainings need not
-        wait for more.
+        without an epoch are numbered, and the first number is the attribute `trained` plus 1. If the first epoch is 0,
+        the last epoch of a full training is the amount minus 1. `more=False` says that this is the last report, so that
+        other trainings need not wait for more.
 
         Raises:
             TrainingStopped: the search stops the training.
-            RuntimeError: `report` was called after the function had returned, or in another thread than the function.
+            RuntimeError: `report` was called after the function had returned, or in a thread other than the function's.
         """
         if self._is_stopped:
             raise TrainingStopped

@@ -1,4 +1,4 @@
-"""Isolates a user's code from ours: restores process state that the code changes, and ends processes that it forks."""
+"""Isolates a user's code: restores process state that the code changes, and ends processes that the code forks."""
 
 import contextlib
 import decimal
@@ -44,12 +44,12 @@ _PYTHON_SETTINGS: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
 
 
 class Isolation:
-    """Keeps the working directory, umask, signal handlers and alarms of a user's code separate from ours.
+    """Keeps the working directory, umask, signal handlers and alarms of a user's code separate from the toolkit's.
 
-    The user's code runs in steps, each within `enter`. Between the steps our state is active, and the user's alarms are
-    paused. If we have no handler for a signal, such as SIGTERM in a training process, the handler of the user's code
-    stays active between the steps. If another program calls us and has set an alarm, the alarm is restored with its
-    remaining time.
+    The user's code runs in steps, each within `enter`. Between the steps, the toolkit's state is active, and the user's
+    alarms are paused. If the toolkit has no handler for a signal, such as SIGTERM in a training process, the handler of
+    the user's code stays active between the steps. If a program that calls the toolkit has set an alarm, the alarm is
+    restored with its remaining time.
 
     Attributes:
         secrets: values to redact in errors, by name.
@@ -72,7 +72,7 @@ class Isolation:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Activate the state of the user's code within the block, and restore our state afterwards."""
+        """Activate the state of the user's code within the block, and restore the toolkit's state afterwards."""
         umask, handlers = os.umask(self._umask), _handlers()
         timers, entered = {timer: signal.getitimer(timer) for timer in _TIMERS}, time.monotonic()
         try:
@@ -98,7 +98,10 @@ class Isolation:
             _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Pause the timers of the user's code. Restore our timers from their values `seconds` ago."""
+        """Pause the timers of the user's code, and restart the alarm that was set before the code ran.
+
+        `before` holds the alarm's remaining time when the code started to run; this was `seconds` ago.
+        """
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:
@@ -108,7 +111,7 @@ class Isolation:
                 signal.setitimer(timer, left - seconds, interval)
 
     def _end_fork(self, error: BaseException | None) -> None:
-        """End this process, which the user's code forked. Print the error as Python does; skip our clean-up code."""
+        """End this process, which the user's code forked. Print the error as Python does, but skip clean-up code."""
         code = 0
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -124,8 +127,8 @@ class Isolation:
 def isolated_state(seed: int) -> Iterator[None]:
     """Seed the global random generators of Python, NumPy and torch. After the block, restore changed global settings.
 
-    Settings that the import of the user's modules changed before the block stay changed. Torch is included only if it
-    is already imported.
+    Earlier changes are kept, such as changes by the import of the user's modules. Torch is included only if torch is
+    already imported.
     """
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname

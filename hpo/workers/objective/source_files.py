@@ -113,10 +113,10 @@ def digests_of(module: str) -> dict[str, str]:
 
 
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
-    """Return the hash of each of these files, and of each file that they import, by path plus the suffix `RUN`.
+    """Return the hash of each of these files, and of each file that they import.
 
-    Paths are relative to `folder`. Imports of a Python file are searched in its own folder, in `folder` and on
-    PYTHONPATH.
+    The key of a hash is the path of the file, followed by the suffix `RUN`. Paths are relative to `folder`. Imports of
+    a Python file are searched in the folder of this file, in `folder` and on PYTHONPATH.
     """
     entries = [folder / entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     paths = {name: folder / name for name in names}

@@ -65,7 +65,7 @@ class DiskStore:
 
 @contextlib.contextmanager
 def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Lock a folder or a file within the block. Create the file if it is missing.
+    """Hold a lock on a folder or a file until the `with` block ends. If the path does not exist, create a file.
 
     If the process ends in any way, the kernel releases the lock.
     """

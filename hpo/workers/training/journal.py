@@ -100,7 +100,11 @@ class Journal:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
 
     def restart(self, place: float) -> None:
-        """Delete the state, and drop the entries after `place`, because the training starts from the beginning."""
+        """Delete the state and the journal's file, so that the training starts from the beginning.
+
+        Drop the entries after `place`. The entries up to `place` stay in memory, because they are reports of earlier
+        trainings.
+        """
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]
         shutil.rmtree(self._state, ignore_errors=True)

@@ -86,7 +86,10 @@ def origin_tags() -> dict[str, str]:
 
 
 def client_of(uri: str) -> "MlflowClient":
-    """Return a client of a tracking store. If the store is a file, only one process at a time can create its tables."""
+    """Return a client of a tracking store.
+
+    If the store is a SQLite file, the function holds a lock, so that only one process at a time creates the tables.
+    """
     from mlflow import MlflowClient
 
     folder = Path(uri.partition(":///")[2]).parent
@@ -129,7 +132,7 @@ def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[Ow
     Args:
         given: where the run is; None = the training has no run.
         trial: number of the trial.
-        secrets: values of the redacted secrets in the address.
+        secrets: values of secrets by name; the store's address in `given` contains only the names.
     """
     if given is None:
         yield OwnRun()

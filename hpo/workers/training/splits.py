@@ -29,7 +29,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Plan:
-    """The folds of a search, and figures about each split."""
+    """The folds of a search, and facts about each split, such as its size."""
 
     kind: Kind  # how validation splits are made: predefined by the data, held out at random, or k folds
     development: Indices  # all examples outside the test split, ascending
@@ -40,7 +40,7 @@ class Plan:
     duplicates: Mapping[str, int]  # number of examples that occur in both splits, by pair of splits
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures for the record and reports, without the index lists."""
+        """Return the facts about the splits for the record and the reports, without the lists of indices."""
         folds = [{"train": len(fold.train), "validation": len(fold.validation)} for fold in self.folds]
         parts = {name: dict(figures) for name, figures in self.parts.items()}
         return {"kind": self.kind, "parts": parts, "folds": folds, "duplicates": dict(self.duplicates)}

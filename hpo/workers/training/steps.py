@@ -240,7 +240,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
 
 
 def _known(reports: Reports, units: Units) -> Steps:
-    """Yield the points of the interrupted attempt, at the first call only."""
+    """Yield the reports of the interrupted attempt at the first call; yield nothing at later calls."""
     for entry in reports.take_known():
         units.repeat(entry)
         yield "point", dict(entry.point)

@@ -1,4 +1,7 @@
-"""Builds the tasks of a search: for trials, the final training and the test. A task has the payload for its worker."""
+"""Builds the tasks of a search: the tasks of its trials, of the final training, and of the test.
+
+A task contains the payload for its worker.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,9 +91,9 @@ class Payload:
         return task | {"config": config, "resume_dir": None if self.resume_dir is None else state_of(self.resume_dir)}
 
     def known_secrets(self) -> Mapping[str, str]:
-        """Return the secrets by name, including secrets from the environment.
+        """Return the values of the configuration's secrets by name, including values from the environment.
 
-        If the configuration needs an environment variable that is not set, return only the field `secrets`.
+        If an environment variable that the configuration needs is not set, return the field `secrets` unchanged.
         """
         try:
             return values_of(self.config, self.secrets)
@@ -300,7 +303,10 @@ class TaskBuilder:
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return the folder for the model; None = no model is stored, as in cross-validation or after repeat 0."""
+        """Return the folder for the model; None = no model is stored.
+
+        Models of trials are stored only for the first repeat (repeat 0), and not in cross-validation.
+        """
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
@@ -314,7 +320,10 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration without the test split's path, or without any data path if workers get a copy."""
+        """Return the configuration without the path of the test split.
+
+        If workers get a copy of the data, also leave out all other paths of the data.
+        """
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES

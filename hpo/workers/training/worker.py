@@ -47,16 +47,16 @@ def run_task(
 ) -> Iterator[Message]:
     """Train one fold.
 
-    If the score becomes worse than `payload.limits` allow, the training is stopped there. An error in the objective is
-    not raised but returned in the outcome. Secrets are redacted in the objective's texts, but not in names of metrics.
+    If the score becomes worse than `payload.limits` allow, the training is stopped. An error in the objective is not
+    raised but returned in the outcome. Secrets are redacted in the objective's texts, but not in names of metrics.
 
     Args:
         payload: the task.
         import_from: folder to import the objective from, in addition to installed packages; None = the working
             directory.
         must_score: whether the objective must return a score; False if another process of the same training returns it.
-        between_checks: the least time between two checks of the state's links: in seconds, and as a multiple of the
-            duration of the last check.
+        between_checks: the least time between two checks for links that lead out of the stored folders. The first
+            number is in seconds; the second is a multiple of the duration of the last check. The longer time applies.
 
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each point of the curve; `{"warning": text}` for the user;
@@ -287,7 +287,10 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
 
 
 def _explains_itself(error: BaseException) -> bool:
-    """Return whether the message alone explains the error: an HpoError that was not raised through user code."""
+    """Return whether the message alone explains the error.
+
+    This is the case for an HpoError whose traceback contains no user code.
+    """
     return isinstance(error, HpoError) and not _location(error)
 
 

@@ -1,4 +1,4 @@
-"""The network settings that all families share, and the network settings of each shape."""
+"""The settings that all networks share, and the settings of encoders, decoders and encoder-decoders."""
 
 from typing import Annotated, Literal, Self
 
@@ -60,7 +60,7 @@ class ModelConfig(Section):
         except ValidationError as error:
             widths = self.base.model_dump(exclude={"num_layers"})
             raise refuse(
-                f"must give a valid network, given {widths}: {error.errors()[0]['msg']}",
+                f"must describe a valid base network, given {widths}: {error.errors()[0]['msg']}",
                 *(f"model.base.{key}" for key in widths),
             ) from error
         return self

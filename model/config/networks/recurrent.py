@@ -9,7 +9,7 @@ from model.config.section import refuse
 
 
 class RecurrentBase(BaseShape):
-    """The base shape of a recurrent network."""
+    """The size of a recurrent base network; the maximal update parametrization scales the settings from this size."""
 
     hidden_width: Width = 128
 
@@ -64,7 +64,10 @@ class RecurrentDecoder(RecurrentConfig, Decoder):
 
 
 class RecurrentEncoderDecoder(Reading, EncoderDecoder):
-    """The settings of an encoder and a decoder; the initial state, attention, or both connect the two."""
+    """The settings of a recurrent encoder and decoder.
+
+    The decoder gets the encoder's result through the decoder's initial state, through attention, or through both.
+    """
 
     attention: Literal["none", "mlp", "dot", "bilinear"]
     attention_width: Width | None
@@ -98,7 +101,9 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
                 )
             if self.attend == "before":
                 raise refuse(
-                    "has no effect with model.attention=none; set it to 'after'", "model.attend", "model.attention"
+                    "must be 'after' with model.attention=none, because model.attend has no effect without attention",
+                    "model.attend",
+                    "model.attention",
                 )
         if self.attention != "mlp" and self.attention_width is not None:
             raise refuse(
@@ -114,7 +119,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
             )
         if self.reverse_source and self.bidirectional:
             raise refuse(
-                "has no effect on an encoder that reads in both directions; set it to false",
+                "must be false with model.bidirectional=true, because model.reverse_source has no effect on an encoder "
+                "that reads in both directions",
                 "model.reverse_source",
                 "model.bidirectional",
             )

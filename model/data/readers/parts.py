@@ -44,8 +44,8 @@ class Gathered:
         """Add a split.
 
         Raises:
-            DataError: at least half of the different examples of this split, or of an earlier split, are in both
-                splits.
+            DataError: this split and an earlier split share at least half of the distinct examples of the smaller
+                split.
         """
         self._refuse_overlap(part, items)
         self.files += files

@@ -1,4 +1,4 @@
-"""Reads tables of texts, one table per split, from files or from a data set of the hub."""
+"""Reads tables of texts, one table per split, from files or from a data set of the Hugging Face hub."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,9 @@ from model.data.readers.text_files import Columns, Table, as_text, read_table
 
 
 def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:
-    """Yield the name of each split and its rows, in the order train, validation, test; WHOLE = no predefined splits.
+    """Yield the name of each split and its rows, in the order train, validation, test.
+
+    Without predefined splits, yield all rows under the name WHOLE.
 
     Raises:
         DataError: the rows are not valid.

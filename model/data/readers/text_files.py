@@ -23,10 +23,13 @@ ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndj
 class Columns:
     """The columns to read.
 
+    A role is the use of a column, such as `text` and `label`, or `source` and `target`.
+
     Attributes:
-        wanted: the configured column of each role (`text`, `label`): a name, a number from 0, or None. In a file
-            without a header, None stands for the position of the role in this dict.
-        known: for each role, the column names to try if `wanted` has None for the role.
+        wanted: the configured column of each role: a name, a number counted from 0, or None (not configured). If the
+            columns have no names, None selects the column by the order of the roles: the first role has the first
+            column.
+        known: for each role, the names to try if the columns have names and `wanted` has None for the role.
     """
 
     wanted: dict[str, str | int | None]
@@ -39,7 +42,8 @@ class Table:
 
     Attributes:
         file: the source file.
-        rows: one dict per row, with the text of each role (a list of texts for some data sets of the hub).
+        rows: one dict per row, from each role (see `Columns`) to the text in the role's column. For tagging with
+            data.format=hub, the values are lists of texts.
         licence: the licence; None = unknown.
         names: the header; None = no header.
         columns: the columns that were read; None = not recorded.
@@ -219,7 +223,7 @@ def _delimited_rows(
 
 
 def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield every row that is not blank, as the number of its first line and its fields."""
+    """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields."""
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
             content = content.removesuffix("\r")
@@ -251,7 +255,7 @@ def _is_header(first: list[str], columns: Columns) -> bool:
 
 
 def _place(path: str, role: str, first: list[str], names: list[str] | None, columns: Columns) -> int:
-    """Return the number of the column of `role`."""
+    """Return the column number of `role`, counted from 0."""
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
         if wanted >= len(first):
@@ -264,7 +268,7 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
         if wanted is not None:
             raise DataError(
                 f"{path}: there is no column {wanted!r}, because the file has no header; set data.{role}_column to a "
-                "number from 0"
+                "column number (the first column is 0)"
             )
         if len(first) != len(columns.wanted):
             keys = " and ".join(f"data.{each}_column" for each in columns.wanted)

@@ -42,7 +42,11 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
 
 
 def learn_pair(data: Any, sources: Sequence[str], targets: Sequence[str]) -> tuple[Tokens, Tokens]:
-    """Return the tokens of sources and of targets, learned from the training split; both are equal if shared."""
+    """Return the `Tokens` of the sources and the `Tokens` of the targets, learned from the training split.
+
+    With `data.shared_vocabulary`, learn one `Tokens` object from sources and targets together, and return the object
+    twice.
+    """
     settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
     if data.shared_vocabulary:
         shared = learn_tokens([*sources, *targets], unit=data.tokens, **settings)
@@ -67,6 +71,9 @@ def split_reference(text: str, unit: str) -> list[str]:
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:
-    """Join tokens to a text, with the same separator as `decode`: nothing between characters, else a blank."""
+    """Join tokens to a text that has the form of a decoded text.
+
+    If `unit` is characters, nothing separates the tokens; otherwise, a blank separates two tokens.
+    """
     _, joint = UNITS["blanks" if unit == "subwords" else unit]
     return joint.join(tokens)

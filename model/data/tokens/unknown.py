@@ -19,7 +19,7 @@ _END = ""
 class SeenOrNew:
     """The probabilities of symbols, estimated from counts; all new symbols share one escape probability.
 
-    Let N be the number of counted symbols, and T the number of different symbols. A symbol with the count c has the
+    Let N be the sum of all counts, and T the number of different symbols. A symbol with the count c has the
     probability c / (N + T). All new symbols together have the escape probability T / (N + T), or 1 if N is 0.
 
     Source: Witten & Bell 1991, "The zero-frequency problem", IEEE Transactions on Information Theory 37 (4), method C.
@@ -32,13 +32,13 @@ class SeenOrNew:
         return sum(self.counts.values()) + len(self.counts)
 
     def bits(self, symbol: str) -> float | None:
-        """Return the number of bits of a counted symbol; None for a new symbol."""
+        """Return the negative base-2 logarithm of a symbol's probability; None if the symbol is not in `counts`."""
         count = self.counts.get(symbol)
         return None if count is None else math.log2(self._total / count)
 
     @property
     def escape_bits(self) -> float:
-        """The number of bits that announce a new symbol, without the bits that identify it."""
+        """The number of bits that announce a new symbol, without the bits that identify the symbol."""
         return math.log2(self._total / len(self.counts)) if self.counts else 0.0
 
 
@@ -101,5 +101,5 @@ class UnknownTokens:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build an object from a dict that `to_dict` returned."""
+        """Build `UnknownTokens` from a dict that `to_dict` returned."""
         return cls(values["left_out"], values["letters"])

@@ -15,7 +15,7 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def numbered(tokens: Sequence[str]) -> dict[str, int]:
-    """Return the number of each token: the token's position in `tokens`.
+    """Return a dict from each token to its number, the position of the token in `tokens`.
 
     `tokens` begins with the special tokens. The result leaves out the special tokens, because they never occur in a
     text.
@@ -83,7 +83,7 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each token that can occur in a text, so without the special tokens."""
+        """A dict from token to number. Special tokens are left out, because a special token never occurs in a text."""
         return numbered(self.tokens)
 
     def __len__(self) -> int:

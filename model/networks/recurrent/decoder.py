@@ -49,7 +49,10 @@ class RecurrentState:
             self.keys = None if self.keys is None else self.keys[sources]
 
     def spread(self, rows: int) -> None:
-        """Repeat the row of each source in the state up to `rows` rows; a state that has `rows` rows stays as it is."""
+        """Repeat the row of each source equally often, so that the state has `rows` rows in total.
+
+        A state that already has `rows` rows does not change.
+        """
         times = rows // self.fed.shape[0]
         if times > 1:
             self.hidden = tuple(part.repeat_interleave(times, dim=1) for part in self.hidden)

@@ -68,8 +68,8 @@ class MultiHeadAttention(nn.Module):
             rotation: the rotary positions of `x`; None = no rotary positions.
             cache: the keys and values of earlier positions. `x` also attends to them, and the keys and values of `x`
                 are appended. If the cache is not empty, `x` must have one position.
-            packing: the packing of `x`; None = not packed. If packed, `x` is (1, tokens, d_model), and the packing
-                holds batch and time.
+            packing: the positions of the packed tokens in the padded batch; None = not packed. If packed, `x` is
+                (1, tokens, d_model), and the axes of `mask` belong to the padded batch.
         """
         projected = self.projection(x)
         projected = projected if packing is None else packing.pad(projected)

@@ -1,4 +1,4 @@
-"""The state of a Transformer between two tokens of decoding."""
+"""The state that a Transformer keeps from one decoded token to the next."""
 
 from dataclasses import dataclass
 

@@ -227,7 +227,7 @@ CONTINUES = "command.continues=true"
         ("{lr}", [LR, CONTINUES], "command.continues: has no effect, because command.line has no {task.resume_d"),
         ("{lr} {task.resume_dir}", [LR, "command.continues=1"], "continues: must be true or false, given 1"),
         ("{lr} {task.amount} {task.resume_dir}", [LR, CONTINUES], "grid trains without amounts, and the objective"),
-        ("{lr}", [LR, "strategy=asha", "strategy.max_amount=4"], "asha continues trainings, and for this"),
+        ("{lr}", [LR, "strategy=asha", "strategy.max_amount=4"], "asha continues trainings, so the objective needs"),
     ],
 )
 def test_what_a_program_cannot_take_is_refused(capsys, line, words, says):

@@ -121,7 +121,7 @@ def test_studies_in_different_units_are_not_compared_imported_or_extended(capsys
     counts = {"one": 1, "other": 400, "same": 1}
     studies = {name: searched(capsys, tree(LR, min_count=count, name=name)) for name, count in counts.items()}
     line = refused(capsys, "compare", "one", "other", is_silent=True)
-    assert "toy.min_count changes the unit of loss (tokens), given 1 in one and 400 in other" in line
+    assert "the unit of loss (tokens) depends on toy.min_count, which is 1 in one and 400 in other" in line
     assert "scores of bits can be compared" in line
     assert hpo(capsys, "compare", "one", "same")[0] == 0
 

@@ -1,4 +1,4 @@
-"""Predicts the best point at a scale, with windows around it, from the trials at the scales so far."""
+"""Predicts the best point at a scale, and a window around each of its values, from the trials so far."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _EDGE = 0.1
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected best point at a scale, and the space of the windows around it."""
+    """The expected best point at a scale, and the space that consists of the windows around its values."""
 
     point: Point
     space: Space
@@ -57,7 +57,7 @@ def expect(
     a larger scale, the centre is the rank-weighted mean of the best trials at the largest scale that has complete
     trials, plus the expected move of the best value. The expected move is the average of the fitted move (`fit_shift`)
     and a prior of no move, weighted by their precisions. The prior is normal. Its standard deviation for a move from
-    the smallest scale to the target is a fifth of the dimension.
+    the smallest scale to the target is a fifth of the dimension's length.
 
     A window reaches two standard deviations to each side, and at least to the neighbouring values. The standard
     deviation combines the spread of the best values and the error of the move. The spread is taken from the largest
@@ -113,7 +113,7 @@ def _slope(
 ) -> tuple[float, float]:
     """Return how far the best value moves with each doubling of cost, and the standard error of this move.
 
-    Both are shares of the dimension.
+    Both numbers are fractions of the dimension's length.
     """
     shift = fit_shift(dimension, space.dimensions, ranked, doublings)
     if shift is None:

@@ -107,9 +107,10 @@ class _Rungs(Reader):
         return len(self._keys)
 
     def furthest(self) -> Iterator[Trial]:
-        """Yield one trial per point, on the point's highest rung: the highest rung first, then the best trial first.
+        """Yield one trial per point: the trial on the highest rung that the point has reached.
 
-        Of a large rung, only the best trials are yielded: enough for `_PARENTS` points.
+        Trials on higher rungs come first; on the same rung, better trials come first. On a large rung, yield only the
+        best trials, but enough for `_PARENTS` points.
         """
         keys = set[str]()
         for amount in sorted(self._complete, reverse=True):

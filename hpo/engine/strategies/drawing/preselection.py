@@ -109,7 +109,10 @@ class Preselection:
         return [candidates[int(i)] for i in np.lexsort((-gains, -added))[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
-        """Return the first `count` candidates that are feasible enough; if fewer are, add the most feasible others."""
+        """Return the first `count` candidates that are feasible enough.
+
+        If fewer than `count` candidates are feasible enough, add the most feasible of the other candidates.
+        """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)

@@ -108,13 +108,15 @@ _UNKNOWN = 0.25
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the best value moves with each doubling of cost, as a share of the dimension, with a 95 % interval.
+    """How far the best value moves with each doubling of cost, with a 95 % interval of this move.
+
+    Moves are fractions of the dimension's length.
 
     Attributes:
         slope: the move that fits best.
         low, high: the ends of the interval.
-        is_known: whether the interval is informative: the value certainly moves, or it moves by less than a quarter of
-            the dimension over all scales.
+        is_known: whether the interval is informative: the best value certainly moves, or moves by less than a quarter
+            of the dimension's length over all scales.
     """
 
     slope: float
@@ -129,7 +131,7 @@ class Shift:
 
     @property
     def moves(self) -> bool:
-        """Whether the best value certainly moves: the interval excludes 0."""
+        """Whether the best value certainly moves with the scale: the 95 % interval of the move excludes 0."""
         return self.low > 0 or self.high < 0
 
 
@@ -190,11 +192,13 @@ def _near_best(ranked: Sequence[Trial]) -> Sequence[Trial]:
 
 
 def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
-    """Return the residual sum of squares of the fit, for each of the `slopes` by which the parabola may move.
+    """Return the residual sum of squares of the fit, for each possible slope.
 
-    A parabola of `units - slope * away` expands into `units`, `units ** 2` and `units * away`, and terms that the level
-    of each scale absorbs. The coefficient of `units * away` is -2 * slope times that of `units ** 2`. If the parabola
-    would open downwards, a line is fitted instead.
+    A slope is the parabola's move with each doubling of cost. `units` holds the trials' positions in the dimension, and
+    `away` holds the costs of the trials' scales, in doublings. The parabola in `units - slope * away` has terms in
+    `units`, `units ** 2` and `units * away`. All other terms are equal for all trials of a scale, so the scale's level
+    absorbs these terms. The coefficient of `units * away` is -2 * slope times the coefficient of `units ** 2`. If the
+    parabola would open downwards, a line is fitted instead.
     """
     columns = np.column_stack([units, units**2, units * away, losses])
     basis, sizes, _ = np.linalg.svd(rest, full_matrices=False)

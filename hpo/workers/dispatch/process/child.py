@@ -272,5 +272,5 @@ class _Printed:
         return f"[{left_out:,} earlier bytes are left out]\n{text}" if left_out else text
 
     def close(self) -> None:
-        """Delete the file."""
+        """Delete the file that contains the output."""
         os.close(self._descriptor)

@@ -252,7 +252,7 @@ def _is_success(message: Message) -> bool:
 
 
 def _of_rank(rank: int, ending: Message) -> Message:
-    """Convert the last message of another process to the last message of the group."""
+    """Convert the last message of a failed process into the last message of the whole group."""
     if "outcome" in ending:
         return _failed(ending, f"rank {rank}: {ending['outcome'].error}")
     if "died" in ending:

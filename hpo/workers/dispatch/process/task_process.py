@@ -153,7 +153,7 @@ def _start_killer(life_fd: int, others: tuple[int, ...]) -> None:
 
 
 def _hide_from_children(*pipes: int) -> None:
-    """Close these pipes in every process that a task starts, by a fork or as a program."""
+    """Close these pipes in every process that a task starts, whether the process is a fork or another program."""
     nothing = os.open(os.devnull, os.O_RDWR)
 
     def close_pipes() -> None:

@@ -243,7 +243,10 @@ class RayCluster:
         self._is_connected = True
 
     def begin_to_close(self) -> None:
-        """Begin to disconnect in the background, which takes seconds if Ray has died. Afterwards call only `close`."""
+        """Begin to disconnect in the background, because disconnecting takes seconds if Ray has died.
+
+        After this call, call only `close`.
+        """
         import ray
 
         if self._is_connected and self._leaving is None:

@@ -50,8 +50,8 @@ class RayDispatcher:
 
     If the process of a task dies, the task runs again, at most `retries` times. After that, the task has failed.
     The pool replaces a worker that is lost, or that makes no report for `timeout_seconds`. Before Ray takes a node
-    away, the trainings on this node save their states. Workers on nodes other than the driver's node exchange files
-    with the driver.
+    away, the trainings on this node save their states. A worker that is not on the driver's node sends its files to the
+    driver, and receives files from the driver.
     """
 
     runs_here = False
@@ -218,7 +218,10 @@ class RayDispatcher:
         run.actor.request_end.remote()
 
     def _leave_draining_nodes(self) -> None:
-        """On nodes that Ray will take away, replace idle workers. Ask trainings there to save their states and end."""
+        """Replace the idle workers on nodes that Ray will take away.
+
+        Ask the trainings on these nodes to save their states and end.
+        """
         for worker in self._group.draining_workers():
             if worker in self._group.idle:
                 self._group.idle.remove(worker)

@@ -41,7 +41,8 @@ def main(pipe: int, folder: str) -> int:
 def processes_of(folder: str) -> Iterator[psutil.Process]:
     """Yield the running processes that belong to this folder, except the driver.
 
-    A process belongs to the folder if its environment variable MARK names the folder, or if it holds a file there open.
+    A process belongs to the folder if its environment variable MARK names the folder, or if the process has opened a
+    file in the folder.
     """
     for process in psutil.process_iter():
         try:
