@@ -50,7 +50,11 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
 
 @contextmanager
 def store_weights(attentions: Sequence[StoresWeights]) -> Iterator[None]:
-    """Within the block, each attention module appends its attention weights to `stored_weights`, a tensor per call."""
+    """Make each attention module store its attention weights within the `with` block.
+
+    Each call of a module appends one tensor to the module's `stored_weights`. At the end of the `with` block,
+    `stored_weights` becomes None again.
+    """
     for attention in attentions:
         attention.stored_weights = []
     try:

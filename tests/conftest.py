@@ -3,6 +3,7 @@
 import contextlib
 import fnmatch
 import functools
+import gc
 import io
 import os
 import shutil
@@ -20,9 +21,11 @@ from tests.guard import sitecustomize
 # Each process of the tests has its own; those that it starts write into it, too.
 NETWORK_LOG = Path(tempfile.mkdtemp(prefix="hpo-tests-")) / "network"
 os.environ[sitecustomize.LOG] = str(NETWORK_LOG)
-GUARD = str(Path(sitecustomize.__file__).parent)
-if GUARD not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (GUARD, os.environ.get("PYTHONPATH"))))
+GUARD = Path(sitecustomize.__file__).parent
+# For processes that tests start, as pyproject.toml has it for the tests themselves.
+entries = [str(GUARD), str(GUARD.with_name("objectives")), *filter(None, [os.environ.get("PYTHONPATH")])]
+if entries[0] not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(entries)
 # Ray's switch for whether it is reached from other machines. Its processes talk in C++, past the guard.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -35,6 +38,10 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 
 # Optuna has Alembic import its ten migrations twice for each new storage, which is half of what a storage costs.
 alembic.util.load_python_file = functools.cache(alembic.util.load_python_file)
+
+# A process of the tests holds torch, MLflow, Ray and hundreds of test modules. To search all of them for cycles takes
+# 0.2 s, and with the usual thresholds an eighth of the tests' time.
+gc.set_threshold(10_000, 10, 1_000)
 
 # Machines that run tests are busy, and how long an example takes says nothing about what it shows.
 # The same examples each time, so that a failure is that of a change.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import yaml
+from toys import CONFIG
 
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import config_from_dict
@@ -20,7 +21,6 @@ from hpo.study.preparing.preparation import prepare_study
 from hpo.study.results.run import StudyRun
 from hpo.trials.table import TIMES
 from hpo.workers.dispatch.local import LocalDispatcher
-from tests.toy import CONFIG
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -102,7 +102,7 @@ def dispatch_section(name="ray", **changes):
     return DispatchSection(**(shipped(name, "dispatch") | changes))
 
 
-def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:score", **changes):
+def toy_config(strategy="random", space=None, trials=12, objective="toys:score", **changes):
     """Return a whole study configuration of the toy objective as a plain tree; of a ladder with three scales."""
     scales = [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)] if "ladder" in strategy else None
     return {

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import toy_words
 from mlflow import MlflowClient
 
 from hpo.config.study_config import config_from_dict
@@ -21,7 +22,6 @@ from hpo.track.names import metric_names
 from hpo.track.projection import close_in_tracker, dropped_trials, open_in_tracker
 from hpo.track.store import absolute_uri
 from hpo.workers.dispatch.local import LocalDispatcher
-from tests import words
 from tests.studies import REPOSITORY, toy_config
 
 
@@ -49,18 +49,18 @@ def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", experimen
 
 
 def front_study(folder, trials=12, limit=4.0, **changes):
-    """Return a study of two metrics and a limit; see `tests.toy_data:sized`."""
+    """Return a study of two metrics and a limit; see `toy_data:sized`."""
     section = toy_config(trials=trials)["study"]
     section |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"seconds": limit}}
-    return tracked_study(folder, objective="tests.toy_data:sized", study=section, **changes)
+    return tracked_study(folder, objective="toy_data:sized", study=section, **changes)
 
 
 def words_study(folder, trials, uri=None, name="reviews", **changes):
     """Return a study that keeps models: of good and bad reviews."""
     given = {"uri": uri or f"sqlite:///{folder}/mlflow.db", "name": "mlflow", "experiment": "tests"}
-    tree = toy_config("evolutionary", space=words.SPACE, trials=trials, objective="tests.words:run_fold", track=given)
+    tree = toy_config("evolutionary", space=toy_words.SPACE, trials=trials, objective="toy_words:run_fold", track=given)
     del tree["toy"]
-    tree |= words.CONFIG | changes
+    tree |= toy_words.CONFIG | changes
     tree["study"] |= {"name": name, "metric": "accuracy"}
     return replace(prepare_study(config_from_dict(tree)), folder=StudyFolder(folder / name))
 

@@ -34,7 +34,8 @@ class Reproduction(Fields):
         folds: the trained folds; `null` = all.
         trainings: an entry for each training, with the fields `trial`, `name`, the leading metric as `recorded` and as
             `reproduced`, `error`, and `holds` (whether the two values agree). If `is_mean` is true, the entry is not a
-            training: it compares the mean of another metric or limited value over all trainings of the trial.
+            training. Such an entry compares the mean of a metric, other than the leading metric, over all trainings of
+            the trial.
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
@@ -65,8 +66,8 @@ class Reproduction(Fields):
     def table(self) -> "pd.DataFrame":
         """One row per training: trial, task, recorded and reproduced value, error, and whether the two values agree.
 
-        With several metrics or limits, the table also has rows for means. Each of these rows has the mean of another
-        metric or limited value over all tasks of a trial.
+        If all folds were trained, the table also has rows for metrics other than the leading metric. Each of these rows
+        has the mean of one metric over all tasks of one trial. Metrics in `not_compared` have no rows.
 
         If numbers of report.json differ, the table also has a row for each of these numbers. The row's name has the key
         of the number, such as `report.json: winner.score`.

@@ -89,7 +89,7 @@ def ui(
     """On the loopback address, serve the MLflow UI for this project's runs, and open the UI in a browser.
 
     Args:
-        study: one study, by name or folder; the same as STUDY.
+        study: one study, by name or folder, in addition to the positional arguments STUDY.
         port: the port to listen on (default: 5000).
         uri: the MLflow store to show (default: the study's store, else MLFLOW_TRACKING_URI or sqlite:///mlflow.db).
         optuna: show the study's record in optuna-dashboard instead.

@@ -73,7 +73,7 @@ class Studies:
     """The studies in a folder.
 
     Attributes:
-        in: the folder of the studies; in Python `folder`.
+        in: the folder of the studies. In Python, this attribute is named `folder`.
         studies: [each study](json.md#a-study), the newest first. Fields that need the record (`objective`, `limits`,
             `points`, `front`, `running`, `failures`, `cautions`, ...) are `null` or empty.
     """

@@ -35,12 +35,14 @@ def ask_for_trust(
     packages: Sequence[str] = (),
     commands: Sequence[str] = (),
 ) -> None:
-    """Ask the user before a study from another machine runs code.
+    """Ask the user whether a study from another machine may run its code, and remember a yes.
 
-    Ask if any `places`, `packages` or `commands` are given. Otherwise do not ask about a study that was made on this
-    machine, or that runs only the toolkit's code. Even with the toolkit's own objective, ask if a configuration
-    contains code, environment variables with secrets, or paths outside of the working directory. Never ask if
-    `is_given` is true.
+    Never ask if `is_given` is true. Otherwise, always ask if any `places`, `packages` or `commands` are given. If none
+    are given, do not ask in these two cases:
+
+    - On this machine, the user has run or trusted a study with the same objective, configuration and space.
+    - The objective is part of the toolkit, and the strategy is not a user's class. No configuration contains code,
+      references to environment variables with secrets, or paths outside of the working directory.
 
     Args:
         config: the study's configuration.

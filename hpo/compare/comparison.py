@@ -62,7 +62,7 @@ class ComparisonPlan:
         return list(itertools.product(range(self.repeats), self.strategies))
 
     def study_of(self, repeat: int, label: str) -> PreparedStudy:
-        """Return the study of one search: the shared study with the strategy and the seed of the search."""
+        """Return a copy of `study` with the strategy `label` and the seed of the repeat."""
         config = self.study.config
         seed, settings = config.study.seed + repeat, dict(self.strategies[label])
         own = config.model_copy(update={"study": config.study.model_copy(update={"seed": seed}), "strategy": settings})

@@ -37,7 +37,7 @@ class Yardstick:
 
     @classmethod
     def of(cls, goal: Goal, searches: Iterable[FinishedSearch], table: Sequence[Trial] | None = None) -> "Yardstick":
-        """Return the yardstick from the trials of these searches, or from the trials of a whole table."""
+        """Return a `Yardstick`, computed from the trials of `table`, or of `searches` if `table` is None."""
         if table is None:
             losses = np.concatenate([search.losses_within_limits for search in searches])
         else:

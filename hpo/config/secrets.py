@@ -6,8 +6,8 @@ memory, in the record, in every file, and in error messages. The value is *revea
 (`hpo.workers.training`), and when a connection to an address is made.
 
 - A reference `${oc.env:NAME}` that the user has written stays as it is.
-- If a key is named like a secret (`my.api_key=...`), or an address has a password, the toolkit makes a name for the
-  value (`HPO_MY_API_KEY`). Only this process knows the value.
+- If a key looks like the name of a secret (`my.api_key=...`), or an address has a password, the toolkit makes a name
+  for the value (`HPO_MY_API_KEY`). Only this process knows the value.
 - The commands resume, test and reproduce read the value from the environment again. They cannot check that the value
   is unchanged, because not even a hash of the value is stored: a password could be guessed from its hash.
 """
@@ -210,7 +210,10 @@ def make_writable(text: str, most: int | None = None, has_lines: bool = False) -
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
-    """Return the text with the secrets in its addresses replaced: passwords, and query values named like a secret."""
+    """Replace each secret in the addresses of a text by `replacement(secret)`, and return the new text.
+
+    The secrets are passwords, and values of query parameters whose names look like secrets, such as `token`.
+    """
 
     def in_query(match: re.Match[str]) -> str:
         is_secret = looks_secret(match[2]) or match[2].lower() in ("sig", "signature")
@@ -239,7 +242,7 @@ def hide_in_argument(argument: str) -> str:
 
 @lru_cache(maxsize=4096)
 def looks_secret(key: str) -> bool:
-    """Return whether a dotted key is named like a secret."""
+    """Return whether a dotted key looks like the name of a secret, such as `my.api_key`."""
     *_, last = key.split(".")
     words = [word.lower() for part in key.split(".") for word in _words(part)]
     if not _SECRET_ANYWHERE.isdisjoint(words):

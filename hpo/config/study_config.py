@@ -147,7 +147,7 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
             refuse_unwritable(branch, f"{key}.{name}" if key else str(name))
     elif isinstance(tree, float) and not math.isfinite(tree):
         raise ConfigError(
-            f"{key}: must be a finite number, because JSON has no other numbers, given {tree}; give null, or a text "
+            f"{key}: must be a finite number, given {tree}; JSON cannot represent {tree}, so give null, or a text "
             f"that the objective converts: {key}='\"{tree}\"'"
         )
     elif isinstance(tree, int) and abs(tree) >= TOO_LARGE:

@@ -120,13 +120,16 @@ class StateRemover(Observer):
 
 
 class HostRecorder(Observer):
-    """Records the host of each task: `host` if given, else the host that the task's worker reports."""
+    """Records the host of each task.
+
+    If this process trains all tasks, `host` is this process's host. If `host` is None, each worker reports its host.
+    """
 
     def __init__(self, record: Record, host: Host | None = None) -> None:
         self._record, self._host = record, host
 
     def task_begun(self, task: Task) -> None:
-        """Record the given host, which all tasks share."""
+        """Record `host` as the host of the task, unless `host` is None."""
         if self._host is not None:
             self._record.hosts[task.trial, task.index] = self._host
 
@@ -153,11 +156,11 @@ class CheckpointPruner(Observer):
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """Compare these trials with the best trials so far, and delete the models of all but the best trials.
+        """Delete the models of all trials except the `keep` best trials and the trials in `needed`.
 
-        Keep the models of trials in `needed`. All trials are compared together, because some of them may be fully
-        trained by now. If the trials were compared one by one, a fully trained trial would displace a better trial that
-        comes later in the list.
+        Compare `trials` and the best trials so far together, because a fully trained trial ranks before every partly
+        trained trial. If the trials were compared one by one, the first trial could displace a better trial whose
+        full training is not counted yet.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

@@ -19,8 +19,8 @@ _WORKERS = "    workerGroupSpecs:\n"
 class Job:
     """A search as a job of a cluster. `write_job` returns the content of the job file.
 
-    If the job file needs a memory, time, partition or image that is None, the file has a placeholder for this value.
-    The user must replace each placeholder by a value.
+    The attributes `memory`, `time`, `partition` and `image` may be None. If the job file uses an attribute that is
+    None, the file has a placeholder for the value. The user must replace each placeholder by a value.
 
     Attributes:
         name: the name of the study.

@@ -56,8 +56,9 @@ class StrategySampler(BaseSampler):
     count as the worst, because the score of a pruned trial is not comparable.
 
     The strategy also learns from other trials with points in the space: enqueued trials, added trials, and trials of
-    another sampler. Such a trial replaces the point that its number would have had. When the strategy is finished,
-    `optimize` stops. Any later trial gets a uniformly drawn point, if possible an untried point.
+    another sampler. If the strategy has already proposed a point for the number of such a trial, the proposed point is
+    not tried. When the strategy is finished, `optimize` stops. Any later trial gets a uniformly drawn point, if
+    possible an untried point.
 
     Several processes share the proposals through one storage. If two processes start trials at the same moment, they
     may know different finished trials, and a point may occur twice.
@@ -117,8 +118,8 @@ class StrategySampler(BaseSampler):
         point = own_round.points[trial.number - own_round.first]
         if param_name not in point:
             raise SpaceError(
-                f"space.{param_name}: this point has no value for it, but the objective suggests it; suggest it only "
-                f"when {dict(dimension.when)}"
+                f"space.{param_name}: the objective suggests '{param_name}', but the condition of this hyperparameter "
+                f"is not met; suggest '{param_name}' only when {dict(dimension.when)}"
             )
         return to_stored(point[param_name])
 

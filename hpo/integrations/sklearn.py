@@ -48,8 +48,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             Values may also be estimators and other objects. A list of such dicts is allowed, as in GridSearchCV; each
             point belongs to one dict, which is drawn like the value of a categorical hyperparameter.
         trials: the number of points to evaluate.
-        strategy: a strategy of conf/strategy: its name, or a dict of its name and settings. It must not train by
-            amounts.
+        strategy: a strategy of conf/strategy: its name, or a dict of its name and settings. Strategies that train some
+            points only partly (such as `asha`) and `ladder` are not supported.
         random_state: the seed of all points, or a `numpy.random.RandomState`; None = different points each time.
 
     Example:

@@ -94,15 +94,19 @@ class CommandLine:
 
     @property
     def amount_without_full(self) -> str | None:
-        """The first `{task.amount}` without a default for full trainings, such as 30 in `{task.amount:30}`.
+        """The text `{task.amount}` if the command line has this placeholder without a default, else None.
 
-        None = every `{task.amount}` has a default, or the command line has no `{task.amount}`.
+        Full trainings need the default. For example, `{task.amount:30}` has the default 30.
         """
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
 
     def refuse_bad_output(self) -> None:
-        """Raise ConfigError for bad settings of the program's output, and for settings whose placeholder is missing."""
+        """Raise ConfigError if `command.pattern`, `command.result` or `command.continues` is invalid.
+
+        Also raise ConfigError if `command.line` lacks a placeholder that these settings need, or has a placeholder
+        that needs `command.continues=true`.
+        """
         read_patterns(self.config["command"].get("pattern"))
         given = self.config["command"].get("continues", False)
         if not isinstance(given, bool):

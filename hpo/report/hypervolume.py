@@ -1,4 +1,7 @@
-"""The growth of the Pareto front's hypervolume in a search, and in random searches among the same trials."""
+"""Computes how the hypervolume of the Pareto front grows in a search, and how it would grow in a random search.
+
+The growth in a random search is the mean over random subsets of the search's trials.
+"""
 
 import itertools
 import math
@@ -58,10 +61,9 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
     The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. The result is exact
     if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, it is an estimate over the first n trials of
-    `NUM_ORDERS` random orders (seed 0).
+    `NUM_ORDERS` random orders (seed 0), because no closed form is known for the hypervolume.
 
-    Source: Tang et al. 2020 (arXiv 2004.13705), equation 6, has the closed form for one metric. No closed form
-    is known for the hypervolume.
+    Source: Tang et al. 2020 (arXiv 2004.13705), equation 6: the closed form for one metric.
     """
     is_within = [trial.keeps_limits for trial in trials]
     losses = np.full((len(trials), scale.shape[1]), np.inf)

@@ -160,9 +160,9 @@ def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[st
 
 
 def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
-    """Return the keys of a section's parts with unchecked numbers; if there are too many parts, the section's key.
+    """Return the keys of the section's parts that have unchecked numbers; an empty list if all numbers are checked.
 
-    Return an empty list if all numbers are checked.
+    Return only the section's key if no number is checked, or if the list would have more than `_MOST_NAMED` keys.
     """
     numbers = [place for place, value in leaves(part, key) if is_number(value)]
     if not any(place not in checked for place in numbers):
@@ -193,7 +193,7 @@ def _numbers_of_several(
     """Return further numbers of a trial, by their keys in the report.
 
     The report has these numbers only if the study has several metrics, or has limits. `values` are the trial's values
-    of the leading metric. `further` are the trial's means of the other metrics, and of the numbers that have a limit.
+    of the leading metric. `further` has the trial's means of the other values in `goal.names`.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {goal.metric: math.fsum(values.values()) / len(values), **further}
@@ -209,7 +209,10 @@ def _numbers_of_several(
 
 
 def _config_values(config: StudyConfig) -> dict[str, Any]:
-    """Return, by key, the report's values that come from the configuration, and the numbers (1 to 25) of its fields."""
+    """Return the values that the report must have according to the configuration, by dotted key.
+
+    The result includes the numbers of the report's fields, 1 to 25.
+    """
     study = config.study
     own = {"name": study.name, "seed": study.seed, "objective": config.objective, "intent": config.report.intent}
     tree = {
@@ -227,7 +230,7 @@ def _config_values(config: StudyConfig) -> dict[str, Any]:
 
 
 def _study_numbers(recorded: Recorded) -> dict[str, Any]:
-    """Return, by key, the numbers that the report must have according to the study.
+    """Return the numbers that the report must have according to the study, by dotted key.
 
     If there is a winner, the winner's number is included. If data and code have not changed since the report, the
     numbers that describe the space, the data and the tasks are included, too.

@@ -258,7 +258,7 @@ class Subject:
 def dependent_text(strategy: str) -> str | None:
     """Return why the trials of a strategy cannot show which scores random search would reach; None for random search.
 
-    The text completes a sentence such as `it needs ...`.
+    The text begins with `independent draws`, so that a caller can write `it needs` before the text.
     """
     if strategy == "random":
         return None

@@ -218,7 +218,7 @@ def value_at(dimension: Dimension, place: float) -> Any:
 
 
 def span_of(dimension: Dimension) -> float:
-    """Return the size of a dimension: the length of a range, or the number of values of any other dimension.
+    """Return the size of a dimension: the length of its range, or the number of its values if it has no range.
 
     The length of a logarithmic range is the difference between the logarithms of its ends.
     """

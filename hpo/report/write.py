@@ -145,7 +145,7 @@ def _copy_files(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
     refuse_link(target)
     StudyFolder(folder).refuse_links()
     if target.resolve() == folder.resolve():
-        raise StudyError(f"publish: {target} cannot be copied to itself; publish a study or comparison below runs/")
+        raise StudyError(f"publish: {target} cannot be copied to itself; give a study or comparison that is in runs/")
     target.mkdir(parents=True, exist_ok=True)
     # Other users may read published files, unlike the files in runs/.
     for place in (STUDIES, target):

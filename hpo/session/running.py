@@ -42,7 +42,10 @@ class Searched:
         return 1 if self.ended and not self.ended.view.best else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the study's view as a dict. If another program trains the study, return a dict with the message."""
+        """Return the study's view as a dict.
+
+        If another program trains the study, return a dict with the attributes `study`, `folder` and `says`.
+        """
         if self.ended:
             return self.ended.view.to_dict()
         return {"study": self.study, "folder": self.folder, "says": self.says}

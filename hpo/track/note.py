@@ -132,7 +132,7 @@ def _reproduction_lines(view: StudyView) -> Iterator[str]:
 
 
 def _note_lines(view: StudyView) -> Iterator[str]:
-    """Yield the last notes of users."""
+    """Yield a line for each of the latest notes that users wrote; at most `_NOTES` lines."""
     for note in view.notes[-_NOTES:]:
         yield f"- {note.time[:10]} {_cell(note.user)}: {_plain(_cut(note.text, _CHOICE))}"
 

@@ -94,9 +94,11 @@ class History(Sequence[Trial]):
         return draw_weights(rng.spawn(1)[0], self.num_metrics) if self.num_metrics > 1 else None
 
     def losses(self, weights: Weights) -> list[float]:
-        """Return one loss per trial; with several metrics, the losses are weighted.
+        """Return one loss per trial, in the order of the history.
 
-        The loss is infinite if the trial failed, was stopped or exceeds a limit.
+        If `weights` are given, the function `weighted` combines the trial's losses in all metrics into one loss.
+        Otherwise, the loss is the trial's loss in the leading metric. The loss is infinite if the trial failed, was
+        stopped or exceeds a limit.
         """
         if weights is None:
             return [trial.loss if trial.excess == 0 else math.inf for trial in self]

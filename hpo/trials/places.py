@@ -94,8 +94,8 @@ class Places:
         if self._kind is not None and kind != self._kind:
             names = {"number": "no epoch", "epoch": "epochs", "step": "steps"}
             raise ValueError(
-                f"report: must have epoch in all reports, or step in all, or neither in any, given {names[kind]} after "
-                f"{names[self._kind]}; trainings are compared by epoch or step"
+                f"report: all reports of a training must be of one kind (with epoch, with step, or with neither), "
+                f"given {names[kind]} after {names[self._kind]}; trainings are compared by epoch or step"
             )
         self._kind = kind
         placed = {"epoch": next(self._numbers), **point} if kind == "number" else dict(point)

@@ -173,10 +173,10 @@ def have_same_places(one: Trial, other: Trial) -> bool:
 
 
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials, with their losses made comparable.
+    """Return the trials with comparable losses.
 
-    If the reports of all trials are at the same places (see `have_same_places`), return the trials unchanged. A trial
-    with fewer reports has then ended by itself, so its loss counts.
+    If `have_same_places` is true for all pairs of trials, return the trials unchanged. This includes trials with fewer
+    reports, because their trainings ended by themselves.
 
     Otherwise, find the last place at which all trials with reports have a report. Each of these trials gets its loss at
     this place. Trials without reports stay unchanged. If the trials have no place in common, return an empty list.

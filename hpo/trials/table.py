@@ -189,8 +189,10 @@ def first_start(trials: Sequence[Trial]) -> float:
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
     """Return a table with one row per trial, in the order of the trials' numbers; missing values are empty.
 
-    - A hyperparameter's column is named by its dotted key. Any metric but the leading one, and any value with a limit,
-      has a column of its own name. These columns get the prefix `space.` or `metric.` if their names are taken.
+    - `score`: the leading metric.
+    - Each further metric, and each value with a limit, has a column of the same name. If this name is taken, the column
+      is `metric.NAME`.
+    - Each hyperparameter has a column with its dotted key as name. If this name is taken, the column is `space.KEY`.
     - `is_on_front` (only with several metrics): whether the trial is on the Pareto front.
     - `excess` (only with limits): how far the trial is beyond the limits.
     - `retry_of`: the number of the failed trial that this trial retries.

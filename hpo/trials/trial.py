@@ -139,7 +139,8 @@ class Trial:
         excess: how far a complete trial is beyond the limits; 0 = within all limits; see `Goal`.
         is_scaled: whether `study.scale` in the point is the number of a scale; False if it is the user's own key.
         losses_at: for a complete trial with an amount, its loss by place: the loss that the trial would have if its
-            training had ended there. Only places that all tasks have reported count; see `hpo.trials.places`.
+            training had ended there. Places that only some of the tasks have reported are left out; see
+            `hpo.trials.places`.
     """
 
     number: int
@@ -216,7 +217,11 @@ class Trial:
 
     @property
     def stopped(self) -> str | None:
-        """Where the trial was stopped, and why if a task was stopped; None = the trial was not stopped."""
+        """Where the trial was stopped; None = the trial was not stopped.
+
+        If a task was stopped, the text is `Outcome.stopped` of the first stopped task, and also says why. If the trial
+        was stopped between tasks, the text is, for example, `after 2 folds`.
+        """
         if self.state != "stopped":
             return None
         reasons = (outcome.stopped for _, outcome in sorted(self.outcomes.items()) if outcome.stopped)

@@ -27,8 +27,8 @@ class TextBlocks:
     Attributes:
         blocks: up to context + 1 tokens each.
         characters_per_token, bytes_per_token: the mean number of characters and UTF-8 bytes of the text per token.
-        unknown_bits: the number of bits that identify all unknown tokens among the predicted tokens; 0 = no unknown
-            tokens.
+        unknown_bits: the sum of `UnknownTokens.bits` over all predicted tokens that are unknown; 0 = no predicted token
+            is unknown.
     """
 
     blocks: Ragged
@@ -111,7 +111,10 @@ class LanguageModelling:
         )
 
     def _unknown_bits(self, text: str, stream: Sequence[int]) -> float:
-        """Return the number of bits that identify all unknown tokens, without the first token of the text."""
+        """Return the sum of `UnknownTokens.bits` over all unknown tokens of the text.
+
+        The first token of the text is left out, because it is never predicted.
+        """
         if self.unknown is None:
             return 0.0
         assert isinstance(self.vocabulary, Vocabulary)

@@ -63,7 +63,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
 
     Returns:
         `preprocessing`, `vocabulary`, `checkpoint` (the checkpoint that is scored), `determinism`: texts;
-        `metrics`: the definition of each metric, for metrics of sacrebleu including sacrebleu's signature;
+        `metrics`: the definition of each metric (for BLEU and chrF, with sacrebleu's signature);
         `directions`: maximize or minimize, for each metric;
         `bounds`: the smallest and the largest value of each metric, None = no bound;
         `shares`: the metrics that are a share of independent examples, such as accuracy;

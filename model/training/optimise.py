@@ -108,10 +108,11 @@ def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
 
 
 def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | None:
-    """Return the running mean of the network's weights, or None without `ema`; the mean starts after the first step.
+    """Return an object that computes the running mean of the network's weights; None = `ema` is not set.
 
-    The weights after the first step contribute a share of ema^t to the mean t steps later. With `ema_warmup`, the decay
-    in step t is at most (1 + t) / (10 + t), so that an early mean consists mostly of the latest weights.
+    After the first step, the mean equals the weights. Each later step replaces the mean by
+    decay * mean + (1 - decay) * weights. The decay is `ema`. With `ema_warmup`, the decay is at most
+    (1 + t) / (10 + t), t steps after the first step, so that an early mean consists mostly of the latest weights.
 
     Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; with weights that decay:
     Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2; warm-up: `num_updates` of TensorFlow's

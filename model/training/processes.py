@@ -35,7 +35,7 @@ class Notice:
 
     @contextlib.contextmanager
     def awaited(self) -> Iterator[None]:
-        """Inside the context, record SIGTERM instead of ending the process at once."""
+        """Inside the `with` block, record SIGTERM instead of ending the process at once."""
         is_ours = threading.current_thread() is threading.main_thread()
         if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             yield
@@ -74,9 +74,10 @@ class Processes:
     @classmethod
     @contextlib.contextmanager
     def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
-        """Join the group described by torch.distributed's environment variables; leave it if the context succeeds.
+        """Join the group of processes that torch.distributed's environment variables describe.
 
-        If `size` is 1, ignore the variables, because they then belong to the job in which the search runs.
+        Leave the group at the end of the `with` block, unless the block raises an exception. If `size` is 1, join no
+        group, even if the variables are set. In this case the variables belong to the job in which the search runs.
         """
         notice = Notice()
         with notice.awaited():

@@ -53,16 +53,18 @@ class ReplayedPlateaus:
 
     @classmethod
     def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
-        """Derive the reductions from learning curves, whose points have `epoch`, `step` and metrics.
+        """Derive the learning-rate reductions of other trainings from the learning curves of these trainings.
 
+        Each point of a curve has `epoch`, `step` and metrics.
         `gain(new, old)` returns how much better the metrics `new` are than the metrics `old`.
         """
         return cls([_reductions(curve, gain, config) for curve in curves])
 
     def scale(self, epochs: float) -> float:
-        """Return the factor of the learning rate after `epochs` epochs.
+        """Return the factor by which to multiply the learning rate after `epochs` epochs.
 
-        The result is the geometric mean of the factors that the other trainings had after `epochs` epochs.
+        The result is the geometric mean of one factor per training in `reductions`. Before the first evaluation of a
+        training, its factor is 1.
         """
         last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in self.reductions]
         return math.exp(sum(math.log(factor) for [factor] in last) / len(last))

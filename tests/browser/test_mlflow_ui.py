@@ -46,7 +46,7 @@ def place(tmp_path_factory):
     folder, results, port = tmp_path_factory.mktemp("views"), {}, str(free_port())
     uri = new_store(folder)
     sections = {name: toy_config(trials=n)["study"] | {"name": name} for name, n in (("halved", 5), ("plain", 6))}
-    amounts = {"strategy": "asha", "objective": "tests.toy_data:noisy_continued"}
+    amounts = {"strategy": "asha", "objective": "toy_data:noisy_continued"}
     with contextlib.chdir(folder):
         for name, section in sections.items():
             study = tracked_study(folder, uri=uri, study=section, **(amounts if name == "halved" else {}))

@@ -5,6 +5,7 @@ import re
 from typing import get_args
 
 import pytest
+from toys import CONFIG
 
 from hpo.config import sections
 from hpo.workers.dispatch.dispatcher import Setup
@@ -13,7 +14,6 @@ from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from hpo.workers.training.tasks import Payload, Task
 from tests.studies import REPOSITORY, dispatch_section
-from tests.toy import CONFIG
 
 DISPATCHERS = {"local": LocalDispatcher, "simulated": SimulatedDispatcher, "ray": RayDispatcher}
 
@@ -29,7 +29,7 @@ def dispatcher(request):
 
 
 def task(number, objective, **config):
-    payload = Payload(f"tests.toy:{objective}", {**CONFIG, **config}, "score", seed=5, trial=number)
+    payload = Payload(f"toys:{objective}", {**CONFIG, **config}, "score", seed=5, trial=number)
     return Task(number, 0, payload)
 
 
@@ -86,7 +86,7 @@ def test_where_a_task_is_trained_is_reported_before_all_else_where_that_is_not_h
 
 def test_a_failure_is_an_outcome_of_one_line(dispatcher):
     outcomes, _ = run(dispatcher, [task(0, "raises"), task(1, "constant")])
-    assert re.fullmatch(r"ValueError at toy\.py:\d+: no luck today", outcomes[0].error)
+    assert re.fullmatch(r"ValueError at toys\.py:\d+: no luck today", outcomes[0].error)
     assert "Traceback" in outcomes[0].details
     assert outcomes[1].error is None
 

@@ -153,7 +153,7 @@ def test_the_winners_values_stay_those_of_the_first_a_tag_has_the_present_one_an
 @pytest.mark.slow
 def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed(folder):
     split = shipped("default", "split") | {"folds": 5, "race_after": 3, "race_level": 0.3}
-    changes = {"strategy": "successive_halving", "objective": "tests.toy_data:noisy_continued", "split": split}
+    changes = {"strategy": "successive_halving", "objective": "toy_data:noisy_continued", "split": split}
     study = tracked_study(folder, trials=8, **changes)
     history = run(study).run.history
     _, children = runs_of(study)
@@ -168,7 +168,7 @@ def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed
 
 @pytest.mark.nightly
 def test_what_is_fully_trained_after_the_search_is_added_to_its_run(folder):
-    study = tracked_study(folder, trials=5, strategy="asha", objective="tests.toy_data:noisy_continued")
+    study = tracked_study(folder, trials=5, strategy="asha", objective="toy_data:noisy_continued")
     result = run(study).run
     _, children = runs_of(study)
     assert result.further_trained

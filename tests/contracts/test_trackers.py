@@ -30,7 +30,7 @@ def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tracked")
     new_store(folder)
     with contextlib.chdir(folder):
-        return shown(tracked_study(folder, trials=14, objective="tests.toy_data:odd_names"), has_figures=True)
+        return shown(tracked_study(folder, trials=14, objective="toy_data:odd_names"), has_figures=True)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_the_run_of_the_study_has_its_settings_its_winner_and_its_files(toy):
     assert (params["hpo.winner"], toy.data.metrics["best_score"]) == (f"trial {winner.number}", winner.score)
     assert not [key for key in params if key.startswith("dispatch.")]
     assert "None" not in params.values()
-    assert tags["hpo.model"] == "none: tests.toy_data keeps no models: it has no run_test"
+    assert tags["hpo.model"] == "none: toy_data keeps no models: it has no run_test"
     assert toy.client.search_registered_models() == []
     artifacts = {item.path for item in toy.client.list_artifacts(toy.parent.info.run_id)}
     assert {"report.md", "report.html", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts

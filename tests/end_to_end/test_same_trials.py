@@ -125,7 +125,7 @@ KILLED = {
     "asha": toy_config("asha", SPACES["conditional"], 15),
     "ladder": toy_config("ladder_by_halving", SPACE, 15),
     "two metrics": toy_config("evolutionary", SPACES["all ordered"], 15),
-    "a race": toy_config("evolutionary", SPACES["all ordered"], 9, "tests.toy_data:noisy"),
+    "a race": toy_config("evolutionary", SPACES["all ordered"], 9, "toy_data:noisy"),
 }
 KILLED["two metrics"]["study"] |= {"metrics": {"score": "maximize", "parameters": "minimize"}}
 KILLED["two metrics"]["study"] |= {"limits": {"parameters": 100}}

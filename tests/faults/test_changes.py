@@ -203,7 +203,7 @@ def test_a_data_file_that_changed_is_refused_by_fingerprint(capsys):
 
 
 def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
-    tree = config(3, objective="tests.faults.stored:run_fold")
+    tree = config(3, objective="toy_stored:run_fold")
     whole = run_toy(Path("whole"), tree)
     run_toy(Path("runs/toy"), tree | {"study": tree["study"] | {"trials": 1}})
     edit("runs/toy/data/examples.json", "[0, 14", "[1, 14")

@@ -25,7 +25,7 @@ def refused(code, err, *words):
 def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed, capsys):
     """The point is not to blame if a checkpoint cannot be written, so its trial stays open."""
     Path("disk_is_full").write_text("6")
-    code, _, err = in_this_process(capsys, "search", "objective=tests.faults.objectives:full_disk", *LOCAL)
+    code, _, err = in_this_process(capsys, "search", "objective=toy_faults:full_disk", *LOCAL)
     refused(code, err, "trial 6", "No space left", "runs/toy/checkpoints", "bytes free", "hpo resume toy")
     Path("disk_is_full").unlink()
     assert gone_on() == undisturbed
@@ -35,7 +35,7 @@ def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed, capsys):
 def test_a_process_without_descriptors_prints_how_many_it_may_have(undisturbed):
     Path("files_run_out").write_text("4")
     few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))}
-    code, _, err = hpo("search", "objective=tests.faults.objectives:many_files", *LOCAL, **few)
+    code, _, err = hpo("search", "objective=toy_faults:many_files", *LOCAL, **few)
     refused(code, err, "Too many open files", "64 files", "hpo resume toy")
     Path("files_run_out").unlink()
     assert gone_on() == undisturbed
@@ -58,7 +58,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.slow
 def test_a_disk_that_is_full_at_the_start_or_after_some_trials(undisturbed, small_disk):
-    search = ("search", "objective=tests.toy:score", *LOCAL)
+    search = ("search", "objective=toys:score", *LOCAL)
     ballast = small_disk / "ballast"
     for room in (0, 600):  # KiB
         ballast.write_bytes(bytes((24 * 1024 - room) * 1024))
@@ -70,7 +70,7 @@ def test_a_disk_that_is_full_at_the_start_or_after_some_trials(undisturbed, smal
 
 @pytest.mark.nightly
 def test_a_file_system_that_becomes_read_only(undisturbed, small_disk):
-    finished("search", "objective=tests.toy:score", *LOCAL, "study.trials=5")
+    finished("search", "objective=toys:score", *LOCAL, "study.trials=5")
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     code, _, err = hpo("resume", "toy", "study.trials=15")
     refused(code, err, "Read-only file system", "runs/toy", "bytes free")
@@ -88,5 +88,5 @@ def bound_by_permissions():
 @pytest.mark.slow
 def test_a_folder_that_may_not_be_written():
     Path("runs").mkdir(mode=0o500)
-    code, _, err = hpo("search", "objective=tests.toy:score", *LOCAL, preexec_fn=bound_by_permissions)
+    code, _, err = hpo("search", "objective=toys:score", *LOCAL, preexec_fn=bound_by_permissions)
     refused(code, err, "runs", "bytes free")

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from toys import score
 
 import hpo as toolkit
 from hpo.study.preparing.preparation import load_study
 from tests.faults.driver import LOCAL, TRACKED, finished, gone_on, hpo, outliving, start, wait_for_line
 from tests.studies import environment, rows
-from tests.toy import score
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -84,7 +84,7 @@ def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(u
 def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same_trials(undisturbed, seed):
     from tests.tracked import assert_shows_the_record, runs_of
 
-    arguments = ("search", "objective=tests.faults.objectives:logged", *TRACKED, "dispatch.workers=2")
+    arguments = ("search", "objective=toy_faults:logged", *TRACKED, "dispatch.workers=2")
     kill_until_done(arguments, random.Random(seed), 3.0, 9.0)
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
     study = load_study("toy")
@@ -97,7 +97,7 @@ def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same
 @pytest.mark.slow
 def test_a_second_driver_is_refused_with_process_and_host_and_the_lock_of_a_dead_one_is_taken_over(undisturbed):
     Path("wait").touch()
-    first = start("search", "objective=tests.faults.objectives:waits", *LOCAL)
+    first = start("search", "objective=toy_faults:waits", *LOCAL)
     wait_for_line(first, " 2/15")
     code, _, err = hpo("resume", "toy")
     assert code == 2

@@ -111,7 +111,7 @@ def test_a_server_that_answers_after_fifteen_seconds_costs_less_than_a_twentieth
 ):
     """All that the driver does next to training counts: ten trials of a second, with ten points of a curve each."""
     server.set_mode("late 15")
-    changes = {"trials": 10, "objective": "tests.faults.objectives:trains_a_second"}
+    changes = {"trials": 10, "objective": "toy_faults:trains_a_second"}
     study = tracked_study(tmp_path, uri=server.uri, experiment="late", patience=20.0, **changes)
     dispatcher = Eventful({})
     result = run(study, dispatcher)

@@ -28,7 +28,7 @@ def started(tmp_path_factory):
     with contextlib.chdir(folder):
         Path("lines.csv").write_text("\n".join(LINES) + "\n")
         report = shipped("default", "report") | {"figures": False}
-        objective = "tests.faults.from_file:run_fold"
+        objective = "toy_file:run_fold"
         tree = toy_config(trials=3, objective=objective, data={"path": "lines.csv"}, report=report)
         Path("toy.yaml").write_text(yaml.safe_dump(tree))
         assert main(["search", "--config", "toy.yaml"]) == 0

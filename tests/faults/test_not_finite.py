@@ -7,7 +7,7 @@ from tests.studies import rows, run_toy, toy_config
 
 
 def test_it_fails_its_trial_and_the_search_goes_on(tmp_path):
-    objective = "tests.faults.objectives:not_finite"
+    objective = "toy_faults:not_finite"
     found = run_toy(tmp_path / "study", toy_config("evolutionary_plain", trials=15, objective=objective))
     assert len(found) == 15
     bad = [row for row in found if row["toy.layers"] in ("3", "4")]

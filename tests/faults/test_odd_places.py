@@ -54,7 +54,7 @@ def test_a_link_that_leads_out_of_a_new_study_is_refused_and_its_target_left_alo
 
 def test_texts_of_any_kind_come_back_from_trials_csv_and_numbers_that_are_none_do_not(tmp_path):
     space = {"toy": {"nonlinearity": {"choices": ["relu", "tanh"]}, "name": {"choices": TEXTS}}}
-    tree = toy_config("grid", trials=14, space=space, objective="tests.toy:constant")
+    tree = toy_config("grid", trials=14, space=space, objective="toys:constant")
     tree["toy"]["name"] = "plain"
     assert {row["toy.name"] for row in run_toy(tmp_path / "study", tree)} == set(TEXTS)
     study = prepared(tmp_path / "study", tree)
@@ -102,7 +102,7 @@ def test_a_working_directory_of_any_name(capsys, monkeypatch):
 
 @pytest.mark.nightly
 def test_a_read_only_record_is_read(capsys):
-    assert in_this_process(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=3")[0] == 0
+    assert in_this_process(capsys, "search", "objective=toys:score", *LOCAL, "study.trials=3")[0] == 0
     folder = Path("runs/toy")
     for path in folder.glob("study.db*"):
         path.chmod(0o400)

@@ -32,7 +32,7 @@ def child():
 
 
 def messages(child, objective, **config):
-    payload = replace(task(0, "constant", **config).payload, objective=f"tests.faults.objectives:{objective}")
+    payload = replace(task(0, "constant", **config).payload, objective=f"toy_faults:{objective}")
     return list(child.run(payload, "a call"))
 
 
@@ -107,7 +107,7 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
         "from hpo.workers.dispatch.process.child import Child\n"
         "from tests.contracts.test_dispatchers import task\n"
         "from dataclasses import replace\n"
-        "payload = replace(task(0, 'constant').payload, objective='tests.faults.objectives:leaves_a_program')\n"
+        "payload = replace(task(0, 'constant').payload, objective='toy_faults:leaves_a_program')\n"
         "print(list(Child(sys.argv[1]).run(payload, 'a call'))[-1]['call'], flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -164,7 +164,7 @@ def test_of_a_long_output_the_end_is_kept(child):
 
 
 def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
-    payload = replace(task(0, "constant", text="my ${oc.env:WORD}").payload, objective="tests.faults.objectives:prints")
+    payload = replace(task(0, "constant", text="my ${oc.env:WORD}").payload, objective="toy_faults:prints")
     (last,) = child.run(replace(payload, secrets={"WORD": "abracadabra"}), "a call")
     assert "my " in last["printed"]
     assert "abracadabra" not in last["printed"]

@@ -28,7 +28,7 @@ def end_by(number, driver, code, most_seconds=10.0, to_group=False):
 @pytest.mark.slow
 def test_the_first_signal_saves_and_prints_how_to_continue(undisturbed):
     Path("wait").touch()
-    driver = start("search", "objective=tests.faults.objectives:waits", *LOCAL)
+    driver = start("search", "objective=toy_faults:waits", *LOCAL)
     wait_for_line(driver, " 2/15")
     assert "2 of 15 trials are saved in runs/toy" in end_by(signal.SIGINT, driver, 130)
     Path("wait").unlink()
@@ -38,7 +38,7 @@ def test_the_first_signal_saves_and_prints_how_to_continue(undisturbed):
 @pytest.mark.slow
 def test_the_second_signal_ends_at_once_although_the_objective_ignores_the_first(undisturbed):
     Path("ignores").touch()
-    driver = start("search", "objective=tests.faults.objectives:ignores", *LOCAL)
+    driver = start("search", "objective=toy_faults:ignores", *LOCAL)
     wait_for_file("is_deaf")
     time.sleep(0.2)
     driver.send_signal(signal.SIGINT)
@@ -52,7 +52,7 @@ def test_the_second_signal_ends_at_once_although_the_objective_ignores_the_first
 @pytest.mark.nightly
 def test_one_signal_is_enough_although_the_objective_catches_every_exception(undisturbed):
     Path("deaf").touch()
-    driver = start("search", "objective=tests.faults.objectives:deaf", *LOCAL)
+    driver = start("search", "objective=toy_faults:deaf", *LOCAL)
     wait_for_file("is_deaf")
     end_by(signal.SIGTERM, driver, 143)
     Path("deaf").unlink()
@@ -64,7 +64,7 @@ def test_a_signal_to_the_whole_group_on_ray_with_mlflow_saves_and_leaves_no_proc
     """As a terminal and a service manager send it: workers get it as well."""
     Path("wait").touch()
     on_ray = (*TRACKED, "dispatch.workers=2", "dispatch.retries=0")
-    driver = start("search", "objective=tests.faults.objectives:waits", *on_ray)
+    driver = start("search", "objective=toy_faults:waits", *on_ray)
     wait_for_line(driver, " 2/15")
     children = psutil.Process(driver.pid).children(recursive=True)
     end_by(signal.SIGHUP, driver, 129, to_group=True)
@@ -77,7 +77,7 @@ def test_a_signal_to_the_whole_group_on_ray_with_mlflow_saves_and_leaves_no_proc
 def test_a_command_that_is_no_search_has_the_same_exit_codes_and_no_traceback(number, code):
     study = {"name": "own", "metric": "score", "direction": "maximize"}
     sections = {"study": study, "split": toy_config()["split"] | {"folds": 1}, "dispatch": {"threads": 1}}
-    Path("own.yaml").write_text(yaml.safe_dump({"objective": "tests.faults.objectives:sleeps", **sections}))
+    Path("own.yaml").write_text(yaml.safe_dump({"objective": "toy_faults:sleeps", **sections}))
     driver = start("train", "--config", "own.yaml")
     wait_for_file("sleeps")
     driver.send_signal(number)

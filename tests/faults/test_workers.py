@@ -34,7 +34,7 @@ def pool(directory):
 def task(number, objective, **changes):
     payload = toy_task(number, "constant").payload
     config = payload.config | changes.pop("config", {})
-    return Task(number, 0, replace(payload, objective=f"tests.faults.objectives:{objective}", config=config, **changes))
+    return Task(number, 0, replace(payload, objective=f"toy_faults:{objective}", config=config, **changes))
 
 
 def others():

@@ -65,7 +65,7 @@ def test_values_that_json_does_not_have_are_written_down_and_given_back():
     assert study.best.config == written | {"array": [1, 2], "one": 1.0, "act": "relu"}
     assert study.reproduce().is_reproduced
     assert found(train, space=space, config=config, strategy="grid", trials=3).name == study.name
-    with pytest.raises(hpo.HpoError, match=r"path: must be 'a/b', which stands for a PosixPath from Python"):
+    with pytest.raises(hpo.HpoError, match=r"path: must be 'a/b', given 'c'; the original value is a PosixPath"):
         study.extend({"path": "c"}, progress=False)
 
 

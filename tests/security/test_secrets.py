@@ -26,7 +26,7 @@ defaults:
   - override /data: none
   - override /training: none
   - override /space: none
-objective: tests.security.secret_objective:run_fold
+objective: toy_secrets:run_fold
 x: 1
 service:
   api_key: null

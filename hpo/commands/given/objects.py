@@ -70,9 +70,15 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that calls `function` with the original values; do the same for its optional functions.
+        """Return a function that calls `function` with a configuration that has the original values.
 
-        `is_pickled`: whether to pickle the function into the study even if workers could import the function.
+        Wrap each optional function that takes a configuration in the same way. If there are no original values, return
+        `function` itself, or a copy if an importable function must be pickled.
+
+        Args:
+            function: the objective.
+            is_importable: whether workers can import `function`.
+            is_pickled: whether the study must store `function` in pickled form, even if workers can import `function`.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -254,8 +260,8 @@ def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
         if to_json(given, key)[1]:
             return now
         raise ConfigError(
-            f"{key}: must be {before!r}, which stands for a {type(given).__name__} from Python, given {now!r}; to "
-            f"use another value, start a search from Python"
+            f"{key}: must be {before!r}, given {now!r}; the original value is a {type(given).__name__} from Python: "
+            f"to use another value, start a search from Python"
         )
     changed = {name: value for name, value in now.items() if json_text(value) != json_text(before[name])}
     inner = {name: _rebuilt(f"{key}.{name}", getattr(given, name), before[name], changed[name]) for name in changed}

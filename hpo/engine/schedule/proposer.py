@@ -19,10 +19,10 @@ class Proposer:
 
     A round is the list of points that the strategy proposes in one call.
 
-    The record names, for each trial, the trials that became known (were "learned") before this trial was opened. A
-    continued search first opens the recorded trials again, each with the same known trials as before. Then it asks the
-    strategy again for the last recorded round, compares the answer with the recorded points, and opens
-    the other points.
+    For each trial, the record names the trials whose results the strategy got after the previous trial was opened
+    (`Trial.learned`). A continued search first opens the recorded trials again, each with the same known trials as
+    before. Then the search asks the strategy again for the last recorded round, compares the answer with the recorded
+    points, and opens the other points.
 
     Attributes:
         known: the trials that the strategy knows.
@@ -158,14 +158,16 @@ class Proposer:
         retried: Collection[int | None],
         waits: bool,
     ) -> Sequence[Proposal]:
-        """Return a round with the points added by users.
+        """Return the points of a round: the strategy's proposals, and the points added by users.
 
-        An added point comes before the points of the round that were not open when the user added it.
+        Insert each added point directly after the trials that had been opened when the user added the point. This
+        position depends only on the record, so a continued search gets the same round again.
 
-        The result is the same whether a point was added before the round was proposed or while its trials were opened.
-        A point is left for the next round if it was added after the last trial of this round was opened. If this round
-        continues earlier trials, new points are also left for the next round. If the round is empty because the
-        strategy waits for pending trials, no point is added to the round.
+        Leave an added point for a later round in these cases:
+
+        - The user added the point after the last trial of this round was opened.
+        - This round continues earlier trials, and the added point is not a retry.
+        - The strategy proposes nothing because the strategy waits for pending trials.
 
         Args:
             proposals: the strategy's proposals of the round.
@@ -202,7 +204,7 @@ class Proposer:
 
     @property
     def _records_learning(self) -> bool:
-        """Whether the record names, for each trial, the trials that became known just before this trial was opened."""
+        """Whether the record stores `Trial.learned` for each trial."""
         return self._rules.is_ordered or self._strategy.learns == "by_round"
 
     @property

@@ -41,8 +41,8 @@ class Target:
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials to compare with. Key: a trial's mean loss on the first tasks, one per metric. Value: for each metric, the
-losses on these tasks."""
+"""The trials to compare with. Key: for each metric, the mean loss of the trial's first `Race.tasks` tasks. Value: for
+each metric, the losses of these tasks."""
 # The median rule compares only at places that at least this many trials have reached, as in Optuna's MedianPruner.
 _LEAST = 5
 
@@ -79,7 +79,8 @@ class Race:
     def add_rival(self, rivals: Rivals, trial: Trial) -> Rivals:
         """Add a known trial to the rivals, and return the rivals that are on the Pareto front.
 
-        Return `rivals` unchanged if the trial is not on the front, exceeds a limit, or lacks a metric on a first task.
+        Return `rivals` unchanged if the trial is incomplete, exceeds a limit, or is not on the front. Also return
+        `rivals` unchanged if any of the trial's first `tasks` tasks lacks a metric.
         """
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
@@ -113,16 +114,19 @@ class Race:
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Sequence[Values]:
-        """Return the losses on the first tasks, one sequence per metric; empty if any task lacks a metric."""
+        """Return, for each metric, the losses of the trial's first `tasks` tasks.
+
+        Return an empty sequence if any of these tasks has no outcome or lacks a metric.
+        """
         outcomes, names = self._first(trial), self._goal.metrics.keys()
         if len(outcomes) < self.tasks or not all(names <= outcome.metrics.keys() for outcome in outcomes):
             return ()
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield, for each limit, how far the trial is beyond the bound on each of its first tasks.
+        """Yield one list per limit: for each of the trial's first `tasks` tasks, how far the value is beyond the bound.
 
-        A negative number means that the value is within the bound.
+        A negative number means that the value is within the bound. Skip a limit if any of these tasks lacks the value.
         """
         outcomes = self._first(trial)
         for limit in self._goal.limits:

@@ -110,8 +110,8 @@ class Rung:
     def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
         """Return the best waiting trial if it is among the best 1 / `eta` of the rung, else None.
 
-        A trial waits if it is complete and has not been continued. `pending` holds the numbers of the trials whose
-        continuation is pending; these trials do not wait either.
+        A trial waits if it is complete, has not been continued, and is not in `pending`. `pending` holds the numbers of
+        the trials whose continuation is pending.
         """
         count = len(self) // eta
         if self._fronts is not None:

@@ -236,9 +236,9 @@ class Ladder:
         return [{SCALE: scale, **point} for point in points]
 
     def expected(self, scale: int, known: Sequence[Sequence[Trial]]) -> Expected | None:
-        """Return the expected best point and the windows at a scale; None if no trial is complete.
+        """Return the expected best point at a scale, and the part of the space to search around this point.
 
-        `known` holds the trials of each scale, the smallest scale first.
+        Return None if no trial is complete. `known` holds the trials of each scale, the smallest scale first.
         """
         assert self.settings.costs is not None
         doublings = [math.log2(cost / self.settings.costs[0]) for cost in self.settings.costs]

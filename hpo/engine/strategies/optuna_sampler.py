@@ -48,8 +48,8 @@ class OptunaModel:
     those on the first fronts. Of a front that fits only in part, TPE takes the trials that add the most hypervolume
     (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). Here TPE is multivariate also with several
     metrics, unlike Optuna's default. The Gaussian process models each metric, and maximizes the expected gain in
-    hypervolume (qLogEHVI, Ament et al. 2023). Until a trial is complete, both samplers search with a single metric.
-    CMA-ES supports only one metric.
+    hypervolume (qLogEHVI, Ament et al. 2023). Before the first trial is complete, TPE and the Gaussian process work as
+    in a search with one metric. CMA-ES supports only one metric.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected

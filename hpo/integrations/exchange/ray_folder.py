@@ -82,9 +82,9 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the values of a trial's last result by dotted key; an empty dict without results.
+    """Return a trial's last values by dotted key; return an empty dict if the trial has no results.
 
-    If the last result lacks the metric, add the missing values from earlier results, back to a result with the metric.
+    Read the results backwards until a result has the metric. For each key in these results, return the latest value.
     """
     file = path / "result.json"
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []

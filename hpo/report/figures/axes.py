@@ -74,9 +74,10 @@ def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
 
 
 def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
-    """Return the ticks of a logarithmic axis over these values. Each text is a full number: 20, 50, 100, not 2, 5, 100.
+    """Return plotly's settings for a logarithmic axis over these values, with at most `most` powers of ten as ticks.
 
-    The ticks are at most `most` powers of ten; in a short range they are 1, 2 and 5 times each power.
+    If the values span only a short range, 2 and 5 times each power of ten are ticks, too. The text of a tick is the
+    tick's value, such as `20`.
     """
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = range(math.floor(low), math.ceil(high) + 1)

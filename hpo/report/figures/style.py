@@ -1,4 +1,4 @@
-"""The style of a report's figures: colours, layout, rounding, and the sample of many trials."""
+"""The style of a report's figures: colours, layout and rounding. Also samples the trials of a large study."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,9 @@
-"""Fills in two reproducibility checklists for a paper's appendix from a report: ACL's, and the machine learning one.
+"""Fills in two reproducibility checklists from a report, for the appendix of a paper.
+
+The questions are quoted verbatim from the sources. A question that is in both checklists is listed once.
 
 Source: "Reproducibility Criteria" of ACL 2021, after Dodge et al. 2019 (arXiv 1909.03004); "The Machine Learning
-Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are verbatim; a question of both
-checklists is listed once.
+Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)).
 """
 
 from collections.abc import Callable, Mapping

@@ -37,7 +37,10 @@ def _blocks(result: ComparisonJson) -> Iterator[Block]:
 
 
 def tables(result: ComparisonJson) -> dict[str, Table]:
-    """Return all tables by title, including empty tables. The table of verdicts has the pairs at all budgets."""
+    """Return all tables by title, including empty tables.
+
+    The table `Verdicts` has one row for each pair of strategies (or studies) at each budget.
+    """
     return {
         "Standings": _standings(result),
         "Verdicts": _verdicts(result, result["pairs"]),
@@ -119,7 +122,7 @@ def _first_pairs(result: ComparisonJson) -> list[Pair]:
 
 
 def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
-    """Return the table of pairs; a difference below 0 means that A is better."""
+    """Return a table with one row for each entry of `pairs`; a difference below 0 means that A is better."""
     write = score_format(standing["mean_score"] for standing in result["standings"])
     rows = [
         [

@@ -69,7 +69,8 @@ def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
 def _arrange(key: str, value: Any) -> Any:
     """Return a value in readable form.
 
-    The labels of a split get a separate table. The folds of a split are left out, because field 6 shows the folds.
+    If the key is `data.split`, move the labels to a separate table, and leave out the folds. Field 6 of the report
+    shows the folds.
     """
     if key != "data.split" or reason_missing(value) is not None:
         return value

@@ -1,4 +1,4 @@
-"""The cautions about a study's result, computed from its report (fields 21 and 25)."""
+"""Report field 25: the cautions about the study's result."""
 
 from collections.abc import Iterator, Sequence
 

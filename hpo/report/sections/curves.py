@@ -145,9 +145,9 @@ def _biased(size: int, n: int) -> NDArray[np.float64]:
 
 
 def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
-    """Return the weights C(i-1, n-1) / C(B, n) for i = 1 to B, where B is `size`.
+    """Return the weights w_i = C(i-1, n-1) / C(B, n) for i = 1 to B, where B is `size`.
 
-    The last weight is n / B. Weight i is weight i + 1 times (i - n + 1) / i.
+    Compute the last weight first: w_B = n / B. Then w_i = w_(i+1) * (i - n + 1) / i.
     """
     weights = np.zeros(size)
     places = np.arange(n, size)

@@ -177,9 +177,10 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 
 
 def table_text(table: ScaleTable, metric: str) -> str:
-    """Return a sentence on how the hyperparameter's best value differs between the scales.
+    """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    The sentence also says how much score the other scales lose at most with the best value of the smallest scale.
+    If the smallest scale's best value is not the best at another scale, the sentence also gives the largest loss of
+    score.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:

@@ -100,7 +100,7 @@ class Chosen(TypedDict):
 
 @with_config(EXACT)
 class ScalesPart(TypedDict):
-    """Fields 9, 11, 17 and 20 of a study with scales."""
+    """The results of a study with scales (in fields 11, 17 and 20 of the report)."""
 
     each: list[ScalePart]
     transfer: list[Transfer]

@@ -1,4 +1,4 @@
-"""Means and their intervals: of a trial's metrics, and of a trial's other numbers that have limits."""
+"""Computes means over folds and seeds, with intervals, for the metrics and the other values of a trial."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -22,7 +22,7 @@ class Spread(TypedDict):
 
 
 def spreads(trial: Trial, goal: Goal) -> dict[str, Spread]:
-    """Return a complete trial's spreads over folds and seeds: of each metric, and of each other number with a limit."""
+    """Return a complete trial's spread over folds and seeds for each value in `goal.names`."""
     return {name: _spread(trial, name) for name in goal.names}
 
 

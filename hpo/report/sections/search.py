@@ -138,7 +138,7 @@ _ENDS: dict[EndedBy, str] = {
 
 
 def no_search(reason: str) -> SearchPart:
-    """Return the section on the search for a study whose search is unknown: every value is missing for this reason."""
+    """Return a `SearchPart` in which every value is missing; `reason` says why."""
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 

@@ -59,7 +59,7 @@ class ExtendedPart(TypedDict):
 
 @with_config(EXACT)
 class ExtensionPart(TypedDict):
-    """The study whose best trials this study trains with other settings."""
+    """The extension of another study by `hpo extend`: the other study, the changed settings, and the trials."""
 
     study: str
     changes: Annotated[dict[str, list[Any]], Field(description="the old and the new value, by key")]
@@ -98,7 +98,7 @@ class ReproductionPart(TypedDict):
 
 @with_config(EXACT)
 class StudyPart(TypedDict):
-    """Fields 1, 2 and 25: the study's identity."""
+    """The study's identity, budget and code (fields 1, 2 and 25 of the report)."""
 
     name: str
     id: str
@@ -228,7 +228,10 @@ def reproduction_text(summary: ReportJson) -> str:
 
 
 def read_study(report: ReportJson) -> Iterator[Block]:
-    """Yield the study's question, the command that repeats the search, and the result of the last reproduction."""
+    """Yield a description of the search, the command that repeats the search, and the last reproduction's result.
+
+    If MLflow tracks the study, also yield the command that shows the study in MLflow.
+    """
     study, metric, front = report["study"], report["metric"], front_of(report)
     target = f"the configuration with the best {metric['name']} ({metric['direction']}, {metric['aggregation']})"
     if front is not None and len(front["metrics"]) > 1:

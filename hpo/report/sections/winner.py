@@ -400,9 +400,10 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
 
 
 def _metrics_table(report: ReportJson) -> Iterator[Block]:
-    """Yield a table that compares winner and default in each metric, number with a limit, and measured number.
+    """Yield a table that compares the winner with the default configuration.
 
-    Yield nothing if the report has no Pareto front, because the study has only one metric and no limits.
+    The table has a row for each metric, each value that has a limit, and each value in `study.measured`.
+    Yield nothing if the report has no Pareto front, for example if the study has only one metric and no limits.
     """
     winner, front = require(report["winner"]), front_of(report)
     if "scores" not in winner or front is None:

@@ -39,8 +39,9 @@ class Basis:
         return changes + ([] if self.code is None or now.code is None else self.code.changes_to(now.code))
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
-        """Return a line of text for each forbidden change of the configuration from this basis to `now`, by key.
+        """Return the forbidden changes of the configuration from this basis to `now`.
 
+        The dict maps each changed key to a line of text.
         A data file may move to a new path if its content is known to be the same.
         """
         is_same = not self.changed_data(now)
@@ -52,8 +53,9 @@ class Basis:
         return moved | changed_config(self.config, now.config)
 
     def changed_data(self, now: "Basis") -> dict[str, str]:
-        """Return a line of text for each change of the data from this basis to `now`, by the name of the split or file.
+        """Return the changes of the data from this basis to `now`.
 
+        The dict maps the name of each changed split or file to a line of text.
         If the study has a split, compare the train, validation and test splits, and the files that have a new path.
         Otherwise compare all files.
         """

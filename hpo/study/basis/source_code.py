@@ -72,7 +72,8 @@ class Code:
     def without_written(self, before: "Code") -> "Code":
         """Return this code without the files that trainings wrote.
 
-        These are the files of the user's command that are in this code, but not in `before`.
+        A file counts as written by a training if the user's command runs or reads the file, and `before` lacks the
+        file.
         """
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)

@@ -30,7 +30,7 @@ def unnamed(count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class ImportedTable:
-    """How many trials of a table a study imports, and how many it skips.
+    """The numbers of trials that a study imports from a table, and that the study skips.
 
     Attributes:
         source: the table's path.
@@ -38,7 +38,7 @@ class ImportedTable:
         outside: the number of finished trials that are not in the study's space.
         shorter: the number of finished trials that are in the space, but have less than the table's largest amount.
         filled: the number of used trials that got a value from `study.imports_fill`.
-        has_metrics: whether a file next to the table names the metrics of the scores.
+        has_metrics: whether config.yaml or import.json in the table's folder defines the metrics of the scores.
     """
 
     source: str
@@ -102,10 +102,10 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 
 
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
-    """Return the finished trials of other studies whose points are in this space.
+    """Return those trials of other studies that are finished and have a point in `space`.
 
-    Trials of the same point become one trial, even if they come from several studies. The scores of this trial are the
-    means over the complete trials.
+    Skip a trial if another trial in the same table has a larger amount. Trials of the same point become one trial, even
+    if they come from several studies. The scores of this trial are the means over the complete trials.
 
     Args:
         references: study names, study folders, or tables with the columns of trials.csv. A table needs a column for
@@ -115,9 +115,10 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         fill: values for keys that trials lack, by nested or dotted key.
 
     Raises:
-        ConfigError: a table does not exist or has another metric, no trial is in the space, or no trial lacks a key
-            of `fill`.
-        StudyError: a table lacks columns.
+        ConfigError: a table does not exist, is given twice, has other metrics, or has a score that is no number; no
+            trial is in the space; `fill` has a value outside of the space, or a key that every trial already has.
+        SpaceError: `fill` has a key that is not searched.
+        StudyError: a table cannot be read, or lacks columns.
     """
     values = _fill_values(fill or {}, space)
     tables: list[ImportedTable] = []

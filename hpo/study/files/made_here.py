@@ -22,7 +22,7 @@ _OWN_STORE = "sqlite:///mlflow.db"
 
 
 def remember(config: StudyConfig, pickled: PickledFunction | None = None, reaches: Iterable[str] = ()) -> None:
-    """Note that this user trusts every study with this objective, configuration and space.
+    """Record that this user trusts every study with this objective, configuration and space.
 
     If a user wrote the strategy, the strategy's settings must be the same, too.
 

@@ -151,12 +151,13 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with only the references whose values may change during the search.
+    """Drop each entry of `study.references` whose value cannot change during the search; return the configuration.
 
-    These references depend on searched keys, or on keys that scales change.
+    The value can change if the reference depends on a searched key, or on a key that scales change.
 
     Raises:
-        ConfigError: a reference leads to a secret, or a key with a reference does not have the reference's value.
+        ConfigError: the text of a remaining reference contains a secret, or the value of a key differs from the value
+            of its reference.
     """
     section = config.study
     if section.references is None:

@@ -57,7 +57,7 @@ def reproduce(
         show: a function that is called with each finished repetition.
 
     Raises:
-        StudyError: there is no such trial or fold, or a row is not in the study's space.
+        StudyError: the chosen trial or fold does not exist, or trials.csv is not valid.
     """
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:

@@ -73,7 +73,7 @@ class Recorded:
     """A study, read from its files, whose trials can be trained again on the current data.
 
     Attributes:
-        files: the study's files; `changes` has differences of the data first, then of code and environment.
+        files: the study's files; the list `files.changes` also has the changes of data and code.
         study: the prepared study.
         rows: all rows of trials.csv.
         winner: the winner's row; None if the study has no winner. See `recorded_winner`.

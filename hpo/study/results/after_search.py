@@ -62,10 +62,10 @@ def are_fully_trained(config: StudyConfig, record: Record) -> bool:
 
 
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
-    """Return the complete full trainings of trials after the search, each as a `Trial`.
+    """Return a `Trial` for each full training after the search.
 
-    A larger budget may have continued the search since then. Skip a point if the search itself has fully trained this
-    point.
+    Leave out a training if one of its tasks has failed or has no outcome. Also leave out a training if the search
+    itself has fully trained the same point, for example after the user raised the budget.
     """
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
     full = config.strategy.get("max_amount")
@@ -109,9 +109,10 @@ def read_finalists(section: StudySection, record: Record, history: History) -> l
 
 
 def _candidates(section: StudySection, record: Record, history: History) -> list[Trial]:
-    """Return the best trials that keep the limits, and have the scale and amount of the best trial.
+    """Return the trials to use as finalists, the best first.
 
-    With several metrics, the trial that `study.choose` picks comes first.
+    All finalists keep the limits and have the same scale and amount as the first finalist. With several metrics,
+    `study.choose` picks the first finalist.
     """
     if not section.finalists:
         return []

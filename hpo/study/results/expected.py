@@ -244,10 +244,11 @@ def _noises(values: Array, layout: TaskLayout) -> list[Noise]:
 
 
 def _noise_of_share(losses: Array, examples: int) -> Noise:
-    """Return the binomial noise of shares of independent examples; `losses` has the shape (trials, 1).
+    """Return the noise of a metric that is a share of examples, such as accuracy; `losses` has the shape (trials, 1).
 
-    Add one success and one failure (Laplace's rule of succession), so that a share of 1 has noise, too. Use the
-    estimated true shares, because the observed shares of the best trials are too good, and would give too little noise.
+    The noise is binomial, as for independent examples. Laplace's rule of succession adds one success and one
+    failure, so that a share of 1 has noise, too. The variances come from estimates of the true shares. The observed
+    shares of the best trials are too good, and would give too little noise.
     """
     shares = (np.abs(losses[:, 0]) * examples + 1) / (examples + 2)
     shares = true_values(shares, np.sqrt(shares * (1 - shares) / examples))

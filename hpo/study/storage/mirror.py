@@ -109,7 +109,12 @@ class Manifest(BaseModel):
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
-        """Return the manifest at a mirror's URL; None if there is no manifest, NotOursError if it is not valid."""
+        """Return the manifest at a mirror's URL; None if there is no manifest.
+
+        Raises:
+            NotOursError: this version cannot read the manifest's fields.
+            HpoError: the manifest is not JSON, or the study's name in the manifest is not valid.
+        """
         content = place.read(_FILE)
         if content is None:
             return None

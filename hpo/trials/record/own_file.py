@@ -1,4 +1,7 @@
-"""The SQLite file of a study without `study.storage`; a mark (the record's progress) and a backup protect the file."""
+"""The SQLite file of a study without `study.storage`.
+
+A backup and a mark file protect this file. The mark file stores the record's progress; see `Guard`.
+"""
 
 import logging
 import os

@@ -45,7 +45,7 @@ _SHOWN = 5
 class OptunaRows(Rows):
     """The rows of a study in an Optuna storage.
 
-    If `guard` is set, it gets the number of new rows after every completed write.
+    If `guard` is set, every completed write reports its number of new rows to this `Guard`.
     """
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
@@ -190,10 +190,13 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Wrap a write: if the machine or another program makes the write fail, raise a clear error.
+        """Wrap a write: if the machine or another program makes the write fail, raise an HpoError that says so.
 
-        After a successful write, report the number of new rows (`rows`) to the guard. `study_id` is the id of the study
-        if this write sets the id, else None.
+        After a successful write, call `Guard.count_rows`, which updates the mark file and makes backups.
+
+        Args:
+            rows: the number of rows that the write adds.
+            study_id: the id of the study if the write sets the id, else None.
         """
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),

@@ -42,8 +42,8 @@ class Stored:
         goal: the goal of the search.
         layout: the tasks of a trial.
         check: a function that gets the format number of the record before anything else is read; may raise StudyError.
-        is_own: whether the storage is the study's own file, which holds no other study; only such a file has a mark
-            and a backup.
+        is_own: whether the storage is the study's own SQLite file. Such a file holds no other study. A mark file and a
+            backup protect the SQLite file; see `hpo.trials.record.own_file`.
     """
 
     url: str
@@ -205,9 +205,10 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if the record has fewer rows than `mark` (the progress in its mark file) says.
+    """Raise DamagedRecordError if the record has fewer rows than its mark file states.
 
-    Raise StudyError if `mark` belongs to another study.
+    Raise StudyError if the mark file belongs to another study. `mark` is the content of the mark file; if it is None,
+    check nothing.
     """
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:

@@ -116,12 +116,15 @@ class Range:
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
     def to_unit(self, value: float) -> float:
-        """Return the position of a value in the range, from 0 to 1, on the range's (log) scale."""
+        """Return the position of a value as a number from 0 to 1; the scale is linear, or logarithmic with `log`.
+
+        Position 0 is `low`, or `low` - 1/2 for integers. Position 1 is `high`, or `high` + 1/2 for integers.
+        """
         low, high = self._bounds()
         return ((math.log(value) if self.log else value) - low) / (high - low) if high > low else 0.5
 
     def from_unit(self, unit: float) -> Value:
-        """Return the value at a position in the range, from 0 to 1; a position outside is clipped."""
+        """Return the value at a position (see `to_unit`). A position below 0 counts as 0, a position above 1 as 1."""
         low, high = self._bounds()
         value = low + min(max(unit, 0.0), 1.0) * (high - low)
         value = math.exp(value) if self.log else value

@@ -165,9 +165,9 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return one of the existing points, with its values converted to the types of the space.
+    """Return `point` with only its active dimensions, each value converted to the type of its dimension.
 
-    The existing points are `members` of `space_from_dict`. Return None for a point outside of the space.
+    Return None if the value of an active dimension is missing or not allowed.
     """
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
@@ -270,7 +270,10 @@ def identity(value: Any) -> str:
 
 
 def _refuse_invalid(where: str, value: Any) -> None:
-    """Refuse values that JSON cannot represent: infinite numbers, mappings whose keys are no texts, and objects."""
+    """Raise SpaceError if JSON cannot represent a value, or if a value contains a whole number above 2^53.
+
+    JSON can represent texts, finite numbers, true/false, None, lists, and mappings with texts as keys.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         raise SpaceError(f"{where}: must hold finite numbers, given {value!r}")
     _refuse_rounded(where, value)

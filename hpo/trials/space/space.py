@@ -144,7 +144,7 @@ class Space:
 
     @cached_property
     def _is_sparse(self) -> bool:
-        """Whether so few of the possible combinations exist that rejection sampling would take too long."""
+        """Whether `members` has less than 5 % of all combinations of values; then random draws seldom find a member."""
         combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
         return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
 

@@ -181,7 +181,11 @@ def _inner(name: str, value: Any) -> Parts:
 
 
 def _definitions_of(name: str, value: Any) -> Parts:
-    """Return further parts: the attributes of a class, the function inside a wrapper, and the class of an object."""
+    """Return the definitions on which a value depends, each with a name.
+
+    These are the attributes of a class (or of a module that the program created), the function inside a wrapper, and
+    the class of an object.
+    """
     if isinstance(value, _HOLDERS):
         functions = ((key, getattr(value, key, None)) for key in _HELD)
         return [(f"{name}.{key}", inner) for key, inner in functions if inner is not None]
@@ -257,7 +261,7 @@ def _used(function: Any) -> Parts:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
-    """Return the names that operations of these kinds use in a function's bytecode and in its inner functions."""
+    """Return the names that the given operations use, in this code and in the code of its inner functions."""
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -114,9 +114,9 @@ class RunningTrial:
     def dir(self) -> Path:
         """A folder for other files of the training, such as plots and predictions.
 
-        The files are stored in the study's folder, on whatever node the training runs. Their total size is limited to
-        `study.trial_files_bytes`. In a training outside a study, for example in `hpo compare`, the folder is
-        temporary.
+        The files are saved in the study's folder, even if the training runs on another machine. If their total size
+        exceeds `study.trial_files_bytes`, all these files are deleted, with a warning. In a training outside a study,
+        for example in `hpo compare`, the folder is temporary.
         """
         if self._files_dir is None:
             temporary = tempfile.mkdtemp(prefix="hpo-files-")
@@ -230,7 +230,8 @@ class SuggestingTrial(RunningTrial):
             if plain == value and type(plain) is type(value):
                 return choice
         raise ValueError(
-            f"'{name}' must be one of {list(choices)!r}, as the function suggests; the space gives {value!r}"
+            f"'{name}' must be one of {list(choices)!r}, the choices in the function's suggest_... call, but the space "
+            f"gives {value!r}"
         )
 
     suggest_uniform = suggest_loguniform = suggest_float
@@ -258,7 +259,8 @@ class SuggestingTrial(RunningTrial):
         value = self._value(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise ValueError(
-                f"'{name}' must be between {low!r} and {high!r}, as the function suggests; the space gives {value!r}"
+                f"'{name}' must be between {low!r} and {high!r}, the range in the function's suggest_... call, but the "
+                f"space gives {value!r}"
             )
         return value
 
@@ -276,7 +278,7 @@ def as_run_fold(function: Callable[..., Any], form: str, rows: GivenData | None 
 
     Args:
         function: the plain function.
-        form: the parameters that it takes, as in `ObjectivePath.form`; not "task".
+        form: the parameters of the plain function: "config", "config, trial" or "trial".
         rows: the data that was passed to the search from Python; None = no data was passed.
     """
 

@@ -158,11 +158,7 @@ def import_named(
 
 
 def _imported(what: str, name: str, origin: Origin, import_from: str | None) -> ModuleType:
-    """Import a module.
-
-    A module of the user is searched in the working directory first. For a module of the toolkit or of an installed
-    package, the working directory is hidden.
-    """
+    """Import a module of the user from the working directory, or any other module from outside this directory."""
     top = name.partition(".")[0]
     if top in sys.modules:
         refuse_another(sys.modules[top], origin, import_from, what)

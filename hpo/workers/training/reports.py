@@ -21,11 +21,13 @@ class Reports:
     continues, and beyond all reports of an interrupted attempt. Any other report repeats a known report, and is
     compared with it.
 
-    An attempt may die after it has saved its state but before it reports. The next attempt continues from that state,
-    so one report would be missing. The class raises `StateIsAhead` if there are both signs of this: the state differs
-    from the state at the last report, and the first new report comes later than expected, or never. If reports have no
-    epoch or step, the class raises `StateIsAhead` too, because it is unknown to which report a state belongs. An
-    objective that `reports_again` is exempt (see `Objective`).
+    An attempt may die after it has saved its state but before it reports. The next attempt continues from the saved
+    state, so one report would be missing. So the class raises `StateIsAhead` in the next attempt in two cases:
+
+    - The state may differ from the state at the last report, and the next report comes later than expected, or never.
+    - The next report has neither epoch nor step, so it is unknown to which report the state belongs.
+
+    If the objective has set `reports_again` (see `Objective`), the class never raises `StateIsAhead`.
 
     Attributes:
         trained: the amount from which this attempt continues; it is passed to the objective.
@@ -126,7 +128,7 @@ class Reports:
         return bool(self._unsent)
 
     def take_known(self) -> Sequence[Entry]:
-        """Return the reports of an interrupted attempt, at the first call only; later calls return none."""
+        """Return the reports of an interrupted attempt, unless an earlier call has already returned them."""
         entries, self._unsent = self._unsent, ()
         return entries
 

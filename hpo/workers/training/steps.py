@@ -203,10 +203,10 @@ def _attempt(
 
 
 def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, reports: Reports) -> Steps:
-    """Yield the new points, notes and warnings of a training, and return its result.
+    """Yield the new learning-curve points, the notes and the warnings of a training, and return its result.
 
-    If the value of a study's metric is not a finite number, it is left out, as a gap in the curve. The first gap of
-    each metric gives a warning, unless the value is None.
+    A point leaves out each value that is not a finite number. For each of the study's metrics, the first such value
+    gives a warning; the value None gives no warning.
     """
     warned: set[str] = set()
     with contextlib.closing(training):
@@ -240,7 +240,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
 
 
 def _known(reports: Reports, units: Units) -> Steps:
-    """Yield the reports of the interrupted attempt at the first call; yield nothing at later calls."""
+    """Yield the reports of an interrupted attempt, unless an earlier call has already yielded them."""
     for entry in reports.take_known():
         units.repeat(entry)
         yield "point", dict(entry.point)

@@ -136,7 +136,10 @@ class Training:
         code: Mapping[str, str] | None = None,
         own_lines: OwnLines | None = None,
     ) -> Self:
-        """Return the shared settings of a study's tasks. For the other arguments see `Payload` and `Training`."""
+        """Return the settings that all tasks of a study share.
+
+        `Payload` describes `function_file` and `code`, and `Training` describes `own_lines`.
+        """
         study, goal, names = config.study, searched_goal(config.study), goal_of(config.study).names
         common = Payload(
             objective=config.objective,

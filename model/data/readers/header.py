@@ -9,9 +9,13 @@ _ROWS_PER_LABEL = 2
 def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has_label: bool) -> int | None:
     """Return the number of the column that marks the first row as a header; None = the row is an example.
 
-    The first row is a header under two conditions: none of its fields occurs again in the same column, and at least one
-    field marks the row. A text above numbers marks the row. If the table has labels, any field above a column of few
-    different values marks the row, too. If several fields mark the row, choose the column with the fewest values.
+    The first row is a header if no field of the row occurs again in its column, and at least one column marks the row:
+
+    - A column marks the row if its first field is not a number, and all its other fields are numbers.
+    - If the table has labels, a column also marks the row if, on average, a value occurs in at least two of its other
+      fields.
+
+    If several columns mark the row, return the column with the fewest different values.
     """
     fields = [field.strip() for field in first]
     columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(first))]

@@ -1,6 +1,6 @@
 """Reads data sets of the Hugging Face hub, or folders saved by its `datasets` library, as tables.
 
-No code from a data set ever runs: the versions of the library that the extra [hub] allows refuse data sets with code.
+No code from a data set ever runs: the extra [hub] allows only versions of the library that refuse data sets with code.
 """
 
 import json

@@ -37,7 +37,7 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
         for part, table in read_splits(config, columns, _ended):
             text = "".join(row["text"] for row in table.rows)
             if not text.strip():
-                raise DataError(f"{table.file.path}: every row is empty; must hold some text")
+                raise DataError(f"{table.file.path}: every row is empty; at least one row must hold text")
             yield part, text.splitlines(keepends=True), table.file, table.licence
         return
     for part, path in given_places(config).items():

@@ -1,4 +1,4 @@
-"""The interface of all kinds of tokens: words, texts between blanks, characters and subwords."""
+"""The interface of all kinds of tokens: words, characters, subwords, and pieces of text separated by blanks."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

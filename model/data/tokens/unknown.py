@@ -1,4 +1,4 @@
-"""Computes the number of bits that identify a token outside of the vocabulary."""
+"""Computes the number of bits needed to identify a token outside of the vocabulary."""
 
 import math
 from collections import Counter
@@ -76,7 +76,10 @@ class UnknownTokens:
         return cls(left_out, Counter(letter for token in counts for letter in (*token, _END)))
 
     def bits(self, token: str) -> float:
-        """Return the bits that identify an unknown token: the negative base-2 logarithm of its probability."""
+        """Return the number of bits needed to identify an unknown token.
+
+        The number is the negative base-2 logarithm of the token's probability.
+        """
         bits = self._tokens.bits(token)
         return self._tokens.escape_bits + self._spelled_bits(token) if bits is None else bits
 

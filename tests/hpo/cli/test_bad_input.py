@@ -209,7 +209,7 @@ def test_an_output_that_is_closed_is_no_fault():
 
 @pytest.mark.quick("--help")
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["--help"], ["search", "objective=tests.toy:score", *LOCAL]], ids=lambda a: a[0])
+@pytest.mark.parametrize("arguments", [["--help"], ["search", "objective=toys:score", *LOCAL]], ids=lambda a: a[0])
 def test_an_output_that_is_full_is_named(arguments):
     """And no file of ours, of which there may be none yet."""
     with Path("/dev/full").open("w") as full:

@@ -10,7 +10,7 @@ from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import dispatch_section, rows, shipped, toy_config
 
 
-def tree(strategy="evolutionary", objective="tests.toy:score", dispatch=None, **study):
+def tree(strategy="evolutionary", objective="toys:score", dispatch=None, **study):
     made = toy_config(strategy, trials=12, objective=objective)
     made["study"] |= study
     made["report"] = shipped("default", "report") | {"figures": False}

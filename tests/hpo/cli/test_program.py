@@ -70,7 +70,7 @@ def in_a_notebook(flag, *arguments):
 
 @pytest.mark.slow
 def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
-    done = in_a_notebook("sleeps", "search", "objective=tests.faults.objectives:sleeps", *LOCAL)
+    done = in_a_notebook("sleeps", "search", "objective=toy_faults:sleeps", *LOCAL)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
     assert "raised Stopped (2,)\nas before\n" in done.stdout
     assert "continue with: hpo resume toy" in done.stderr

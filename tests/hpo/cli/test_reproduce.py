@@ -37,7 +37,7 @@ GOAL = {
 
 def goals(objective="noisy"):
     """Return a study of two metrics and a limit, with three folds."""
-    tree = toy_config("grid", {"toy": {"layers": [1, 2, 3, 4, 5]}}, 5, f"tests.toy_goals:{objective}")
+    tree = toy_config("grid", {"toy": {"layers": [1, 2, 3, 4, 5]}}, 5, f"toy_goals:{objective}")
     return tree | {"study": tree["study"] | {"name": "goals", **GOAL}, "split": tree["split"] | {"folds": 3}}
 
 
@@ -45,7 +45,7 @@ def goals(objective="noisy"):
 def both(tmp_path_factory):
     """A folder with `made`, with three folds and two repeats, whose scores depend on their seeds; and `goals`."""
     folder = tmp_path_factory.mktemp("both")
-    tree = toy_config("random", trials=4, objective="tests.toy_data:noisy")
+    tree = toy_config("random", trials=4, objective="toy_data:noisy")
     tree |= {"study": tree["study"] | {"name": "made", "repeats": 2}, "split": tree["split"] | {"folds": 3}}
     with contextlib.chdir(folder):
         run_toy(folder / "runs" / "made", tree)
@@ -205,7 +205,7 @@ def test_other_revisions_and_files_of_the_toolkit_are_told_and_demand_no_less(ca
 @pytest.mark.slow
 def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):
     halving = STRATEGIES["successive_halving"] | {"counts": "trials"}
-    run_toy(Path("runs/toy"), toy_config(halving, trials=7, objective="tests.toy:continued"))
+    run_toy(Path("runs/toy"), toy_config(halving, trials=7, objective="toys:continued"))
     code, out, _ = hpo(capsys, "reproduce", "toy")
     assert (code, "trial 6  fold_0" in out) == (0, True)
     assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
@@ -435,12 +435,12 @@ def test_with_several_metrics_the_chosen_one_is_found_and_compared_in_all(capsys
 
 
 def test_what_is_measured_on_the_machine_is_not_compared(capsys, several, monkeypatch):
-    monkeypatch.setattr("tests.toy_goals.describe_method", lambda config: {"measured": ["size"]}, raising=False)
+    monkeypatch.setattr("toy_goals.describe_method", lambda config: {"measured": ["size"]}, raising=False)
     number = report_of(several)["winner"]["number"]
     change_rows(several / "trials.csv", number, size="3.2")
     (several / "report.json").unlink()
     with monkeypatch.context() as without:
-        without.delattr("tests.toy_goals.describe_method")
+        without.delattr("toy_goals.describe_method")
         code, out, _ = hpo(capsys, "reproduce", "goals", "--trial", str(number))
     assert code == 1
     assert "of the objective return 'measured': ['size']" in out

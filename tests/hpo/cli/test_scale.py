@@ -107,7 +107,7 @@ def test_the_toolkits_transformer_passes_with_its_parametrization():
         (("--check", *own(), "study.scales=[{widht: 4}, {widht: 8}]"), "no key 'widht'"),
         (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must change a number that grows"),
         (("--check", *own()), "no function 'describe_scales' with the sizes"),
-        (("--check", "objective=tests.toy:score", *OWN, WIDTHS), "a function 'output_sizes'"),
+        (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
         (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),
         (("--check", "model.num_heads=7"), "model.num_heads"),
         (("--check", "data=text_classification", "data.path=missing.csv"), "missing.csv"),

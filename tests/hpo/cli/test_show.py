@@ -277,7 +277,7 @@ def test_a_chart_rises_and_falls_as_its_curve():
 @pytest.mark.slow
 def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_tries_it(capsys):
     """Also where the budget counts configurations, and a search goes on without using any of it."""
-    searched(capsys, toy_config("asha", trials=3, objective="tests.toy:continued"))
+    searched(capsys, toy_config("asha", trials=3, objective="toys:continued"))
     for lr in (0.1, 0.01):
         assert hpo(capsys, "add", "toy", "toy.layers=5", "toy.width=64", f"toy.lr={lr}")[0] == 0
     assert printed(capsys, "show", "toy")[0]["untried"] == 2

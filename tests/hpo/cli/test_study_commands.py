@@ -151,7 +151,7 @@ def test_a_study_in_another_folder_keeps_its_test_log_next_to_it(capsys, study, 
 
 
 def test_a_search_whose_trials_all_fail_has_exit_code_1(capsys):
-    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2, objective="tests.toy:raises")))
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2, objective="toys:raises")))
     code, out, err = hpo(capsys, "search", "--config", "toy.yaml")
     assert (code, "no luck today" in out + err) == (1, True)
 
@@ -190,7 +190,7 @@ def test_files_of_a_driver_that_was_killed_while_it_created_the_study_are_not_us
 
 def test_a_dollar_in_a_value_is_no_interpolation(capsys):
     space = {"toy": {"nonlinearity": {"choices": ["$", "y"]}}}
-    searched(capsys, toy_config(space=space, trials=2, objective="tests.toy:constant"))
+    searched(capsys, toy_config(space=space, trials=2, objective="toys:constant"))
     config = Path("runs/toy/config.yaml")
     config.write_text(config.read_text().replace("$", "${x}"))
     assert "Interpolation" not in hpo(capsys, "resume", "toy")[2]

@@ -130,7 +130,7 @@ def test_no_scale_is_planned_more_trials_than_it_has_points_and_numbers_of_numpy
 
 
 def test_a_grid_trains_every_point_at_every_scale_and_the_default_is_compared_at_the_target(capsys):
-    tree = toy_config("grid", {"toy": {"lr": [0.01, 0.1]}}, 4, "tests.toy_fronts:run_fold")
+    tree = toy_config("grid", {"toy": {"lr": [0.01, 0.1]}}, 4, "toy_models:run_fold")
     tree["study"] |= {"metric": "score", "scales": [{"toy": {"layers": 1}}, {"toy.layers": 3}]}
     tree["split"] |= {"folds": 1, "test_fraction": 0.2}
     folder = searched(capsys, tree)

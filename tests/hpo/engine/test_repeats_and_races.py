@@ -24,7 +24,7 @@ def config(*given, **study):
 
 def folds_config(race_after=None, objective="noisy", strategy="random", trials=12, **study):
     """Return a study with five folds."""
-    tree = config(strategy, ORDERED, trials, f"tests.toy_data:{objective}", **study)
+    tree = config(strategy, ORDERED, trials, f"toy_data:{objective}", **study)
     return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after}}
 
 
@@ -81,7 +81,7 @@ def test_halving_repeats_folds_and_races_work_together():
 
 def test_an_objective_that_cannot_continue_is_refused_for_halving():
     with pytest.raises(HpoError, match="CONTINUES"):
-        prepared(Path("s"), config("hyperband", None, 12, "tests.plain:score"))
+        prepared(Path("s"), config("hyperband", None, 12, "toy_score:score"))
 
 
 def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds():
@@ -142,8 +142,8 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
 
 def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported():
     strategy = STRATEGIES["successive_halving"] | {"counts": "trials"}
-    old = run_toy(Path("runs/old"), config(strategy, None, 7, "tests.toy:continued"))
-    study = prepared(Path("new"), config("random", None, 12, "tests.toy:continued", imports="old"))
+    old = run_toy(Path("runs/old"), config(strategy, None, 7, "toys:continued"))
+    study = prepared(Path("new"), config("random", None, 12, "toys:continued", imports="old"))
     assert [trial.score for trial in study.imports.trials] == [float(r["score"]) for r in old if r["amount"] == "4"]
 
 
@@ -151,7 +151,7 @@ def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported():
 def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back():
     space = {"toy": {"momentum": {"low": 0.0, "high": 2.0}, "layers": {"choices": [0, 1, False]}}}
     space |= {"first": [{"toy.momentum": 1, "toy.layers": False}]}
-    lengths = [len(run_toy(Path("s"), config("random", space, trials, "tests.toy:constant"))) for trials in (2, 6)]
+    lengths = [len(run_toy(Path("s"), config("random", space, trials, "toys:constant"))) for trials in (2, 6)]
     assert lengths == [2, 6]
 
 

@@ -220,7 +220,7 @@ def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(obj
 def test_a_given_space_serves_what_is_not_in_the_text():
     space = {"act": ["relu", "gelu"], "x": {"low": 0.0, "high": 1.0, "when": {"act": ["gelu"]}}}
     assert set(found(conditional, space=space, trials=4).trials["state"]) == {"complete"}
-    missing, beyond = "is suggested by the function, but the space has only x0", "between 0 and 1, as the function"
+    missing, beyond = "is suggested by the function, but the space has only x0", "between 0 and 1, the range in the"
     errors = found(looped, space={"x0": (0.0, 2.0)}, trials=3).trials["error"]
     assert all(missing in text or beyond in text for text in errors)
 
@@ -358,7 +358,7 @@ MISTAKES = {
     "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest it"),
     "a condition that does not hold": (
         lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2),
-        r"space\.c.*has no value for it.*'b': \(1,\)",
+        r"space\.c.*condition of this hyperparameter is not met.*'b': \(1,\)",
     ),
 }
 

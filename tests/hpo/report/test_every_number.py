@@ -47,7 +47,7 @@ def leaves(value, path=""):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A random search over folds with failures and a default, whose test part was opened."""
-    tree = toy_config("random", SPACE, trials=26, objective="tests.toy_data:paced")
+    tree = toy_config("random", SPACE, trials=26, objective="toy_data:paced")
     path = tmp_path_factory.mktemp("runs") / "toy"
     tree |= {"split": tree["split"] | {"folds": 3}, "study": tree["study"] | {"finalists": 2, "seed": 1}}
     study = prepared(path, tree)
@@ -141,7 +141,7 @@ report_again(folder, yaml.safe_load((folder / "config.yaml").read_text()))
 
 def test_what_was_trained_for_less_does_not_compete_for_the_best_so_far(tmp_path):
     tree = toy_config(STRATEGIES["successive_halving"] | {"counts": "trials"}, trials=7)
-    run_toy(tmp_path / "halved", tree | {"objective": "tests.toy:continued"})
+    run_toy(tmp_path / "halved", tree | {"objective": "toys:continued"})
     report = json.loads((tmp_path / "halved" / "report.json").read_text())
     winner = report["winner"]
     assert report["best_so_far"]["trials"][-1] == {"trial": winner["number"], "score": winner["score"]}

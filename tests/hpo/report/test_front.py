@@ -34,7 +34,7 @@ TWO = Goal({"score": "maximize", "size": "minimize"})
 
 
 def config(strategy="random", trials=30, **study):
-    tree = toy_config(strategy, TOY_SPACE | {"first": ["default"]}, trials, "tests.hpo.report.toy_front:several")
+    tree = toy_config(strategy, TOY_SPACE | {"first": ["default"]}, trials, "toy_front:several")
     study = {"metrics": dict(TWO.metrics), "limits": {"latency": 6}, "repeats": 2} | study
     return tree | {"study": tree["study"] | study}
 

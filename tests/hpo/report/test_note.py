@@ -45,7 +45,7 @@ def test_a_study_of_failures_has_no_winner(tmp_path):
 
 def test_the_first_line_has_the_score_the_winner_and_how_to_reproduce_it(tmp_path):
     trials = [complete(n, {"toy.lr": 3e-4}, n / 10) for n in range(3)]
-    study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
+    study = prepared(tmp_path, toy_config(objective="toy_data:score"))
     first, _, point, *_ = note(study, trials)[0].splitlines()
     assert first.startswith("**Winner: [trial 2](@@trial 2@@), score 0.2000**; again with `hpo reproduce ")
     assert point == "`toy.lr=3e-4`"
@@ -127,7 +127,7 @@ def test_the_longest_note_fits_into_a_tag(tmp_path, num_metrics):
 
 @pytest.mark.parametrize("text", ["**bold**", "[x](http://evil)", "<script>", "`code`", "a_b_c", "# head"])
 def test_names_of_data_are_plain_text(tmp_path, text):
-    study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
+    study = prepared(tmp_path, toy_config(objective="toy_data:score"))
     shown, view = note(replace(study, described=replace(study.described, name=text)), [], "running")
     assert view.data == text
     name = shown.partition("Data: ")[2].partition(" (development 81, test 9)")[0]

@@ -142,7 +142,7 @@ def test_trials_stand_from_the_best_and_every_dot_finds_its_row(written):
 
 @pytest.mark.parametrize("limits", [4, 0.5])
 def test_report_page_and_checklist_say_the_winner_or_why_there_is_none_as_the_view_does(tmp_path, limits):
-    tree = toy_config(trials=8, objective="tests.toy_data:sized")
+    tree = toy_config(trials=8, objective="toy_data:sized")
     section = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"seconds": limits}, "finalists": 2}
     study = prepared(tmp_path / "toy", tree | {"study": tree["study"] | section})
     record = open_study(study)
@@ -239,9 +239,9 @@ def test_only_plotlys_library_goes_into_a_page_as_it_is():
 
 
 def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
-    text, summary = report(tmp_path / "toy", toy_config("random", SPACE, 4, objective="tests.toy:raises"))
+    text, summary = report(tmp_path / "toy", toy_config("random", SPACE, 4, objective="toys:raises"))
     assert summary["winner"]["missing"].lower() in text.lower()
-    assert re.search(r"ValueError at toy\.py:\d+: no luck", text)
+    assert re.search(r"ValueError at toys\.py:\d+: no luck", text)
     assert sorted(a["id"] for a in Page(text).of("details") if "id" in a) == sorted(f"field-{k}" for k in range(1, 26))
 
 
@@ -292,7 +292,7 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
 
 def test_without_figures_the_page_has_its_texts_and_tables_and_an_older_page_is_removed(tmp_path):
     study = toy_config("random", SPACE, 6)["study"] | {"metrics": {"score": "maximize", "size": "minimize"}}
-    config = toy_config("random", SPACE, 6, "tests.toy_data:sized", study=study)
+    config = toy_config("random", SPACE, 6, "toy_data:sized", study=study)
     with_figures, expected = report(tmp_path / "toy", config)
     config["report"] = config["report"] | {"figures": False}
     report_again(tmp_path / "toy", config)

@@ -15,7 +15,7 @@ from tests.studies import shipped, toy_config
 SPACE = {"toy": {"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 1.0, "integer": False}}}
 BEFORE = toy_config(space=SPACE)
 WIDER = {"toy": {"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 2.0}}}
-ANOTHER_OBJECTIVE = toy_config(space={"lr": [1, 2]}, objective="tests.toy:constant", model={"num_layers": 3})
+ANOTHER_OBJECTIVE = toy_config(space={"lr": [1, 2]}, objective="toys:constant", model={"num_layers": 3})
 
 
 @pytest.mark.parametrize(("before", "now", "said"), [
@@ -25,7 +25,7 @@ ANOTHER_OBJECTIVE = toy_config(space={"lr": [1, 2]}, objective="tests.toy:consta
     (BEFORE, toy_config(space=WIDER), "space.toy.lr was 0.1 to 1.0 and is now 0.1 to 2.0"),
     # Nor is what follows from another strategy or objective; the space comes first.
     (BEFORE, toy_config(shipped("tpe"), SPACE), "strategy.name was 'random' and is now 'tpe'"),
-    (BEFORE, ANOTHER_OBJECTIVE, "objective was 'tests.toy:score' and is now 'tests.toy:constant'; space.toy.layers"),
+    (BEFORE, ANOTHER_OBJECTIVE, "objective was 'toys:score' and is now 'toys:constant'; space.toy.layers"),
     (BEFORE, toy_config(space={"toy": SPACE["toy"] | {"layers": [1, 2]}}, toy={"layers": 3}),
      "space.toy.layers was [1, 2, 3] and is now [1, 2]; toy.layers was 2 and is now"),
     (BEFORE | {"x": 1}, BEFORE | {"x": None}, "x was 1 and is now None"),

@@ -104,10 +104,10 @@ BAD = [
 
 @pytest.mark.parametrize(("bad", "said"), BAD)
 def test_bad_bounds_are_refused_in_one_line(monkeypatch, bad, said):
-    monkeypatch.setattr("tests.toy_data.describe_method", lambda _: bad, raising=False)
+    monkeypatch.setattr("toy_data.describe_method", lambda _: bad, raising=False)
     with pytest.raises(DataError) as refused:
-        prepare_study(config_from_dict(toy_config(objective="tests.toy_data:score")))
-    assert f"objective: tests.toy_data.describe_method: {said}" in str(refused.value)
+        prepare_study(config_from_dict(toy_config(objective="toy_data:score")))
+    assert f"objective: toy_data.describe_method: {said}" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

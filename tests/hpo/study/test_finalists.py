@@ -26,7 +26,7 @@ LAYERS = {"toy": {"layers": [1, 2, 3, 4, 5]}}
 
 def study_of(folder, objective, finalists, **changes):
     """Return a study of all five sizes."""
-    tree = toy_config("grid", LAYERS, 5, f"tests.toy_goals:{objective}", report=shipped("default", "report"))
+    tree = toy_config("grid", LAYERS, 5, f"toy_goals:{objective}", report=shipped("default", "report"))
     tree["report"]["figures"] = False
     tree["study"] |= {"finalists": finalists, "choose": "first_within_limits", **changes}
     return prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})

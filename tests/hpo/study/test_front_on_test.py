@@ -19,7 +19,7 @@ SEED = shipped("default", "study")["seed"]
 
 def toy(capsys, folds=1, **changes):
     """Return the folder of a search of three sizes, all of which are its front; the chosen one is in the middle."""
-    tree = toy_config("grid", {"toy": {"layers": [2, 3, 4]}}, 3, "tests.toy_fronts:run_fold")
+    tree = toy_config("grid", {"toy": {"layers": [2, 3, 4]}}, 3, "toy_models:run_fold")
     tree["study"] |= {"checkpoints": 1, "metrics": METRICS, "choose": {"best": "score", "within": {"size": 0.5}}}
     tree["study"] |= changes
     tree["split"] |= {"folds": folds, "test_fraction": 0.2}

@@ -205,7 +205,7 @@ ASIDE = (".config.yaml.123", ".data-123", "states/.456-abcdefgh")
 @pytest.mark.slow
 def test_states_stay_while_a_search_or_a_larger_budget_continues_from_them(tmp_path):
     def config(trials):
-        return toy_config("asha", trials=trials, objective="tests.toy:continued")
+        return toy_config("asha", trials=trials, objective="toys:continued")
 
     run_toy(Path("runs/toy").absolute(), config(4))
     folder = StudyFolder(Path("runs/toy"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import optuna
 import pytest
+from toys import score
 
 from hpo.commands.steer import raise_budget
 from hpo.commands.study import Study
@@ -30,7 +31,6 @@ from hpo.trials.record.user_actions import AddedPoint
 from hpo.trials.space.space import point_key
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, report_again, rows, run_toy, shipped, toy_config
-from tests.toy import score
 
 POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
 FEW, MORE = 4, 8
@@ -226,8 +226,8 @@ def score_and_queue(task):
 
 
 def test_a_queued_point_is_tried_next_and_repeated_by_a_replay_and_others_are_ignored(tmp_path, caplog):
-    folder, config = tmp_path / "study", tree(12, "tests.toy:score")
-    before = run_toy(folder, tree(5, "tests.toy:score"))
+    folder, config = tmp_path / "study", tree(12, "toys:score")
+    before = run_toy(folder, tree(5, "toys:score"))
     assert POINT not in points(before)
     theirs = queue(folder, {"toy.lr": 3.0}, {"lr": 0.1}, points(before)[2], POINT)
     after = run_toy(folder, config)

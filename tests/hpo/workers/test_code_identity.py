@@ -260,7 +260,7 @@ def test_the_search_its_strategies_and_an_objective_of_the_toolkit_count_by_revi
     config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]))
     revisions = {"search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 2}
     assert code_of(prepared(Path("ladder"), config)).revisions == revisions
-    own = type("Own", (), {"__module__": "tests.toy"})
+    own = type("Own", (), {"__module__": "toys"})
     described = describe_code(resolve("model.objective:run_fold"), {"own": own})
     assert described.revisions == {"search": loop.REVISION, "objective model.objective": model_objective.REVISION}
     assert all(piece.endswith(" (strategy)") for piece in described.pieces)

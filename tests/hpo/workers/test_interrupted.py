@@ -146,7 +146,7 @@ def test_a_line_that_was_cut_off_is_no_report(tmp_path):
     assert not journal.has_state
 
 
-SEARCH = ("search", "objective=tests.faults.peak:run_fold", *TOY, "dispatch=local", "+names=true", "study.trials=9")
+SEARCH = ("search", "objective=toy_peak:run_fold", *TOY, "dispatch=local", "+names=true", "study.trials=9")
 SEARCH += ("study.lanes=2", "strategy=asha", "strategy.max_amount=27", "strategy.min_amount=3", "report.figures=false")
 
 

@@ -192,13 +192,18 @@ def _near_best(ranked: Sequence[Trial]) -> Sequence[Trial]:
 
 
 def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
-    """Return the residual sum of squares of the fit, for each possible slope.
+    """Fit the model of `fit_shift` for each slope in `slopes`, and return the residual sums of squares.
 
-    A slope is the parabola's move with each doubling of cost. `units` holds the trials' positions in the dimension, and
-    `away` holds the costs of the trials' scales, in doublings. The parabola in `units - slope * away` has terms in
-    `units`, `units ** 2` and `units * away`. All other terms are equal for all trials of a scale, so the scale's level
-    absorbs these terms. The coefficient of `units * away` is -2 * slope times the coefficient of `units ** 2`. If the
-    parabola would open downwards, a line is fitted instead.
+    The model has a constant for each scale, and a parabola in `units - slope * away`. The terms of the parabola that
+    depend only on `away` are part of the scale's constant. So the columns `units` and
+    `units ** 2 - 2 * slope * units * away` are fitted. If the fitted parabola opens downwards, fit a line instead.
+
+    Args:
+        rest: the columns of the scales' constants and of all other dimensions, one row per trial.
+        units: the trials' positions in the dimension.
+        away: the logarithm to base 2 of the cost of a training, for each trial.
+        losses: the trials' losses.
+        slopes: the distances to try; the parabola moves by this distance with each doubling of cost.
     """
     columns = np.column_stack([units, units**2, units * away, losses])
     basis, sizes, _ = np.linalg.svd(rest, full_matrices=False)

@@ -39,7 +39,8 @@ def refuse_dead_address(address: str, seconds: float = _ANSWER_SECONDS) -> None:
     except subprocess.TimeoutExpired as error:
         raise DispatchError(
             f"dispatch.address: the server at {address!r} does not answer as a Ray cluster within {seconds:g} s; "
-            f"{_HINT}. If the cluster requires a token, set RAY_AUTH_MODE=token and the token"
+            f"{_HINT}. If the cluster requires a token, copy the token to ~/.ray/auth_token, and set "
+            f"RAY_AUTH_MODE=token in the environment"
         ) from error
     if "answered" not in answer.stdout:
         lines = answer.stderr.strip().splitlines() or ["no reason given"]

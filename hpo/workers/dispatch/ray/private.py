@@ -3,10 +3,10 @@
 - `start_api_server` starts the dashboard's process. Ray calls it even if the dashboard is off. The process takes 1.2 s
   and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if these are
   off. So we replace the function. If Ray lacks the name, the process starts, and a warning says so.
-- `Config`, `AuthenticationTokenLoader` and `ENABLE_RAY_CLUSTER` make Ray read its variables and the token again.
-  Otherwise Ray reads its variables at import, and the token once. A process needs these names to start a second
-  cluster, or a first cluster after the import of Ray. If Ray lacks a name, such a start is refused. Our commands start
-  Ray only once and do not need this.
+- `Config`, `AuthenticationTokenLoader` and `ENABLE_RAY_CLUSTER` make Ray read its environment variables and
+  the token again. Otherwise Ray reads the variables at import, and the token once. A process needs these names to start
+  a second cluster, or a first cluster after the import of Ray. If Ray lacks a name, such a start is refused. Our
+  commands start Ray only once and do not need this.
 - `get_draining_nodes` returns the nodes that will be taken away soon; Ray has no public function for this. If Ray lacks
   the name, trainings on these nodes do not get SIGTERM, and later continue from their last saved states.
 - `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
@@ -78,7 +78,7 @@ def read_again() -> None:
 
 
 def refuse_stale() -> None:
-    """Raise DispatchError if Ray is already imported and cannot read its variables again."""
+    """Raise DispatchError if this process has imported Ray, and Ray cannot read its environment variables again."""
     if "ray" in sys.modules and not _can_read_again():
         raise DispatchError(
             "dispatch: this version of Ray reads its token when it is imported, and this process has already imported "

@@ -48,9 +48,9 @@ def parts_of(folder):
 
 
 CASES = {
-    "folds": toy_config(trials=8, objective="tests.toy_data:noisy", split=shipped("default", "split") | {"folds": 3}),
-    "amounts": toy_config("successive_halving", trials=8, objective="tests.toy:continued"),
-    "metrics": toy_config("random", SPACES["mixed"], 8, objective="tests.hpo.report.toy_front:several"),
+    "folds": toy_config(trials=8, objective="toy_data:noisy", split=shipped("default", "split") | {"folds": 3}),
+    "amounts": toy_config("successive_halving", trials=8, objective="toys:continued"),
+    "metrics": toy_config("random", SPACES["mixed"], 8, objective="toy_front:several"),
 }
 CASES["metrics"]["study"] |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"latency": 8.0}}
 
@@ -88,7 +88,7 @@ def test_a_search_without_a_complete_trial_says_so_and_which_command_goes_on(tmp
 
 
 def test_what_has_not_changed_is_not_read_again_and_no_objective_is_needed(copied):
-    copied.config_path.write_text(copied.config_path.read_text().replace("tests.toy:score", "gone:score"))
+    copied.config_path.write_text(copied.config_path.read_text().replace("toys:score", "gone:score"))
     before, reader = contents(copied.path), PageReader(copied)
     first = reader.read()
     assert first.changed == {"status", "tasks", "record"}

@@ -86,7 +86,7 @@ def test_it_starts_behind_its_lock_where_ray_was_imported_before():
 
 
 MOST_SECONDS = 60.0
-SEARCH = ("search", "objective=tests.toy:score", *TOY, "dispatch.workers=1")
+SEARCH = ("search", "objective=toys:score", *TOY, "dispatch.workers=1")
 
 
 def test_nothing_at_the_address_is_refused_at_once(monkeypatch):
@@ -151,7 +151,7 @@ def when_logging(driver, server):
 
 @pytest.mark.nightly
 def test_a_raylet_that_is_killed_is_reported_within_half_a_minute():
-    driver = start("search", "objective=tests.faults.objectives:sleeps", *TOY, "dispatch.workers=2")
+    driver = start("search", "objective=toy_faults:sleeps", *TOY, "dispatch.workers=2")
     wait_for_file("sleeps")
     servers = psutil.Process(driver.pid).children(recursive=True)
     (raylet,) = (process for process in servers if process.name() == "raylet")

@@ -3,28 +3,28 @@
 import math
 import time
 
-from tests import toy
+import toys
 
 CONTINUES = True
 
-score = toy.score
+score = toys.score
 
 
 def odd_names(task):
     """As `score`, with a metric that MLflow would not take by its name."""
-    return (yield from toy.score(task)) | {"acc@5(%)": 1.0}
+    return (yield from toys.score(task)) | {"acc@5(%)": 1.0}
 
 
 def sized(task):
     """As `score`, with a second metric, and one that is called as what a tracker and a table have themselves."""
     toy_ = task["config"]["toy"]
-    return (yield from toy.score(task)) | {"size": toy_["width"] * toy_["layers"], "seconds": toy_["width"] / 8}
+    return (yield from toys.score(task)) | {"size": toy_["width"] * toy_["layers"], "seconds": toy_["width"] / 8}
 
 
 def paced(task):
     """As `score`, in a time that can be told from nothing."""
     time.sleep(0.02)
-    return (yield from toy.score(task))
+    return (yield from toys.score(task))
 
 
 def noisy(task):
@@ -43,7 +43,7 @@ def best_but_fails(task):
 
 def noisy_continued(task):
     """As `noisy`, better the longer it is trained; it fails where an earlier trial's state is missing."""
-    list(toy.continued(task))
+    list(toys.continued(task))
     return {"score": noisy(task)["score"] - 1 / task["amount"]}
 
 

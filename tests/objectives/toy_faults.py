@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests import toy
+import toys
 
 
 def _is_due(task, name):
@@ -22,7 +22,7 @@ def _is_due(task, name):
 def full_disk(task):
     if _is_due(task, "disk_is_full"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(Path("runs/toy/checkpoints").absolute()))
-    return (yield from toy.score(task))
+    return (yield from toys.score(task))
 
 
 def many_files(task):
@@ -30,7 +30,7 @@ def many_files(task):
     kept = []
     while _is_due(task, "files_run_out"):
         kept.append(os.open("files_run_out", os.O_RDONLY))
-    return (yield from toy.score(task))
+    return (yield from toys.score(task))
 
 
 def logged(task):
@@ -38,14 +38,14 @@ def logged(task):
     with Path("starts").open("a") as file:
         file.write(f"{task['trial']}\n")
     time.sleep(1.0)
-    return (yield from toy.score(task))
+    return (yield from toys.score(task))
 
 
 def waits(task):
     """Begin no third trial while the flag is there."""
     while task["trial"] >= 2 and Path("wait").exists():
         time.sleep(0.02)
-    return (yield from toy.score(task))
+    return (yield from toys.score(task))
 
 
 def deaf(task):
@@ -57,7 +57,7 @@ def deaf(task):
             time.sleep(60)
         except BaseException:  # noqa: BLE001
             continue
-    return (yield from toy.score(task))
+    return (yield from toys.score(task))
 
 
 def ignores(task):
@@ -68,7 +68,7 @@ def ignores(task):
         Path("is_deaf").touch()
         while True:
             time.sleep(60)
-    return (yield from toy.score(task))
+    return (yield from toys.score(task))
 
 
 def killed(task):

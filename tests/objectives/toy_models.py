@@ -1,4 +1,4 @@
-"""A toy objective of two metrics that keeps models. Importable in a worker as `tests.toy_fronts`."""
+"""A toy objective of two metrics that keeps models."""
 
 from pathlib import Path
 

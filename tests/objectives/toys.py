@@ -1,4 +1,8 @@
-"""Objectives without torch, for tests of everything around them. Importable in a worker as `tests.toy`."""
+"""Objectives without torch, for tests of everything around them.
+
+This folder is on `sys.path` in tests and in the processes that they start. Objectives are not in the package `tests`,
+because the code of a package is hashed as a whole: each new process would parse all tests, for over a second.
+"""
 
 import hashlib
 import math

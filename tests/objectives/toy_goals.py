@@ -1,6 +1,6 @@
-"""Toy objectives of several metrics. Importable in a worker as `tests.toy_goals`."""
+"""Toy objectives of several metrics."""
 
-from tests import toy_data
+import toy_data
 
 describe_data = toy_data.describe_data
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.toy_data import describe_data as describe_data
+from toy_data import describe_data as describe_data
 
 
 def prepare_data(config, indices, data_dir):
