@@ -22,7 +22,7 @@ from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from tests.hpo.engine.made import rules_of
-from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by
+from tests.studies import REPOSITORY, SPACES, STRATEGIES, environment, searched_by
 
 ONE = Goal({"score": "minimize"})
 # A point of the Gaussian process takes a tenth of a second and more: what it keeps is in the first test.
@@ -125,6 +125,7 @@ def test_two_metrics_of_which_one_is_constant_give_the_trials_of_one(name, seed,
     assert trials(ONE) == trials(Goal(TWO)) == trials(Goal({"score": "minimize"}, (Limit("size", 1.0),)))
 
 
+@pytest.mark.slow("tpe")
 @pytest.mark.parametrize("name", [*OF_SEVERAL, "tpe"])
 @settings(max_examples=4)
 @given(world=st.builds(World, **WORLDS, goal=GOALS), lanes=st.integers(1, 5), disturbed=DISTURBED)
@@ -155,7 +156,7 @@ def test_a_fresh_process_proposes_the_same():
         name: [{each: getattr(trial, each) for each in names} | {"point": dict(trial.point)} for trial in history]
         for name, history in histories.items()
     }
-    given = {"input": json.dumps(trials), "cwd": REPOSITORY, "env": {"PYTHONHASHSEED": "7", "PATH": ""}}
+    given = {"input": json.dumps(trials), "cwd": REPOSITORY, "env": environment() | {"PYTHONHASHSEED": "7", "PATH": ""}}
     done = subprocess.run([sys.executable, "-c", READER], **given, capture_output=True, text=True, check=True)
     expected = [json.loads(json.dumps(next_points(name, history))) for name, history in histories.items()]
     assert [json.loads(line) for line in done.stdout.splitlines()] == expected

@@ -128,6 +128,7 @@ MADE = {
 }
 
 
+@pytest.mark.slow("replay of a publication")
 @pytest.mark.parametrize("made", [*MADE, "replay of a publication"])
 def test_a_study_that_is_made_from_a_tested_one_brings_its_test_evaluations(moved, capsys, made):
     assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0

@@ -66,6 +66,7 @@ def test_a_task_finds_what_the_search_found_before_it_changed_its_folder(tmp_pat
     assert (last["outcome"].error, warning["warning"]) == (None, repr(variable))
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_be_talked_to_any_more_is_ended():
     with closing(Child(str(REPOSITORY), seconds_to_die=0.2)) as child:
         (last,) = messages(child, "closes_everything")
@@ -90,6 +91,7 @@ def test_what_is_no_answer_to_the_task_is_not_read_and_its_process_is_replaced(c
     assert in_process(child)["process"] != before
 
 
+@pytest.mark.slow
 def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child):
     began = time.monotonic()
     last = messages(child, "dies_beside_a_copy")[-1]
@@ -100,6 +102,7 @@ def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child):
     assert still_works(child)
 
 
+@pytest.mark.slow
 def test_with_the_worker_ends_what_its_tasks_have_left_behind():
     """The worker itself is killed, so that nobody is left to end anything but the keeper of the group."""
     code = (
@@ -149,6 +152,7 @@ def test_a_process_that_is_not_the_largest_is_spared():
     assert guard.kill_reason is None
 
 
+@pytest.mark.slow("ends2")
 @pytest.mark.parametrize("ends", [{}, {"raises": True}, {"dies": True}])
 def test_what_a_task_prints_comes_with_its_end_however_it_ends(child, ends):
     (last,) = messages(child, "prints", text="hello", **ends)
@@ -170,6 +174,7 @@ def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
     assert "abracadabra" not in last["printed"]
 
 
+@pytest.mark.slow("True-2")
 @pytest.mark.parametrize(("is_fresh", "number"), [(False, 1), (True, 2)])
 def test_each_task_has_a_process_of_its_own_where_that_is_set(is_fresh, number):
     with closing(Child(str(REPOSITORY), is_fresh)) as child:
@@ -177,6 +182,7 @@ def test_each_task_has_a_process_of_its_own_where_that_is_set(is_fresh, number):
     assert len(processes) == number
 
 
+@pytest.mark.slow
 def test_a_text_has_the_same_hash_in_every_process(child, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "random")
     first = in_process(child)
@@ -197,6 +203,7 @@ def test_the_most_memory_that_a_task_held_of_a_gpu_is_reported(monkeypatch):
     assert gpu_memory() == {"gpu_memory": [3, 8]}
 
 
+@pytest.mark.slow
 def test_a_gpu_is_free_before_the_next_task(monkeypatch):
     """Torch's allocator is replaced by one that counts, since there may be no GPU."""
     held, freed = [], []

@@ -73,6 +73,7 @@ def test_a_signal_to_the_whole_group_on_ray_with_mlflow_saves_and_leaves_no_proc
     assert gone_on() == undisturbed
 
 
+@pytest.mark.slow("15-143")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_command_that_is_no_search_has_the_same_exit_codes_and_no_traceback(number, code):
     study = {"name": "own", "metric": "score", "direction": "maximize"}

@@ -44,6 +44,7 @@ def fuzzer(target, examples, number=None):
     return run if number is None else seed(number)(run)
 
 
+@pytest.mark.slow("data")
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_input_is_answered_or_refused(name):
     fuzzer(TARGETS[name], max(TARGETS[name].examples // 2, 1))()

@@ -242,6 +242,7 @@ COPY = of("data", {"task": "copy", "max_length": 3, "num_symbols": 5, "num_examp
 WIDE = {"model__d_model": 32, "model__dropout": 0.0, "training__lr": 0.005, "training__patience": None}
 
 
+@pytest.mark.slow("language modelling", "copying")
 @pytest.mark.parametrize(
     ("data", "text", "settings", "epochs", "metric", "is_learned"),
     [

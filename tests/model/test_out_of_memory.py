@@ -41,6 +41,7 @@ def full(monkeypatch):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_full", "contents"),
     [

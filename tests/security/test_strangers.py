@@ -118,6 +118,7 @@ def earlier(trial):
     return [change | {"unfinished": []}]
 
 
+@pytest.mark.slow("search --replay toy dispatch=local track=none")
 @pytest.mark.parametrize("command", [["reproduce", "toy"], REPLAY, ["reproduce", "mailed.json"]], ids=" ".join)
 def test_its_objective_is_named_and_run_after_a_yes(capsys, stranger, command):
     err = refused(capsys, *command)

@@ -201,6 +201,7 @@ def test_a_reader_that_leaves_early_is_no_fault():
     assert (code in (0, 141), err) == (True, b"")
 
 
+@pytest.mark.slow
 def test_an_output_that_is_closed_is_no_fault():
     command = f"{sys.executable} -m hpo.cli.main search --cfg job >&-"
     done = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False)

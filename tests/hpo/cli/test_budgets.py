@@ -80,6 +80,7 @@ def test_bad_budgets_are_refused(capsys, given):
     assert key in refused(capsys, "search", f"study.{given}", "dispatch=local", is_silent=True)
 
 
+@pytest.mark.slow
 def test_the_cheapest_within_one_standard_error_wins_if_configured_and_the_caution_names_it(capsys):
     """The cost is the width; the scores of all are the same up to noise."""
     Path("noisy.py").write_text(

@@ -163,6 +163,7 @@ def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_
     assert files() == before
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_study_or_of_a_comparison_in_another_format_is_refused(capsys):
     FOLDER.mkdir(parents=True)
     for number, words in ((2, "its format is 2, not 1"), ("1", "its format is '1'"), (1, "is not the plan of a")):

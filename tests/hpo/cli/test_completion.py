@@ -141,6 +141,7 @@ complete_line 'hpo wat'; complete_line 'hpo show '; complete_line 'hpo new '; co
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_in_bash(tmp_path):
     lines = in_shell("bash", tmp_path, "--norc", "-c", SCRIPTS["bash"] + BASH)

@@ -63,6 +63,7 @@ def test_a_bad_name_for_a_copy_is_refused_and_nothing_is_created(capsys):
     assert sorted(Path("runs").iterdir()) == before
 
 
+@pytest.mark.slow
 def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path):
     """MLflow keeps one connection for an address, wherever that leads from a second working directory."""
     for name in ("first", "second"):

@@ -76,6 +76,7 @@ def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
     assert "continue with: hpo resume toy" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_interruption_before_the_search_has_begun_leaves_it_alive_as_well():
     Path("waits.py").write_text("import time\nfrom pathlib import Path\nPath('flag').touch()\ntime.sleep(60)\n")
     done = in_a_notebook("flag", "search", "objective=waits:run", *LOCAL)

@@ -126,6 +126,7 @@ def test_what_is_no_sizes_is_refused(capsys, monkeypatch, returned):
     )
 
 
+@pytest.mark.slow
 def test_the_table_is_a_grid_and_says_how_far_the_best_moves(capsys):
     shown, err = printed(capsys, "scale", "--table", *LAW, f"space.lr={list(RATES)}")
     assert set(shown) == documented("A study") | documented("hpo scale --table")

@@ -196,6 +196,7 @@ def test_the_dashboard_is_for_reading_under_its_own_name():
     assert {status(*each) for each in others} == {"403 Forbidden"}
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
     """They would go on listening, and nothing would end them."""
     worker = tmp_path / "worker"

@@ -128,6 +128,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     assert "must be a study's name or folder, given the URL" in refused(capsys, "stop", url, is_silent=True)
 
 
+@pytest.mark.slow
 def test_a_study_that_is_trained_elsewhere_is_followed_between_two_reports(lines):
     folder = StudyFolder(Path("runs/toy"))
     ended, reader = read_status(folder), StudyReader(folder, "toy")

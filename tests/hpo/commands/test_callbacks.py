@@ -23,6 +23,7 @@ def search(**more):
     return found(train, space=SPACE, **{"trials": 4, "metric": "score", "name": "called", **more})
 
 
+@pytest.mark.slow
 def test_it_is_called_with_each_trial_once_and_what_it_adds_is_a_user_action():
     calls = []
 

@@ -42,6 +42,7 @@ def study(made):
     return hpo.load("looked_up")
 
 
+@pytest.mark.slow
 def test_a_function_is_compared_with_the_arguments_of_a_search_and_its_report_says_so():
     given = {"space": {"x": (0.0, 1.0)}, "trials": 3, "metric": "gain", "direction": "maximize"}
     strategies, offer = ["random", "evolutionary"], "hpo.compare_strategies(train, space, strategies="
@@ -119,6 +120,7 @@ def test_the_report_is_written_with_the_options_that_are_given(study):
     assert {path.name for path in published.folder.iterdir()} == there
 
 
+@pytest.mark.slow
 def test_figures_are_left_out_drawn_on_request_and_added_again(study):
     trials = (study.folder / "trials.csv").read_bytes()
     assert "best-so-far" not in (study.folder / "report.html").read_text()

@@ -131,6 +131,7 @@ def test_the_split_and_the_scores_are_the_same_for_any_workers():
     pd.testing.assert_frame_equal(here, of("there", settings={"dispatch": "ray"}, workers=2))
 
 
+@pytest.mark.slow
 def test_other_data_are_another_study_and_are_refused_under_its_name(capsys):
     arguments = {"space": SPACE, "trials": 1, "folds": 2}
     assert [found(tells, data=frame(), **arguments).name for _ in range(2)] == ["tells", "tells"]

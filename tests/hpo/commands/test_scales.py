@@ -68,6 +68,7 @@ def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target(ladder):
     assert more["study.scale"].tolist() == [*scales, 3, 3]
 
 
+@pytest.mark.slow
 def test_a_budget_in_trainings_at_the_target_says_how_many_trials_there_are(capsys):
     given = {key: value for key, value in LADDER.items() if key != "trials"}
     study = climbed(strategy={**given, "budget": 4}, trials=None, progress=True)

@@ -149,6 +149,7 @@ def changed_choices(name):
         record.close()
 
 
+@pytest.mark.slow
 def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is_noted_once_it_is_saved(capsys):
     study = several(choose="first_within_limits")
     trials, front, best = study.trials, study.front, study.best

@@ -67,6 +67,7 @@ def test_an_objective_of_a_configuration_gets_its_own_keys_alone(capsys):
     assert refused(capsys, "search", *typed, "training.epochs=3").startswith("error: training.epochs: there is no such")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("trainer")
 def test_an_objective_is_trained_once(capsys):
     silent = ("objective=typed_trainer:silent(config, trial)", "+lr=0.25")

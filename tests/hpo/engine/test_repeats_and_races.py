@@ -45,6 +45,7 @@ def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean():
     assert [row["fold_0"] for row in single] == [row["fold_0_repeat_0"] for row in found]
 
 
+@pytest.mark.slow
 def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winner():
     whole, raced = (run_toy(Path(f"after_{after}"), folds_config(after)) for after in (None, 2))
     stopped = [row for row in raced if row["state"] == "stopped"]

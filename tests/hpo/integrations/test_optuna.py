@@ -152,6 +152,7 @@ def shaped(trial):
     return lr * config["layers"] + trial.number
 
 
+@pytest.mark.slow
 def test_an_objective_of_optunas_shape_is_searched_reproduced_and_resumed():
     study = found(shaped, space=None, trials=8)
     assert study.trials["state"].tolist() == ["complete"] * 8

@@ -66,6 +66,7 @@ def test_nothing_returned_and_nothing_reported_says_what_to_do():
         found(other)
 
 
+@pytest.mark.slow
 def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook():
     async def returns(config):
         await asyncio.sleep(0)

@@ -302,6 +302,7 @@ def test_a_module_that_is_not_found_is_named(line):
     assert f"the module {line.partition('-m ')[2].split()[0]} is" in note
 
 
+@pytest.mark.slow
 def test_a_changed_module_or_file_refuses_a_resume_and_without_a_change_the_same_words_continue(capsys):
     Path("single.py").write_text("import beside, sys; print('{\"loss\": %s}' % (beside.FACTOR * float(sys.argv[1])))")
     Path("beside.py").write_text("FACTOR = 1")

@@ -269,6 +269,7 @@ def test_the_figure_of_the_hypervolume_ends_at_what_all_trials_have():
     assert isinstance(draw_hypervolume(subject(of_several(5, Goal({"score": "maximize"})))), Absent)
 
 
+@pytest.mark.slow
 def test_the_other_figures_are_of_the_leading_metric_or_of_each():
     trials = of_several(40, THREE)
     drawn = subject(trials, goal=THREE)

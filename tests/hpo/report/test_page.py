@@ -290,6 +290,7 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
         assert re.search("Default configuration & ([^&]*) &", text)[1] == shown
 
 
+@pytest.mark.slow
 def test_without_figures_the_page_has_its_texts_and_tables_and_an_older_page_is_removed(tmp_path):
     study = toy_config("random", SPACE, 6)["study"] | {"metrics": {"score": "maximize", "size": "minimize"}}
     config = toy_config("random", SPACE, 6, "toy_data:sized", study=study)

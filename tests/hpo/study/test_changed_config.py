@@ -47,6 +47,7 @@ def test_where_a_study_runs_may_change():
     refuse_other_config(config_from_dict(BEFORE), config_from_dict(now), "toy")
 
 
+@pytest.mark.slow
 def test_the_same_call_continues_if_the_objective_adds_to_the_space():
     config = {"data": hpo.compose("data=table", f"data.path={TABLE}", "data.metric=accuracy_0")["data"]}
     given = {"trials": 2, "metric": "accuracy_0", "direction": "maximize", "progress": False}

@@ -89,6 +89,7 @@ def output(capsys, *arguments):
     return " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_everything_prints_the_score_that_chose_the_winner_with_that_of_the_search(capsys):
     study = found(seeded, name="fin", trials=4, progress=True, settings={"study.finalists": 2})
     out, best = capsys.readouterr().out, study.best

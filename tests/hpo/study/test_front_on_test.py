@@ -76,6 +76,7 @@ def test_a_column_of_the_table_replaces_no_other_of_its_name():
     assert table.score[0] == metrics["score"]
 
 
+@pytest.mark.slow
 def test_from_python_the_front_is_a_table_and_a_second_evaluation_counts_all(capsys):
     toy(capsys)
     study = toolkit.load("toy")

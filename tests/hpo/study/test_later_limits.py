@@ -91,6 +91,7 @@ def choices_of(study):
         record.close()
 
 
+@pytest.mark.slow
 def test_limits_after_a_search_choose_again_and_train_nothing(capsys):
     study = searched("limited", strategy="evolutionary")
     before = study.trials

@@ -70,6 +70,7 @@ def test_where_it_does_not_arrive_the_score_is_shown_and_a_warning_says_what_to_
     assert "MLflow does not have the test score: send it later with `hpo sync toy`" in err
 
 
+@pytest.mark.slow
 def test_a_store_that_is_no_database_is_a_warning_and_one_that_is_not_there_is_not_made(capsys, sent):
     Path("mlflow.db").write_text("no database, and longer than the header of one would be: " + 60 * "x")
     tracked(capsys)

@@ -136,6 +136,7 @@ def test_actions_take_effect_are_reported_and_repeated_by_a_replay(tmp_path):
     assert replayed(tmp_path / "again", tree(MORE), report) == made
 
 
+@pytest.mark.slow
 def test_a_stopped_search_finishes_its_running_trials_and_continues_later(tmp_path):
     folder = tmp_path / "study"
     (answer,) = run(folder, FEW, lambda study: study.stop())
@@ -168,6 +169,7 @@ def test_actions_of_two_users_at_once_both_take_effect(tmp_path):
     assert sum("already" in answer for answer in [*first, *second.answers]) == 1, "the second user is refused"
 
 
+@pytest.mark.slow
 def test_an_ended_study_takes_points_and_withdraws_requests_and_old_ones_are_removed(tmp_path):
     folder = StudyFolder(tmp_path / "study")
     run(folder.path)
@@ -225,6 +227,7 @@ def score_and_queue(task):
     return {"score": 1.0}
 
 
+@pytest.mark.slow
 def test_a_queued_point_is_tried_next_and_repeated_by_a_replay_and_others_are_ignored(tmp_path, caplog):
     folder, config = tmp_path / "study", tree(12, "toys:score")
     before = run_toy(folder, tree(5, "toys:score"))

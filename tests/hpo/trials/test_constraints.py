@@ -37,6 +37,7 @@ def test_a_rule_means_what_it_says(text, point, expected):
     assert holds(text, point) is expected
 
 
+@pytest.mark.slow
 @given(st.integers(-50, 50), st.integers(1, 20))
 def test_arithmetic_is_pythons_own(width, heads):
     text = "(model.d_model + 3) * model.num_heads - model.d_model // model.num_heads >= model.d_model % model.num_heads"

@@ -328,6 +328,7 @@ def changed(name):
     return f"objective: {name} has changed while the search runs; undo the change, or resume with --allow-changes"
 
 
+@pytest.mark.slow
 def test_each_process_compares_once_what_it_imports(payload):
     with contextlib.closing(Child(str(Path.cwd()))) as before, contextlib.closing(Child(str(Path.cwd()))) as after:
         assert end_of(before.run(payload, "one")) == {"score": 2.0}

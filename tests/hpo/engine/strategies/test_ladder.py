@@ -73,6 +73,7 @@ def test_the_first_at_a_scale_is_among_the_best_of_the_one_below_while_nothing_m
     assert abs(math.log10(trials[4][0].point["lr"] / 0.01)) < 0.5
 
 
+@pytest.mark.slow
 def test_what_moves_is_followed_and_what_is_clearly_worse_is_left():
     away = []
     for seed in range(4):

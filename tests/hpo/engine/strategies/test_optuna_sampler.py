@@ -108,6 +108,7 @@ def test_whole_numbers_that_optuna_would_list_one_by_one_are_refused():
         make(name, vast)
 
 
+@pytest.mark.slow("gp-31-1-1", "tpe-60-5-2")
 @pytest.mark.parametrize(("name", "num_trials", "seeds", "factor"), [
     ("tpe", 60, 5, 2), ("cma_es", 60, 5, 2), ("gp", 31, 1, 1),
 ])  # fmt: skip

@@ -251,6 +251,7 @@ def test_constraints_of_a_study_made_elsewhere_are_said_not_to_be_limits(capsys)
     assert all(trial.excess == 0 for trial in read_imports(["mine"], LR, BOTH).trials)
 
 
+@pytest.mark.slow
 def test_several_metrics_are_objectives_limits_are_constraints_and_both_come_back(capsys):
     def two_metrics(config):
         if config["lr"] > 0.9:
