@@ -56,7 +56,7 @@ class NoTrialError(StudyError):
 
 
 class DocumentError(HpoError):
-    """A file is not valid YAML or JSON, or its content is incomplete."""
+    """A file cannot be read as YAML or JSON, or has content that is not allowed, such as a YAML alias."""
 
 
 class DispatchError(HpoError):
@@ -106,7 +106,7 @@ def printable(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text; if the text is empty, return the name of the error's class."""
+    """Return the first line of an error's text, cut to 300 characters; for an empty text, the error's class name."""
     text = text_of(error).strip()
     # Cut the line, because some errors list every byte that could not be read.
     return text.splitlines()[0][:300] if text else type(error).__name__
@@ -116,7 +116,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` with the allowed name closest to `name`; an empty text if no name is close.
 
     Dotted keys with the same last part are preferred, then keys in the same group. So for `lr` and for `trainng.lr`,
-    the hint is `training.lr`. The comparison ignores letter case.
+    the hint is `training.lr`. Otherwise, the most similar name is chosen; only this last choice ignores letter case.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")

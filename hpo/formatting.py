@@ -35,7 +35,10 @@ def format_size(count: int) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the value of a hyperparameter or of a metric as text; numbers have at most six digits."""
+    """Return the value of a hyperparameter or of a metric as text.
+
+    Floats have at most six significant digits, and whole numbers have all digits. Lists and mappings become JSON.
+    """
     if isinstance(value, float):
         return f"{value:g}"
     is_nested = isinstance(value, list | tuple | Mapping)

@@ -31,7 +31,7 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """If the machine caused the error, return one line with the reason, the path and the free bytes; else None.
+    """If the machine caused the error, return one line with the reason and, if known, the path; else None.
 
     Also examine the causes of the error. A permission error counts only if it concerns a file in `folder`, the folder
     of the study.

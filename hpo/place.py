@@ -11,6 +11,8 @@ from hpo.errors import ConfigError, StudyError, first_line
 class Place:
     """The files below a URL, by name; error messages begin with `what`, the configuration key of the URL.
 
+    Every public method raises StudyError if the file system library fails.
+
     Raises:
         ConfigError: the URL is not valid, or its protocol is unknown or not installed.
     """
@@ -52,7 +54,7 @@ class Place:
             self._files.get_file(self._path(name), str(path))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder; an empty list if the folder does not exist."""
+        """Return the names of the files and folders in a folder; an empty list if the folder does not exist."""
         with self._faults("read"):
             self._files.invalidate_cache()
             try:

@@ -24,7 +24,7 @@ NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 @torch.no_grad()
 def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[dict[str, Any]]:
-    """Return the attention maps for one input; see `model.objective.attention`."""
+    """Return the attention maps for one input; see `model.objective.attention`, also for errors."""
     checkpoint = load_on_device(checkpoint_dir)
     refuse_rows(checkpoint)
     if not text.strip():
@@ -104,7 +104,7 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
         # The network reads the last tokens, as it does when `predict` draws the first token.
         numbers = task.vocabulary.encode(text)[-task.context :]
         if not numbers:
-            raise ValueError(f"input: must hold {task.vocabulary.unit}, given none")
+            raise ValueError(f"input: must have at least one token ({task.vocabulary.unit}), given none")
         names = task.vocabulary.names(numbers)
         return [Reading((torch.tensor([numbers], device=device),), {"decoder": (names, names)})]
     assert isinstance(task, SequenceToSequence)

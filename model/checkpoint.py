@@ -37,7 +37,10 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:
-    """Write weights, configuration, `Task` and their hashes to a folder. The folder appears complete or not at all."""
+    """Write weights, configuration, `Task` and their hashes to a folder. Replace an existing folder.
+
+    The folder appears complete or not at all.
+    """
     target = Path(checkpoint_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -52,7 +55,8 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
     """Return the checkpoint in a folder; the network is on the CPU and in evaluation mode.
 
     Raises:
-        CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not fit together.
+        CheckpointError: the folder is missing or incomplete, a file was changed, or the files are invalid or do not fit
+            together.
         FormatError: the files have a format that this version cannot read.
     """
     folder = Path(checkpoint_dir)

@@ -1,6 +1,6 @@
 """The coordinate check: measures the mean output size of each layer after some steps of training.
 
-These sizes should not depend on the width of the network.
+These sizes should not depend on the width or depth of the network.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,12 +44,12 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 
 
 def is_of_any_depth(name: str) -> bool:
-    """Return whether a layer's mean absolute output can be compared between networks of different depth.
+    """Return whether a size in the result of `sizes_after` can be compared between networks of different depth.
 
-    `name` is the key of the mean in the result of `sizes_after`: the layer's name, or the name followed by `, changed`.
+    `name` is the key of the size: the name of a layer, or this name followed by `, changed`.
 
-    The residual sum after a layer depends on the number of layers before the layer. The changes of the layer's input
-    and output depend on this number too.
+    Two kinds of sizes depend on the number of layers, so the result is False for them: the output of a whole layer of
+    the stack, and every `, changed` size except the head's.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))
@@ -58,7 +58,10 @@ def is_of_any_depth(name: str) -> bool:
 def sizes_after(
     steps: Sequence[int], task: Task, config: Config[Any, Any], data: Encoded, batch: Tensor
 ) -> dict[int, dict[str, float]]:
-    """Return the output sizes by step and layer, for a network with initial weights from torch's random generator.
+    """Train a new network on one batch, and return the output sizes by step and layer.
+
+    The initial weights come from torch's random generator. `steps` are the steps after which to measure, and `batch`
+    holds the positions of the examples in `data`.
 
     For a layer NAME, the key `NAME` holds the mean absolute output without dropout. The key `NAME, changed` holds the
     mean absolute difference from the output before the first step.

@@ -23,7 +23,7 @@ class Work:
         products: the number of multiplications.
         numbers: the number of values written to memory; in small networks, writing takes most of the time.
         blocks: the number of blocks that run one after the other: the layers, and one block for everything before and
-            after them.
+            after them. For a decoder that goes token by token, see `_recurrent`.
     """
 
     products: float
@@ -38,9 +38,9 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     examples per epoch, so the cost of one example is returned instead of the cost of an epoch. The backward pass and
     the evaluations change the cost of all trials by the same factor, so the result leaves both out.
 
-    If the examples differ in length, each sequence is padded to the longest sequence of its batch. For a shuffled
-    batch, the longest length is estimated as sqrt(2 ln batch) standard deviations above the mean length. The expected
-    maximum of `batch` standard normal numbers is at most sqrt(2 ln batch) (Gumbel 1958).
+    If the examples differ in length, a shuffled batch pads its sequences to the longest one. For a batch of n
+    sequences, the longest length is estimated as sqrt(2 ln n) standard deviations above the mean length. The expected
+    maximum of n standard normal numbers is at most sqrt(2 ln n) (Gumbel 1958).
     """
     training = config.training
     length, batch = training.cost_length, training.batch_size
@@ -72,7 +72,7 @@ def _work_at(config: Config[Any, Any], length: int) -> Work:
 
 
 def vocabulary_of(data: DataConfig, otherwise: int) -> int:
-    """Return the number of different tokens that the network can predict; 0 = no tokens.
+    """Return the number of different tokens that the network can predict, without special tokens; 0 = no tokens.
 
     If the number depends on the data, the result is an estimate:
         - Without `data.max_size`, the estimate is `otherwise`.
@@ -92,10 +92,11 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 
 
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
-    """Return the work of a forward pass per token. For translation, count a source and a target token together.
+    """Return the work of a forward pass per token. For an encoder-decoder, count a source and a target token together.
 
-    The result counts the same products as torch.utils.flop_counter, except the product of `bridge=mlp`. This product
-    runs only once per sequence.
+    The result counts the same products as torch.utils.flop_counter, with these exceptions: the product of
+    `bridge=mlp` and the head of a classifier, which run only once per sequence; the head of a tagger; and the layer
+    that reads rows of numbers.
 
     Args:
         model: the network.
@@ -128,11 +129,11 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
     `numbers` counts:
         - for each attention: norm, queries, keys, values, weighted sums, output projection, dropout, residual sum; and
           for each head the scores, the masked scores, their softmax and its dropout;
-        - for each feed-forward network: the inner layer before the nonlinearity, after it, and after dropout; norm,
-          output, dropout, residual sum.
+        - for each feed-forward network: the inner layer before the nonlinearity, after it, and after dropout; the gate
+          of swiglu; norm, output, dropout, residual sum.
 
-    Source: Kaplan et al. 2020, "Scaling laws for neural language models", table 1; this function adds the scores and
-    sums of attention.
+    Source: Kaplan et al. 2020, "Scaling laws for neural language models", table 1; this function also counts the
+    weighted sums of attention.
     """
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0
     blocks = model.num_layers + reading
@@ -156,10 +157,11 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
     `products` counts the maps from the input and from the previous state to each gate. For attention, it adds the maps
     of the score function, the scores and weighted sums over `length` tokens, and the map to the head's input.
 
-    `numbers` counts the gates, the state and the output. For attention, it adds the scores and their softmax, and with
-    `attention=mlp` the hidden layer of the score function.
+    `numbers` counts the gates, the state and the output. For attention, it adds the scores and their softmax, the
+    context and the head's input, and with `attention=mlp` the hidden layer of the score function.
 
-    `blocks` counts the layers. A decoder that goes token by token runs its layers once per token.
+    `blocks` counts the layers, and attention as one more layer. A decoder that goes token by token runs each layer once
+    per token, and each of these runs counts as half a block.
     """
     gates, width = GATES[model.cell], model.hidden_width
     halves = 2 if isinstance(model, Reading) and model.bidirectional else 1
@@ -197,7 +199,7 @@ def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
     block. For attention, it adds the linear maps, and the scores and weighted sums over `length` tokens.
 
     `numbers` counts the inputs of the filters, both halves of their outputs, the gates and the residual sum. For
-    attention, it adds the scores and their softmax, the context, the mapped context and the sum.
+    attention, it adds the scores and their softmax, the query, the context, the mapped context and the sum.
     """
     filters, width = model.filters, model.d_model
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0

@@ -22,7 +22,7 @@ class SequenceTooLongError(ModelError, ValueError):
 
 
 class CheckpointError(ModelError, ValueError):
-    """A checkpoint folder is missing, is incomplete, or belongs to another configuration."""
+    """A checkpoint folder or a training state is missing, incomplete or changed, or belongs to other settings."""
 
 
 class FormatError(CheckpointError):

@@ -31,11 +31,11 @@ def check(config: dict[str, Any]) -> None:
     """Check that a configuration can be trained.
 
     Args:
-        config: a plain dict with `model`, `data` and `training`.
+        config: a plain dict with `model`, `data`, `training` and optionally `metrics`.
 
     Raises:
-        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. If a rule for
-            several keys is violated, the error has the type `cross_field`, and `ctx["keys"]` lists the keys.
+        pydantic.ValidationError: the configuration is not valid. The `loc` of an error begins with the full key. An
+            error of the type `cross_field` (a violated rule) instead lists the full keys in `ctx["keys"]`.
     """
     parse(config, source_required=True)
 
@@ -44,9 +44,10 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     """Read all of the data and return its description.
 
     Returns:
-        `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`,
-        `labels` (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined
-        splits), `notes` (lines for the user). Examples are numbered in the order train, validation, test.
+        `name`, `version` (or None), `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`),
+        `size` (the number of examples), `labels` (one per example, or None), `digests` (one per example), `parts`
+        (None, or the sizes of the predefined splits), `notes` (lines for the user). Examples are numbered in the order
+        train, validation, test.
 
     Raises:
         DataError: the data cannot be used; the message says in one line where the error is and what to do.
@@ -130,15 +131,16 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
             - `processes` (optional): the number of processes that train together; 1 by default.
             - `resume_dir` (optional): the folder of the training state. The state is saved after evaluations, at the
               end, and every training.save_minutes. The task continues from the state of an earlier task that was
-              interrupted, or that had a smaller `amount`. The result is bit-identical to the result of an uninterrupted
-              training.
+              interrupted, or that had a smaller `amount`. If the device computes deterministically, the result is
+              bit-identical to the result of an uninterrupted training.
             - `trained` (optional): the number of epochs that an earlier task trained and reported. This task does not
               yield the points of these epochs again.
             - `curves` (optional, only without validation): the learning curves of the folds; schedule=plateau needs
               these curves.
 
     Yields:
-        One point of the learning curve per evaluation; see `model.training.train.train`.
+        One point of the learning curve per evaluation, and one warning per damaged state; see
+        `model.training.train.train`.
 
     Returns:
         A dict with the validation metrics of the best evaluation, the epoch of this evaluation (`best_epoch`), and the
@@ -156,7 +158,10 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
     Raises:
         Diverged: the loss became NaN or infinite.
         OutOfMemoryError: the training needs more memory than is free.
-        ValueError: the metric is unknown.
+        DataError: the examples cannot be used, for example because no token occurs `data.min_count` times.
+        CheckpointError: the state in `resume_dir` has other settings or another format.
+        ValueError: the metric is unknown; the device cannot be used; schedule=plateau has neither validation nor
+            `curves`; or the processes found different states.
     """
     # Imported here, because torch takes seconds to load, and only workers need it.
     from model.training.fold import train_fold
@@ -194,6 +199,12 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
         Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
         the test examples. For classification, `scores_by_example["accuracy"]` is a list of booleans: for each example,
         in ascending order of the example numbers, whether the predicted label is correct.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+        DataError: the data cannot be used.
+        OutOfMemoryError: a batch needs more memory than is free.
+        ValueError: the device cannot be used.
     """
     from model.training.fold import score_test  # imported here, like torch in `run_fold`
 

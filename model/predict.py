@@ -20,6 +20,7 @@ from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
 from model.training.device import choose_device
+from model.training.numerics import numerics
 
 _log = logging.getLogger("hpo.model")  # a child of the logger `hpo`, because the command line prints its warnings
 
@@ -30,6 +31,15 @@ BATCH_SIZE = 64
 def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
     """Return one prediction per input; see `model.objective.predict`."""
     checkpoint = load_on_device(checkpoint_dir)
+    if not inputs:
+        raise ValueError("inputs: must hold at least one input, given none")
+    # As in the evaluations: otherwise recurrent cells on a GPU would use tf32.
+    with numerics(checkpoint.config.training, checkpoint.device):
+        return _predicted(checkpoint, inputs, options)
+
+
+def _predicted(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
+    """Check the inputs and the options, and return one prediction per input."""
     task = type(checkpoint.task)
     if any(not isinstance(each, str) for each in inputs):
         return _labels_of_rows(checkpoint, inputs, options)
@@ -44,17 +54,12 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
         if not (text if task is LanguageModelling else text.strip()):
             raise ValueError(f"input {number}: must not be empty; give some text")
         refuse_surrogates(text, f"input {number}")
-    if not inputs:
-        raise ValueError("inputs: must hold at least one text, given none")
     warn_of_cut(checkpoint, inputs)
     return _PREDICTORS[task](checkpoint, inputs, options)
 
 
 def load_on_device(checkpoint_dir: str) -> Checkpoint:
-    """Load a checkpoint; the network is on the GPU if this machine has a GPU and training.device is not cpu.
-
-    Predictions use float32 for matrix products, whatever the precision of the training.
-    """
+    """Load a checkpoint; the network is on the GPU if this machine has a GPU and training.device is not cpu."""
     checkpoint = load_checkpoint(checkpoint_dir)
     checkpoint.network.to(choose_device("cpu" if checkpoint.config.training.device == "cpu" else "auto"))
     return checkpoint

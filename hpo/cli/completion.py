@@ -72,9 +72,9 @@ _OPTIONS_OF_HPO = {
 
 
 def install(shell: str) -> str:
-    """Write the completion script into the folder where the shell looks for it, and return a message.
+    """Write the completion script of a shell, and return a message with the script's path and further steps.
 
-    If `shell` is empty, use the shell in `$SHELL`.
+    If `shell` is empty, use the shell in `$SHELL`. ConfigError if there is no script for the shell.
     """
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in SCRIPTS:
@@ -87,7 +87,7 @@ def install(shell: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(SCRIPTS[name], encoding="utf-8")
     needs = _NEEDS[name].format(path=path, folder=path.parent)
-    return f"wrote {path}, which {name} reads at its start{needs}"
+    return f"wrote {path}; start a new {name} to use it{needs}"
 
 
 def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find: Find) -> Iterator[str]:
@@ -126,8 +126,8 @@ def _candidates(
 
     Args:
         before: the complete words after `hpo`.
-        begun: the incomplete word. If it starts with a dash, yield options instead of values. The caller drops the
-            candidates that do not start with this word.
+        begun: the incomplete word. If it starts with a dash, yield options, or the values of an option that ends in
+            `=`. The caller drops the candidates that do not start with this word.
         commands: the help lines of all commands, by name.
         find: returns the function of a command.
     """
@@ -234,12 +234,12 @@ def _files(group: str, name: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str, str]]:
-    """Yield keys of an existing study with their values; yield nothing if the study cannot be read.
+    """Yield keys of an existing study, each with its value or range; yield nothing if the study cannot be read.
 
     Args:
         name: the study, by name or folder.
         given: the parameter to complete. For a point (KEY=VALUE), yield the searched keys. For an override, yield the
-            keys that may change after the start of a study.
+            keys and groups that may change after the start of a study.
         with_own: whether an override may also change the objective's own keys.
     """
     from hpo.config.documents import read_yaml

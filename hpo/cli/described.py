@@ -45,7 +45,7 @@ class Parameter:
     def typed(self) -> str:
         """The option as a user types it, such as `--dry-run`; for a positional parameter, the metavar.
 
-        A flag that is on by default has the form `--no-NAME`.
+        A flag that is on by default has the form `--no-NAME`, unless `word.option` names the flag.
         """
         if not self.is_option:
             return self.metavar
@@ -59,7 +59,7 @@ class Described:
 
     Attributes:
         description: the text of the docstring above its sections.
-        parameters: the parameters in the order of the signature.
+        parameters: the parameters that a shell can give, in the order of the signature.
         sections: the text of each section that `--help` prints, such as Examples, by title.
     """
 
@@ -74,7 +74,11 @@ class Described:
 
 
 def describe(function: Callable[..., Any]) -> Described:
-    """Return the help of a command's function; TypeError if one of its parameters has no description."""
+    """Return the help of a command's function.
+
+    Raises:
+        TypeError: a parameter has no description, or `Args` describes a parameter that does not exist.
+    """
     doc = inspect.cleandoc(function.__doc__ or "") + "\n"
     found = {title: text.rstrip("\n") for title, text in _SECTION.findall(doc)}
     descriptions = {
@@ -96,7 +100,10 @@ def describe(function: Callable[..., Any]) -> Described:
 
 
 def _parameter(given: inspect.Parameter, description: str) -> Parameter | None:
-    """Return the description of a parameter; None if only Python callers can give the parameter."""
+    """Return a parameter with its description; None if only Python callers can give the parameter.
+
+    TypeError if the parameter has no description.
+    """
     hint: Any = given.annotation
     word, choices, is_many = Word(), (), given.kind is given.VAR_POSITIONAL
     while True:

@@ -1,7 +1,7 @@
 """The entry point of `hpo`: runs a command, and turns errors into one line and an exit code.
 
-So that `--help` answers at once, this module imports no slow library. It imports a command's module only to run that
-command, and the command's function imports the libraries that train or search.
+So that `--help` answers at once, this module imports no slow library. It imports a command's module only to run or
+complete that command. The command's function imports the libraries that train or search.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ FUNCTIONS = {name: f"hpo.commands.{path}" for group in GROUPS.values() for name,
 # The option that installs completion in a shell, and the option that the installed script calls at each TAB.
 _COMPLETION = ("--install-completion", "--complete")
 
-# If a word of an error message is longer than any path could be, only its first characters are printed.
+# A word of an error message with more characters than the first number is cut to the second number.
 _MAX_WORD_LENGTH, _NUM_CHARACTERS = 500, 100
 # Names from other programs, each with our command for it. An error about an unknown command suggests that command.
 _ELSEWHERE = {

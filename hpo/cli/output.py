@@ -1,4 +1,7 @@
-"""Output for programs: `--json` prints one JSON object on standard output, and nothing else there."""
+"""Output for programs: with `--json`, standard output has only JSON objects, one per line.
+
+A command prints one object; `watch` prints an object for each change.
+"""
 
 import contextlib
 import os

@@ -22,6 +22,7 @@ def parse(name: str, function: Callable[..., Any], words: Sequence[str]) -> dict
 
     Raises:
         ConfigError: the command line is wrong.
+        SystemExit: `--help` was given; the help is printed.
     """
     command = describe(function)
     parser, words = parser_of(name, command), _joined(command, words)

@@ -48,7 +48,8 @@ def archive(study: StudyRef, file: str | Path) -> Archived:
         file: the archive, which must not exist yet.
 
     Raises:
-        hpo.HpoError: the study is running, its record is damaged, or the file exists already.
+        hpo.HpoError: the study is running, its record is damaged, the file exists already, or the file's name does not
+            end in .tar.gz or .tgz.
     """
     from hpo.study.storage.archive import archive as write_archive
 

@@ -42,7 +42,7 @@ class Fields:
     """Base of frozen dataclasses for results: `--json` prints all fields whose names do not begin with `_`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name; paths become absolute."""
+        """Return the fields by name. Paths become absolute, and other objects in fields become dicts."""
         return {name: _plain(value) for name, value in vars(self).items() if not name.startswith("_")}
 
 
@@ -80,7 +80,7 @@ def point_values(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    """Return a function that splits a word at its commas and converts each part with `read`."""
+    """Return a function that splits a word at its commas, and converts each part that is not empty with `read`."""
     return lambda text: [read(part.strip()) for part in text.split(",") if part.strip()]
 
 
@@ -119,7 +119,10 @@ EVERYWHERE = {
 
 
 def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if any of these options is given. `why` is the end of the message `... has no effect WHY`."""
+    """Raise ConfigError if any of these options is given. The message says `has no effect`, followed by `why`.
+
+    An option with the value None, False, () or [] is not given.
+    """
     if given := [name for name, value in options.items() if value not in (None, (), []) and value is not False]:
         has, it = ("has", "it") if len(given) == 1 else ("have", "them")
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
@@ -129,9 +132,13 @@ PICTURES = (".png", ".html")
 
 
 def output_path(output: str | Path | None, endings: Sequence[str] = ()) -> Path | None:
-    """Return the path of an output file; DataError if the file cannot be written.
+    """Return the path of an output file; None if `output` is None.
 
     Call this function before the computation, so that the error comes early.
+
+    Raises:
+        DataError: the path has none of the `endings`; the path is a folder, a device or a pipe; or its folder does not
+            exist.
     """
     if output is None:
         return None

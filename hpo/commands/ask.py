@@ -112,7 +112,8 @@ def tell(
         step: report a point of the learning curve, at this epoch.
 
     Raises:
-        hpo.HpoError: the trial is not open, or a metric is missing. Nothing was written.
+        hpo.HpoError: the trial is not open, a metric is missing, or the step is not larger than the one before. Nothing
+            was written.
 
     Examples:
         hpo tell lab 3 0.93                       the score
@@ -124,7 +125,8 @@ def tell(
     """
     if step is not None and (error is not None or values is None):
         raise ConfigError(
-            f"--step: a point of the learning curve of trial {trial} must have NAME=NUMBER, and cannot have --error"
+            f"--step: a point of the learning curve of trial {trial} must have VALUE or NAME=NUMBER, and cannot have "
+            f"--error"
         )
     with _open_briefly(study) as session:
         if step is None:
@@ -135,7 +137,7 @@ def tell(
 
 
 def _open_briefly(study: StudyRef) -> "Session":
-    """Open a study for one command, and print nothing. If another process has it open, wait for some seconds."""
+    """Open a study for one command, and print nothing. If another process has the study open, wait up to a minute."""
     from hpo.commands.session import Session
     from hpo.study.preparing.preparation import load_study
 

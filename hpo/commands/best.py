@@ -26,18 +26,20 @@ class Best:
 
     Attributes:
         number: the number of the trial.
-        score: the value of the (leading) metric on the validation splits; with `study.finalists`, the value from the
-            trainings on fresh seeds.
+        score: the value of the (leading) metric on the validation splits. If scores on fresh seeds chose the winner
+            (`study.finalists`), the value is from fresh seeds.
         point: the values of the searched hyperparameters, by dotted key.
-        config: the complete configuration. Python objects are in their JSON form, except tuples and number keys, which
-            are as the objective gets them.
-        amount: how far the trial was trained, if the strategy trains partially; None = fully trained.
-        scores: all metrics, and all other numbers with limits, by name. Each value is the mean over folds and repeats.
+        config: the complete configuration, with the names of environment variables instead of secrets. Python objects
+            are in their JSON form, except tuples and number keys, which are as the objective gets them.
+        amount: how far the strategy trained the trial; None = fully.
+        scores: all metrics, and all other limited or measured numbers, by name. Each value is the mean over folds and
+            repeats.
         search_scores: the same numbers from the search, if `scores` are from fresh seeds; else empty.
-        model_dir: the folder of the model. The training wrote the model into `trial.checkpoint_dir`. None = the
-            training wrote no model, or the study has several folds and its objective has no `run_test`.
+        model_dir: the folder of the model. The training wrote the model into `trial.checkpoint_dir`. None = there is no
+            model, or its files are missing or were changed. With several folds, there is a model only if the objective
+            has `run_test`.
         expected: the score to expect of a new training: `value`, with the ends of its 95 % interval, `low` and `high`.
-            None = there is no report yet, or the noise of the scores is not known.
+            None = the noise of the scores is not known, or the study has no report on this winner yet.
     """
 
     number: int
@@ -112,7 +114,10 @@ def front_table(study: PreparedStudy, run: StudyRun) -> "pd.DataFrame":
 
 
 def front_on_test(result: Mapping[str, Any]) -> "pd.DataFrame":
-    """Return the trials of the Pareto front that were scored on the test split, one per row; see `Evaluation.front`."""
+    """Return one row per trial of the Pareto front, with its scores on the test split; see `Evaluation.front`.
+
+    `result` is the content of test.json.
+    """
     rows = []
     for each in result["front"]:
         row = {"trial": each["trial"], "is_chosen": each["trial"] == result["trial"]}

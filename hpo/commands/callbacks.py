@@ -10,7 +10,7 @@ from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
 Callback = Callable[[Any, "EndedTrial"], Any]
-"""A function of a study, which has `add`, `retry` and `stop`, and of a trial."""
+"""A function `f(study, trial)`. The study has the methods `add`, `retry` and `stop`; see `SteeredStudy`."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class EndedTrial:
         number: the trial's number, from 0, in the order of proposal.
         state: `complete`, `failed` or `stopped`.
         score: its value of the (leading) metric; None = no score.
-        scores: all metrics and all numbers with limits, by name; empty unless the trial is complete.
+        scores: all metrics and all other limited or measured numbers, by name; empty unless the trial is complete.
         point: the values of the searched hyperparameters, by dotted key.
         config: its complete configuration, with the names of environment variables instead of secrets.
         amount: how far the strategy trains the trial; None = fully.

@@ -45,26 +45,27 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The answer as text: which strategy is better at the first budget, or one line per pair of studies."""
+        """The answer as text: which strategy is better at the first budget, or a line per compared pair of studies."""
         from hpo.report.pages.comparison import answers
 
         return "\n".join(answers(self.result))
 
     @property
     def standings(self) -> "pd.DataFrame":
-        """One row per budget and strategy, or per budget and study.
+        """One row per budget and strategy, or per budget and study with the data of the first study.
 
         The columns have the mean score, the mean regret and the mean seconds of training. Score and regret also have
-        columns for the ends of the 95 % interval, such as `mean_score_low`. NaN = not known.
+        columns for the ends of the 95 % interval, such as `mean_score_low`. NaN = not known. With limits, the table
+        also has the share of trials over the limits.
         """
         return _frame(self.result["standings"], {"mean_score": "interval", "mean_regret": "regret_interval"})
 
     @property
     def intervals(self) -> "pd.DataFrame":
-        """One row per pair of studies, or per budget and pair of strategies.
+        """One row per compared pair of studies, or per budget and pair of strategies.
 
-        `mean_difference`, with its interval, says by how much B is better than A in the unit of the metric. Above 0, B
-        is better; below 0, A is better. NaN = not known.
+        `mean_difference`, with its interval, says by how much B is better than A in the unit of the metric (with
+        several metrics, in hypervolume regret). Above 0, B is better; below 0, A is better. NaN = not known.
         """
         result, keys = self.result, ("budget", "unit", "a", "b", "mean_difference", "interval")
         pairs = result["pairs"] if result["kind"] == "strategies" else result.get("folds", ())
@@ -73,14 +74,18 @@ class Comparison:
 
     @property
     def pairs(self) -> "pd.DataFrame":
-        """One row per budget and pair: mean difference with its interval, share of wins, corrected p-value, verdict."""
+        """The table in comparison.csv.
+
+        For strategies, one row per budget and pair, with the mean difference and its interval, the share of wins, the
+        corrected p-value and the verdict. For studies, one row per compared pair and fold, with the difference.
+        """
         import pandas as pd
 
         return pd.read_csv(self.folder / "comparison.csv")
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if no trial has a score, else 0."""
+        """The exit code: 0 if `has_result`, else 1."""
         return 0 if self.has_result else 1
 
     def show(self) -> None:
@@ -140,9 +145,7 @@ def _labels(given: str) -> dict[str, str]:
         if not label.replace("_", "").replace("-", "").isalnum():
             raise ConfigError(f"--strategies: a label may have only letters, digits, '_' and '-', given '{label}'")
         if label in names:
-            raise ConfigError(
-                f"--strategies: '{label}' is listed twice; give one of the two a new label: LABEL={label}"
-            )
+            raise ConfigError(f"--strategies: '{label}' is listed twice; give one of the two a new label: LABEL=NAME")
         names[label] = name or label
     return names
 
@@ -178,7 +181,7 @@ def compare(
         at_seconds: also compare after these seconds of training; shortest = the training time of the shortest search.
         optimum: the best possible score, for regret; not allowed with several metrics (default: the best score in the
             table, if the objective is a table of scores).
-        name: the folder under runs/ (default: `compare-` and the study's name).
+        name: the folder under runs/ (default: `compare-` and the study's name, or the names of the studies).
         publish: copy into studies/<name>/ the files that other users need.
 
     Raises:
@@ -301,7 +304,7 @@ def compare_strategies(
         optimum: the best possible score, for regret; None = the best score in the table, if the objective is a table
             of scores. Only for one metric: with several metrics, the comparison uses the hypervolume regret of Pareto
             fronts, from 0 to 1 (lower is better).
-        name: the folder under runs/.
+        name: the folder under runs/; None = `compare-` and the study's name.
         publish: whether to copy into studies/<name>/ the files that other users need.
         progress: `"auto"` = bars or one line per search, and at the end the result; `"json"` = JSON lines on standard
             error, then the result; `"none"` = only the result; `False` = nothing.
@@ -338,10 +341,22 @@ def compare_studies(
     publish: bool = False,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> Comparison:
-    """Compare existing studies; the result has one sentence per pair. For the arguments, see `hpo.compare_strategies`.
+    """Compare existing studies; the result has one sentence per compared pair.
 
-    With one metric, compare the winners fold by fold. With several metrics, compare the hypervolume regret of the
-    Pareto fronts.
+    With one metric, compare the winners, fold by fold and in their expected scores. With several metrics, compare the
+    hypervolume regret of the Pareto fronts. Studies with different data are not compared. With more than four studies,
+    compare each study only with the best study.
+
+    Args:
+        names: the studies: names under runs/, or folders.
+        at: also compare after these numbers of trials, not only after all trials of the smallest study.
+        optimum: the best possible score, for regret; not allowed with several metrics.
+        name: the folder under runs/; None = `compare-` and the names of the studies.
+        publish: whether to copy into studies/<name>/ the files that other users need.
+        progress: `False` = print nothing; any other value = print the result.
+
+    Raises:
+        hpo.HpoError: the studies cannot be compared, or an argument is not allowed.
     """
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")

@@ -61,7 +61,8 @@ class Evaluation(Mapping[str, float]):
         """One row per trial of the Pareto front, the chosen trial first.
 
         Columns: `trial`, `is_chosen`, the metrics on the test split, `error`, and the metrics of the search as
-        `validation.NAME`. A metric with the name of another column gets the prefix `metric.`.
+        `validation.NAME`. A metric with the name of another column gets the prefix `metric.`. StudyError if `test` was
+        called without `front=True`.
         """
         from hpo.commands.best import front_on_test
 

@@ -28,7 +28,7 @@ class Synced(Fields):
         reference: the study's name for commands: the name under runs/, or the folder.
         uri: the address of MLflow.
         recorded: how many trials the record has.
-        there: how many trials MLflow has; `null` = MLflow cannot be reached.
+        there: how many trials MLflow has; `null` = MLflow did not receive everything.
         missing: files of the report that MLflow does not have.
     """
 
@@ -63,8 +63,8 @@ class Exported(Fields):
     """A study's copy in another Optuna storage.
 
     Attributes:
-        study: the study's name in that storage.
-        url: the address of that storage.
+        study: the study's name in the other storage.
+        url: the address of the other storage.
         trials: how many trials were copied.
         left_out: how many trials were not copied, because they are not finished.
     """
@@ -86,8 +86,8 @@ class ImportedTrials(Fields):
     Attributes:
         name: the name that selects these trials in `study.imports`.
         table: the table of the trials.
-        trials: how many trials there are.
-        failed: how many of the trials failed.
+        trials: how many trials were imported, including failed trials.
+        failed: how many of these trials failed.
         unfinished: how many trials were left out, because they are not finished.
         metrics: the directions of the metrics by name, the leading metric first.
         left_out: keys that were left out, because their values are lists or mappings.

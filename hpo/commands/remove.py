@@ -44,7 +44,7 @@ class Freed(Fields):
 
     @property
     def kept(self) -> str | None:
-        """The reason why files that a search deletes at its end are still there; None = there are no such files."""
+        """Why states or models of a study stay, or why a study was not cleaned; None = there is no such study."""
         return "; ".join(each.kept for each in self.studies if each.kept) or None
 
     def __str__(self) -> str:
@@ -238,13 +238,15 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
 def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -> RemovedStudy:
     """Remove a study that is not running. Remove its folder last, so that the same command can continue after an error.
 
+    A record in `study.storage` stays. If the study's folder is a link, remove only the link.
+
     Args:
         removal: the study.
         mirror: whether to remove its copy at `study.mirror`, too.
         runs: whether to remove its runs in MLflow.
 
     Raises:
-        StudyError: the study is running, or the mirror cannot be reached.
+        StudyError: the study is running or was removed by another process, or the mirror cannot be reached.
         TrackError: MLflow cannot be reached.
     """
     folder, config, study_id = removal.folder, removal.config, removal.study_id

@@ -55,8 +55,8 @@ class Replayed:
         searched: the result of the replay.
         of: the folder of the replayed study.
         trials: how many trials were compared.
-        tolerance: the largest allowed difference of a score, as a share of the original score.
-        differing: the columns that differ, by trial.
+        tolerance: the largest allowed difference between two scores, as a share of the larger score.
+        differing: the columns that differ, by the trial's number; trials without a difference are left out.
     """
 
     searched: "Searched"
@@ -123,8 +123,11 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return a study's files, and the configuration of the study's replay.
 
-    Take the values that decide the trials (`TAKEN`) from the study. Take all other values, such as where trials run and
-    where they are stored, from the defaults of `hpo search` and from the overrides.
+    Take the keys in `OWN` and the sections in `_OWN_SECTIONS` from the defaults of `hpo search`. Take everything else,
+    and the numbers of threads and processes, from the study. Then apply the overrides.
+
+    Raises:
+        HpoError: the study cannot be replayed, has no finished trial, or is from another machine and not trusted.
     """
     files = read_files(find_study(name))
     folder, study = files.folder, files.config.study
@@ -140,7 +143,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     decisive = [f"study.trials={trials}"] if trials < study.trials else []
     if files.config.strategy.get("counts") == "configurations":
         num_configurations = inner(files.report, "counts").get("configurations", study.trials)
-        # If the original search is unfinished, replay it up to its last finished trial.
+        # If the original search is unfinished, replay only the trials before its first running trial.
         is_cut = trials < len(rows) or num_configurations < study.trials
         decisive = [f"study.trials={trials}", "strategy.counts=trials"] if is_cut else []
     # Do not stop early after failures, because trials that failed should fail again.

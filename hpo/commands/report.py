@@ -22,7 +22,7 @@ class Reported:
 
     Attributes:
         study: the view of the study.
-        written: the paths of all written files.
+        written: the paths of the report's files, and of the files that `checklist`, `latex` and `publish` wrote.
     """
 
     study: "StudyView"
@@ -62,6 +62,7 @@ def report_texts(words: Sequence[str]) -> dict[str, str | bool | None]:
     """Return the values of the section `report` by key, from words `report.KEY=TEXT`.
 
     The text is used as written; only the text `null` removes the key's text. `report.figures` is true or false.
+    ConfigError for other words, and for a KEY that does not exist.
     """
     texts: dict[str, str | bool | None] = {}
     for text in words:
@@ -83,7 +84,9 @@ def report(
     schema: Annotated[bool, Word(is_shell_only=True)] = False,
     **said: Annotated[str | bool | None, Word("report.KEY=TEXT", collect=report_texts)],
 ) -> Reported | ReportSchema:
-    """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
+    """Write report.html, report.md, report.json and trials.csv of a study, finished or not.
+
+    If the study has a winner, also write best.yaml.
 
     Args:
         publish: copy into studies/<name>/ the files that other users need.

@@ -30,7 +30,7 @@ class Reproduction(Fields):
     Attributes:
         study: the study, as the user named it.
         is_reproduced: whether all trainings and all numbers of report.json agree with the record.
-        tolerance: the largest allowed difference, as a share.
+        tolerance: the largest allowed difference, as a share of the larger of the two values.
         folds: the trained folds; `null` = all.
         trainings: an entry for each training, with the fields `trial`, `name`, the leading metric as `recorded` and as
             `reproduced`, `error`, and `holds` (whether the two values agree). If `is_mean` is true, the entry is not a
@@ -39,7 +39,7 @@ class Reproduction(Fields):
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
-        not_compared: metrics that depend on the machine.
+        not_compared: metrics that depend on the machine, without the leading metric, which is always compared.
         not_checked: keys of report.json that do not follow from these trainings.
     """
 
@@ -145,7 +145,7 @@ class Reproduction(Fields):
 
 
 def fold_numbers(text: str) -> list[int]:
-    """Return the fold numbers in a text such as `0,1`."""
+    """Return the fold numbers in a text such as `0,1`; ConfigError for any other text."""
     parts = text.split(",")
     if not all(part.strip().isdigit() for part in parts):
         raise ConfigError(f"--folds: must be fold numbers, such as 0,1, given {text!r}")
@@ -171,8 +171,8 @@ def reproduce(
     Args:
         trial: a trial's number, 'all' or 'best' (default: best).
         folds: only these folds (default: all).
-        tolerance: largest allowed difference, as a share of the recorded value (default: 0 on the same machine, else
-            0.02).
+        tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
+            machine, else 0.02).
         uri: MLflow's address, for runs:/RUN_ID.
         progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
@@ -219,7 +219,8 @@ def reproduce(
 def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Callable[[Repetition], None]":
     """Print the tolerance, and the changes since the study was recorded.
 
-    Return a function that prints the result of one training.
+    Return a function that prints the result of one training. If `progress` is "none" or False, neither this function
+    nor the returned function prints anything.
     """
     changes = recorded.files.changes
     if progress in ("none", False):
@@ -289,9 +290,10 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
 
 
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":
-    """Return a study's record, and whether it was made on this machine.
+    """Return a study that can be trained again, and whether it was made on this machine and still has its record.
 
-    If the study was made on another machine, ask the user before the study's code is imported.
+    If the study was made on another machine, ask the user before the study's code is imported. ConfigError if the user
+    does not trust the study.
     """
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study

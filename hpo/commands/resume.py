@@ -251,7 +251,10 @@ def _config_of_extension(
 
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:
-    """Ask the user before the code of a study that was copied from another machine is imported or run."""
+    """Ask the user before the code of a study that was copied from another machine is imported or run.
+
+    ConfigError if nobody can be asked, or if the answer is no.
+    """
     config, now = folder.config(), reaches_of(changed)
     # Values that the user gives now, or has used before, need no question.
     foreign = [line for line in reaches_of(config) if line in now and not is_reached_here(line)]

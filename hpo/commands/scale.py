@@ -57,7 +57,10 @@ class ScaleChecked:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if outputs of layers change with the size of the model, else 0."""
+        """The exit code: 1 if outputs of layers change with the size of the model, else 0.
+
+        Layers whose outputs are known to change do not count.
+        """
         return 0 if self.check.is_within else 1
 
     def __str__(self) -> str:
@@ -81,7 +84,7 @@ class ScalesTried:
             smallest scale is first, and `null` = no score. `moves` is the distance between the best values of the
             scales. `moves_is` says whether this distance is a `factor`, or a number of `places` in the list of values.
             `cost` is how much worse the score of another scale becomes, at most, if that scale uses the smallest
-            scale's best value instead of its own.
+            scale's best value instead of its own. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 
@@ -92,7 +95,7 @@ class ScalesTried:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if no trial is complete, else 0."""
+        """The exit code: 1 if no trial is complete at the largest scale, else 0."""
         return self._searched.exit_code
 
     def __str__(self) -> str:
@@ -188,8 +191,9 @@ def coordinate_check(
         progress: `"auto"` = print one line per scale; `False`, `"none"` or `"json"` = print nothing.
 
     Returns:
-        The output sizes of the layers; the slopes of these sizes over the scales; whether all slopes are within 0.2 of
-        0 (`is_within`); and the result as a sentence (`verdict`).
+        The output sizes of the layers, the slopes of these sizes over the scales, and the result as a sentence
+        (`verdict`). `is_within` says whether all slopes are within 0.2 of 0, except the slopes of layers whose outputs
+        are known to change.
 
     Raises:
         hpo.HpoError: the objective has no `output_sizes`, or a scale cannot be trained.

@@ -317,8 +317,9 @@ def search(
             example. `trial.data` has the rows outside of the test split, in the same form; the arrays `trial.train` and
             `trial.validation` index these rows. May also be the number of examples: the function then loads its data
             itself, and can read the test split.
-        folds: trainings per trial, each with another fold of the data as validation split (`split.folds`). None means 3
-            folds; 1 means one hold-out split. `settings` takes the other keys of `split`.
+        folds: trainings per trial, each with another fold of the data as validation split (`split.folds`); 1 means one
+            hold-out split. None means 3 folds, or 1 if the data have a validation split of their own. `settings` takes
+            the other keys of `split`.
         stratify_by: the name of the DataFrame's column, or of the dict's array, that holds the classes; every split
             gets the same share of each class. None = split at random.
         callbacks: functions `f(study, trial)`, called in this process when a trial ends on the study's clock, in
@@ -332,7 +333,7 @@ def search(
             nothing.
 
     Returns:
-        The study, at the end of its budget.
+        The study, at the end of its search.
 
     Raises:
         hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.

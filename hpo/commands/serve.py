@@ -34,10 +34,13 @@ _DEFAULT_URI = "sqlite:///mlflow.db"
 class Server(Fields):
     """A server that runs until it is closed, or until this process ends.
 
+    If another process serves the pages already, the object has only the addresses, and `close` does nothing.
+
     Attributes:
         address: the address to open in a browser.
         pages: the addresses of further pages, by title.
-        login: user name and password, if the server asks for them; else None.
+        login: the user name, and the password or the name of its environment variable; None = the server asks for no
+            password.
     """
 
     address: str
@@ -125,7 +128,7 @@ def ui(
 def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna: bool) -> None:
     """Raise TrackError if other machines could reach the server and --expose is not given.
 
-    If --expose is given, print what other machines can do.
+    If --expose is given, print what other machines can do. ConfigError if --expose has no effect.
     """
     from hpo.track.servers import LOOPBACK
 
@@ -315,14 +318,15 @@ def open_ui(
     Args:
         study: the study, or a list of studies, to open; None = all studies.
         port: the port to listen on.
-        uri: the MLflow store; None = the study's store, else mlflow.db.
+        uri: the MLflow store; None = the study's store, else MLFLOW_TRACKING_URI or sqlite:///mlflow.db.
         optuna: show the study's record in optuna-dashboard instead.
         host: another address to listen on; needs `expose`.
         expose: allow access from other machines.
-        password: the password for the user name `hpo`, 12 characters or more; None = no password.
+        password: the password, 12 characters or more; None = no password. The user name is MLFLOW_TRACKING_USERNAME, or
+            `hpo` without this environment variable.
 
     Raises:
-        TrackError: there are no runs yet, or the port is in use.
+        TrackError: the server cannot start, for example because there are no runs yet, or the port is in use.
     """
     flags = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
     options = {"--uri": uri, "--port": port, "--host": host}

@@ -134,10 +134,11 @@ class Log(Fields):
 
     Attributes:
         trial: the number of its trial.
-        task: the name of the training: `fold_0`, or `final` for the winner's model.
+        task: the name of the training, such as `fold_0` or `fold_0_repeat_1`; `final` = the training of the winner's
+            model on all folds.
         path: the log file.
         lines: the number of lines.
-        last: the last line that is not blank.
+        last: the last line that is not blank; empty if there is none.
         text: the output, or its last lines; `null` in the list of all trials.
     """
 
@@ -156,7 +157,7 @@ class Logs(Fields):
     Attributes:
         study: the study's name.
         folder: the study's folder.
-        logs: an entry for each training.
+        logs: an entry for each training with output.
     """
 
     study: str
@@ -274,6 +275,8 @@ def logs(
 
     if tail is not None and tail < 1:
         raise ConfigError(f"--tail: must be 1 or more, given {tail}")
+    if tail is not None and trial is None:
+        raise ConfigError("--tail: has no effect without the number of a trial; give it after the study")
     folder = find_study(str(study))
     return Logs(folder.path.name, folder.path, [_log(path, trial is None, tail) for path in logs_of(folder, trial)])
 

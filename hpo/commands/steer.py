@@ -1,8 +1,8 @@
 """`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, even while the search is running.
 
-Before an action takes effect, it is written to the study's record with its time on the study's clock. So resume, replay
-and reproduce repeat the action, and the report lists the action. Notes are an exception, because they do not change the
-search.
+Before an action takes effect, it is written to the study's record with its time on the study's clock. So the report
+lists the action, and `hpo resume` repeats the action. A replay repeats added points, retries and the stops of single
+trials. `stop --now` and notes are not written to the record: the first is a signal, and notes do not change the search.
 """
 
 import os
@@ -33,7 +33,7 @@ class Answer(Fields):
     Attributes:
         study: the study, as the user named it.
         says: the answer as text.
-        trial: the number of the trial; `null` = the whole search, or all failed trials.
+        trial: the number of the stopped or retried trial; `null` = the action was not for a single trial.
         point: the point that the user gave to `add`; else `null`.
     """
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """A handle on a study's folder. Each access reads the folder again; the methods are the commands of `hpo`."""
+    """A handle on a study's folder. Each access reads the folder again. Most methods are commands of `hpo`."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
@@ -100,7 +100,8 @@ class Study:
             file: the archive, which must not exist yet.
 
         Raises:
-            hpo.HpoError: the study is running, its record is damaged, or the file exists already.
+            hpo.HpoError: the study is running, its record is damaged, the file exists already, or the file's name does
+                not end in .tar.gz or .tgz.
         """
         return archive(self.folder, file)
 
@@ -427,8 +428,8 @@ class Study:
         Args:
             trial: a trial's number, 'all' or 'best' (default: best).
             folds: only these folds (default: all).
-            tolerance: largest allowed difference, as a share of the recorded value (default: 0 on the same machine,
-                else 0.02).
+            tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
+                machine, else 0.02).
             uri: MLflow's address, for runs:/RUN_ID.
             progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
@@ -568,7 +569,7 @@ class Study:
         Columns:
             number: the number of the trial.
             is_chosen: whether the trial is the winner.
-            NAME: the value of each metric and limited number in the search.
+            NAME: the value of each metric, and of each limited or measured number, in the search.
             NAME_standard_error: the standard error of NAME over folds and repeats, if there are several.
             NAME_on_fresh_seeds: the value of NAME on fresh seeds, with `study.finalists`.
             KEY: each searched value.
@@ -608,7 +609,9 @@ class Study:
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | bool | None
     ) -> Reported:
-        """Write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not.
+        """Write report.html, report.md, report.json and trials.csv of a study, finished or not.
+
+        If the study has a winner, also write best.yaml.
 
         Args:
             publish: copy into studies/<name>/ the files that other users need.
@@ -730,6 +733,6 @@ class SteeredStudy(Study):
 
 @interrupted_in_one_line()
 def run(study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Study:
-    """Run a prepared study until its budget is used up, and return the study; KeyboardInterrupt after a signal."""
+    """Run a prepared study until its search ends, and return the study; KeyboardInterrupt after a signal."""
     run_shown(study, progress)
     return Study(study.folder)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 # The objective to use for a checkpoint folder, because its files do not name the objective.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
 
-ModelRef = Annotated[str | Path, Word("MODEL", "a study, to use its winner; or a checkpoint folder")]
+ModelRef = Annotated[
+    str | Path, Word("MODEL", "a study, for its winner; or a folder of `hpo train` or of a checkpoint")
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +179,12 @@ def attention(
 
 
 def _call_model(model: str, name: str, *arguments: Any) -> Any:
-    """Call an optional function of a model's objective; StudyError if the objective does not have it."""
+    """Call an optional function of a model's objective, and return the function's result.
+
+    Raises:
+        StudyError: there is no such model, or the objective does not have the function.
+        DataError: the function raises ValueError or OSError.
+    """
     objective, checkpoint_dir = _find_model(model)
     optional_function = getattr(objective, name)
     if optional_function is None:
@@ -227,7 +234,12 @@ def _find_model(name: str) -> "tuple[Objective, str]":
 
 
 def _texts(text: str | None, source: str | Path | None) -> list[str]:
-    """Return the given text, or the lines of the source file; DataError if the file cannot be read or is empty."""
+    """Return the text as the only line, or the lines of the file `source`; '-' is standard input.
+
+    Raises:
+        ConfigError: neither or both of the two are given.
+        DataError: the file cannot be read, is not UTF-8, or is empty.
+    """
     if (text is None) == (source is None):
         given = "neither" if text is None else "both"
         raise ConfigError(f"--text, --input: give one of them, the text or its file, given {given}")

@@ -123,7 +123,10 @@ def _ask(summary: str, changes: Sequence[str]) -> None:
 
 
 def _file(objective: str, origin: Origin) -> str:
-    """Return the file of an objective's module, found without an import; `unknown` if there is none."""
+    """Return the file of an objective's module, found without an import; `unknown` if there is none.
+
+    For an objective of the toolkit, return `hpo`; for a pickled function, return `MODULE`.
+    """
     if origin in ("toolkit", "given from Python"):
         return "hpo" if origin == "toolkit" else MODULE
     top, *inner = ObjectivePath.of(objective).module.split(".")

@@ -36,7 +36,7 @@ def condition(text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:
     """Return a function that checks whether a row fits the condition; ConfigError if the condition cannot be read.
 
     Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value. A missing value fits only
-    `=none` and `!=`.
+    `=none`, and `!=` with any value but `none`.
     """
     try:
         return _check(ast.parse(_as_python(text, fields), mode="eval").body, text, fields)

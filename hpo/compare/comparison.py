@@ -29,7 +29,7 @@ from hpo.workers.objective.pickled_function import PickledFunction
 
 # The objective that looks up scores in a table. With a table of all scores, the optimum is known.
 _TABLE = "hpo.objectives.table:run_fold"
-# A table with more points than this is not looked up as a whole.
+# The table is not looked up as a whole if the space has more points than this.
 _MAX_LOOKUPS = 200_000
 # A placeholder for the strategy in the shared configuration; it fits every space.
 ANY_STRATEGY: Mapping[str, Any] = {"name": "random", "round_size": 1}
@@ -69,7 +69,10 @@ class ComparisonPlan:
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
     def table(self) -> list[Trial] | None:
-        """Return a trial per point of the objective's table; None if there is no table, or the table is too large."""
+        """Return a trial for each point of the space that has a row in the objective's table.
+
+        None if the objective has no table, or if the space is too large.
+        """
         study, space = self.study, self.study.space
         if study.config.objective != _TABLE or space.size is None or space.size > _MAX_LOOKUPS:
             return None
@@ -78,15 +81,15 @@ class ComparisonPlan:
         for number, point in enumerate(space.points()):
             trial = Trial(number, 0, point)
             payloads = [task.payload for task in builder.tasks_of(trial)]
-            with contextlib.suppress(LookupError):  # A missing cell is a failed trial.
+            with contextlib.suppress(LookupError):  # In a search, a point without a row is a failed trial.
                 results = [_result(study.objective.run_fold(payload.task(payload.config))) for payload in payloads]
                 trials.append(finished(trial, {fold: Outcome(metrics) for fold, metrics in enumerate(results)}, goal))
         return trials
 
     def open(self) -> None:
-        """Write the frozen configuration to the folder.
+        """Create the folder with the frozen configuration, or check that the folder has the same comparison.
 
-        Raise StudyError if the folder has a study or another comparison.
+        Raise StudyError if the folder has a study, another comparison, or more repeats than this plan.
         """
         folder = self.study.folder
         if folder.exists:

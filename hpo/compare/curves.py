@@ -24,12 +24,12 @@ class FinishedSearch:
     Attributes:
         label: the label of the strategy, or the name of the study.
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
-        losses: the loss of each trial, sorted by the trial's number; lower is better. An incomplete trial has an
-            infinite loss. A partly trained trial has the loss that it reached. But in a comparison of studies, it has
-            an infinite loss.
+        losses: the loss of each trial, in the order of numbers; lower is better. An incomplete trial has an infinite
+            loss. A partly trained trial has the loss that it reached. In a comparison of studies, partly trained trials
+            and trials at smaller scales have infinite losses, and trials that were trained further come last.
         seconds: the training time of each trial, summed over folds and repeats.
-        is_partial: whether trials have different amounts or scales, so that equal numbers of trials are not equal
-            budgets.
+        is_partial: whether trials have different amounts (for a study: whether it has scales), so that equal numbers of
+            trials are not equal budgets.
         other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has those of the
             leading metric.
         excess: with limits, how far each trial is beyond the limits. It is 0 for a trial within the limits, and for an
@@ -105,7 +105,10 @@ class FinishedSearch:
         return float(self.cost[-1]) if len(self.cost) else 0.0
 
     def best_at(self, budget: float, unit: Unit) -> float:
-        """Return the lowest loss within a budget. If the search ended earlier, this is the search's lowest loss."""
+        """Return the lowest loss within a budget; `nothing` if no trial is finished within the budget.
+
+        If the search ended before the budget, return the lowest loss of the whole search.
+        """
         done = self._done(budget, unit)
         return float(self.best[done - 1]) if done else self.nothing
 

@@ -37,7 +37,8 @@ def write_comparison(folder: Path, result: ComparisonJson) -> list[Path]:
     """Write the four files into the folder, and return their paths; the first path is that of comparison.html.
 
     For strategies, comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in
-    comparison.json. For studies, comparison.csv has one row per pair of studies and fold.
+    comparison.json. For studies, comparison.csv has one row per compared pair of studies and fold; with several
+    metrics, it has one row per compared pair.
     """
     texts = {
         "comparison.html": render_comparison_page(result),

@@ -88,7 +88,8 @@ class Measure:
             goal: the metrics and limits.
             searches: all searches of the comparison.
             table: one trial for each row of the objective's table; None = do not use a table.
-            optimum: the best possible score, if there is one metric; None = the best score in `table`.
+            optimum: the best possible score, if there is one metric; None = the best score in `table`, if there is a
+                table.
         """
         if len(goal.metrics) > 1:
             return cls(NAME, "minimize", None, Yardstick.of(goal, searches, table), goal.limits)
@@ -98,7 +99,11 @@ class Measure:
         return cls(goal.metric, goal.direction, optimum, None, goal.limits)
 
     def measured(self, search: FinishedSearch) -> FinishedSearch:
-        """Return a copy of the search whose losses are computed by this measure."""
+        """Return the search with the losses that this measure computes.
+
+        With one metric, trials beyond the limits get infinite losses. With several metrics, each loss is a regret; see
+        `Yardstick.measured`.
+        """
         return search.within_limits if self.yardstick is None else self.yardstick.measured(search)
 
     @property

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -34,12 +34,15 @@ from hpo.workers.dispatch.other_searches import announce_use, other_searches, to
 
 
 class Compared(NamedTuple):
-    """The folder, result and files of a comparison, and whether any trial has a score."""
+    """The folder, result and files of a comparison.
+
+    `has_result` says whether any trial has a score.
+    """
 
     folder: Path
     result: ComparisonJson
     paths: Sequence[Path]
-    has_result: bool = True
+    has_result: bool
 
 
 def run_comparison(
@@ -61,6 +64,7 @@ def run_comparison(
         progress: how progress is shown.
 
     Raises:
+        ConfigError: a budget or the optimum is not valid. Budgets in seconds are checked only after the searches.
         Stopped: a signal stopped the comparison; finished searches are saved.
     """
     refuse_unknown_progress(progress)
@@ -96,12 +100,28 @@ def run_comparison(
         measure = Measure.of(goal, every, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = [*write_comparison(comparison.path, result), comparison.path / "searches.csv"]
-    has_result = any(math.isfinite(loss) for search in every for loss in search.losses)
-    return Compared(comparison.path, result, paths, has_result)
+    return Compared(comparison.path, result, paths, _has_result(every))
+
+
+def _has_result(searches: Iterable[FinishedSearch]) -> bool:
+    """Return whether any trial of these searches has a score."""
+    return any(math.isfinite(loss) for search in searches for loss in search.losses)
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
-    """Compare existing studies, and write the files; `run_comparison` explains the arguments."""
+    """Compare existing studies, and write the files.
+
+    Args:
+        names: the names or folders of the studies.
+        at: budgets in trials at which the studies are compared, in addition to the number of trials of the smallest
+            study. If a study has scales, the seconds of the shortest study replace this number.
+        optimum: the best possible score; None = unknown.
+        name: the name of the comparison; None = a name made from the names of the studies.
+
+    Raises:
+        ConfigError: `at`, `optimum` or `name` is not valid.
+        StudyError: the studies cannot be compared, or the name is already in use.
+    """
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
@@ -116,15 +136,15 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     result = compare_studies(name, studies, budgets, optimum)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths = write_comparison(folder.path, result)
-    return Compared(folder.path, result, paths)
+    return Compared(folder.path, result, paths, _has_result(study.search for study in studies))
 
 
 def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
     """Raise ConfigError if an optimum is given for several metrics."""
     if optimum is not None and len(goal.metrics) > 1:
         raise ConfigError(
-            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; leave the "
-            f"optimum out, because the regret with several metrics is relative to the best Pareto front"
+            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), because the regret is then "
+            f"relative to the best Pareto front, given {optimum:g}; leave the optimum out"
         )
 
 
@@ -179,7 +199,8 @@ def _last_words(comparison: ComparisonPlan, searches: Searches) -> str:
 class ComparingProgress(Observer):
     """Shows two progress bars: one counts the searches of a comparison, the other the trials of the running search.
 
-    Without a terminal, it prints a line per search. At the start, `num_done` of `total` searches are already finished.
+    Without a terminal, it prints a line per search instead. With progress `json`, it prints an event per search; with
+    `none` or false, it prints nothing. At the start, `num_done` of `total` searches are already finished.
     """
 
     def __init__(self, study: PreparedStudy, total: int, num_done: int, progress: How) -> None:
@@ -197,7 +218,10 @@ class ComparingProgress(Observer):
         self.bars.reset(self._trials, description=f"repeat {repeat}  {label}")
 
     def search_finished(self, search: FinishedSearch) -> None:
-        """Advance the progress bar that counts searches; without a terminal, print a line about the finished search."""
+        """Advance the progress bar that counts searches.
+
+        With progress `json`, print an event; with `auto` and without a terminal, print a line about the search.
+        """
         self._num_done += 1
         self.bars.update(self._searches, completed=self._num_done)
         score = loss_sign(self._study.direction) * min(search.within_limits.losses, default=math.inf)

@@ -108,7 +108,7 @@ class Searches:
 def run_search(
     comparison: ComparisonPlan, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
 ) -> FinishedSearch:
-    """Run one search until its budget is used up. Return the finished search, and delete its training states."""
+    """Run one search until it ends. Return the finished search, and delete its training states."""
     study = comparison.study_of(repeat, label)
     config = study.config.study
     # Give each search its own training states, so that it does not resume trainings of another search.

@@ -1,4 +1,4 @@
-"""Compares existing studies: a sentence per pair of studies, and the data of all studies' curves or Pareto fronts."""
+"""Compares existing studies: makes sentences about pairs of studies, and the data of curves or Pareto fronts."""
 
 import itertools
 import math
@@ -64,7 +64,9 @@ class FinishedStudy:
 
     @cached_property
     def folds(self) -> dict[str, float]:
-        """The winner's score in the search, for each fold by name; empty if the study has no winner.
+        """The winner's score in the search by name of the fold (`fold_0`, or `fold_0_repeat_1` with repeats).
+
+        The dict is empty if the study has no winner.
 
         With several metrics, each score is that of the leading metric.
         """
@@ -73,7 +75,7 @@ class FinishedStudy:
 
     @property
     def score(self) -> float:
-        """The winner's mean score over the folds; the study must have a winner."""
+        """The winner's mean score over folds and repeats; the study must have a winner."""
         return statistics.fmean(self.folds.values())
 
     @cached_property
@@ -84,14 +86,17 @@ class FinishedStudy:
 
     @property
     def budget(self) -> int:
-        """The number of tried configurations; a configuration counts once, however long it was trained."""
+        """The number of trials.
+
+        If the strategy trains by amounts, the number of different points, because a point may have several trials.
+        """
         trials = self.run.trials
         is_by_amount = any(trial.amount is not None for trial in trials)
         return len({trial.key for trial in trials}) if is_by_amount else len(trials)
 
     @cached_property
     def space(self) -> dict[str, Any]:
-        """The search space: the values of each hyperparameter by key, without the defaults."""
+        """The description of each hyperparameter of the search space by key, without its default."""
         return {d["key"]: {k: v for k, v in d.items() if k != "default"} for d in self.run.space.to_dict()}
 
 
@@ -170,9 +175,10 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
-    """Return the fingerprints of the data splits.
+    """Return identifiers of the `examples` and of the `split`, as in `FinishedStudy.data`.
 
-    If the report has no splits, return the settings of the section `data`, with hashes of the data files.
+    The examples are identified by the fingerprints of their splits in the report. If the report has no splits, they are
+    identified by the settings of the section `data`, with hashes of the data files in place of the path.
     """
     described = inner(report, "data")
     split = inner(described, "split")
@@ -258,7 +264,10 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
-    """Return the studies in groups; the winners of a group were scored on the same folds of the same data."""
+    """Return the studies in groups; the winners of a group were scored on the same folds of the same data.
+
+    Studies without a winner are in no group.
+    """
     groups: list[list[FinishedStudy]] = []
     for study in (study for study in studies if study.folds):
         same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
@@ -279,7 +288,10 @@ def _pairs(
 
 
 def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool) -> Iterator[FoldPair]:
-    """Yield how the winners of each pair of studies in a group differ: on each fold, and in their expected scores."""
+    """Yield how the winners of each pair of studies in a group differ: on each fold, and in their expected scores.
+
+    If an expected score is not known, the mean difference over the folds replaces the difference of expected scores.
+    """
     for one, other in _pairs(group, lambda study: measure.sign * study.score, are_all):
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
         mean, ends = statistics.fmean(by_fold.values()), None
@@ -319,7 +331,8 @@ def _sentence(
 ) -> str:
     """Return a sentence that says which study's winner is better, and by how much.
 
-    If the studies have different numbers of trials, the sentence also compares them at `budget`.
+    If the studies have different numbers of trials, the sentence also compares them at `budget`, unless a study has no
+    score there.
     """
     gain, ends = pair["mean_difference"], pair["interval"]
     better, other, clause = _better(pair, written)
@@ -367,7 +380,7 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a sentence for each difference that makes the comparison of the studies unfair."""
+    """Yield a sentence for each difference between the first and another study that makes the comparison unfair."""
     first = studies[0]
     for study in studies[1:]:
         both = f"{first.label} and {study.label}"

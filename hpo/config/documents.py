@@ -32,8 +32,9 @@ def read_yaml(path: Path, where: str = "") -> dict[str, Any]:
     """Return the mapping in a YAML file.
 
     Raises:
-        DocumentError: the file cannot be read, is nested too deeply, or has a duplicate key, a type tag or an alias.
-            The message begins with `where`, such as `--config`, and the path.
+        DocumentError: the file cannot be read, is larger than 32 MiB, or is not a mapping in valid YAML. The file is
+            also refused if it is nested more than 60 levels deep, or has a duplicate key, a key that is no string, a
+            type tag or an alias. The message begins with `where`, such as `config`, and the path.
     """
     place = f"{where}: {path}" if where else str(path)
     content = parse_yaml(_text(path, place), place)
@@ -46,7 +47,8 @@ def read_yaml(path: Path, where: str = "") -> dict[str, Any]:
 def parse_yaml(text: str, place: str) -> Any:
     """Return the value of a YAML text, with dates as strings.
 
-    Raise DocumentError, with line and column, in the same cases as `read_yaml`.
+    Raise DocumentError if the text is not valid YAML, or breaks a rule of `read_yaml` about nesting, keys, tags or
+    aliases. The message begins with `place`, and with the line and column if they are known.
     """
     try:
         _refuse_what_explodes(text, place)
@@ -156,7 +158,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 class _Loader(_SAFE):  # type: ignore[misc]  # mypy cannot know the base: C or Python
-    """PyYAML's safe loader, but duplicate keys are errors and dates stay strings."""
+    """PyYAML's safe loader, but duplicate keys and keys other than strings are errors, and dates stay strings."""
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]

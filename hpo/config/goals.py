@@ -1,4 +1,4 @@
-"""The rules for values of `study.metrics`, `study.limits`, `study.choose` and `study.scales`."""
+"""The rules for values of `study.metrics`, `limits`, `measured`, `target`, `choose` and `scales`."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -100,7 +100,7 @@ TargetScores = Annotated[float | dict[Name, float], BeforeValidator(_check_targe
 
 
 def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return `metric` and `direction` of the first of several metrics as a dict; empty if the metrics are not valid."""
+    """Return `metric` and `direction` of the first metric as a dict; empty if the first metric is not valid."""
     name, direction = next(iter(metrics.items()), (None, None))
     is_sound = isinstance(name, str) and name and direction in get_args(Direction)
     return {"metric": name, "direction": direction} if is_sound else {}

@@ -58,7 +58,7 @@ def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    """Return the value at a dotted key of a flattened tree: a leaf, or the mapping below the key."""
+    """Return the value at a dotted key of a flattened tree: a leaf, or the mapping below the key; else `default`."""
     if key in flat:
         return flat[key]
     inner = {name.removeprefix(f"{key}."): value for name, value in flat.items() if name.startswith(f"{key}.")}
@@ -98,12 +98,17 @@ def within(key: str, other: str) -> bool:
 
 
 def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: str) -> None:
-    """Raise ConfigError if a dotted key in `changes` is not in the tree; `what` names the argument in the message."""
+    """Raise ConfigError if `changes` is not a mapping, or if a dotted key in it is not a leaf of the tree.
+
+    `what` names the argument in the message.
+    """
     if not isinstance(changes, Mapping):
         raise ConfigError(f"{what}: must be a dict of values by dotted key, given {changes!r}")
     known = list(flatten(tree))
     for key in changes:
         if key not in known:
+            if inner := [each for each in known if each.startswith(f"{key}.")]:
+                raise ConfigError(f"{what}: '{key}' is a section; give its keys one by one, such as '{inner[0]}'")
             hint = nearest(key, known) or "; list the keys with `hpo search --cfg job`"
             raise ConfigError(f"{what}: there is no '{key}'{hint}")
 
@@ -130,7 +135,7 @@ def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a configuration that holds the objective's own tree.
 
     By default, the objective's keys are at the top level, next to the sections. If one of these keys is also the name
-    of a section, the whole own tree is below the key `objective_config`.
+    of a section, or is `objective_config`, the whole own tree is below the key `objective_config`.
     """
     is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
     return {OWN: dict(own)} if is_taken else dict(own)

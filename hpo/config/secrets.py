@@ -2,14 +2,15 @@
 
 A configuration is frozen, reported, sent to MLflow and published, so it must not contain passwords or values of the
 environment. When a configuration is read, a secret value is *redacted*: the reference `${oc.env:NAME}` replaces it in
-memory, in the record, in every file, and in error messages. The value is *revealed* only when the objective is called
-(`hpo.workers.training`), and when a connection to an address is made.
+memory, in the record, in every file, and in error messages. The value is *revealed* only when the objective gets its
+configuration, and when a connection to an address is made.
 
 - A reference `${oc.env:NAME}` that the user has written stays as it is.
 - If a key looks like the name of a secret (`my.api_key=...`), or an address has a password, the toolkit makes a name
   for the value (`HPO_MY_API_KEY`). Only this process knows the value.
-- The commands resume, test and reproduce read the value from the environment again. They cannot check that the value
-  is unchanged, because not even a hash of the value is stored: a password could be guessed from its hash.
+- Later commands on the study, such as resume, test and reproduce, read the value from the environment again. They
+  cannot check that the value is unchanged, because not even a hash of the value is stored: a password could be guessed
+  from its hash.
 """
 
 import os
@@ -62,7 +63,10 @@ _MIN_NUMBER_LENGTH = 6
 
 
 def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
-    """Replace the secret values in a tree by names; return the tree, and the secret values by name."""
+    """Replace the secret values in a tree by names; return the tree, and the secret values by name.
+
+    `prefix` is the key of the tree. Raise ConfigError if only a part of a secret comes from the environment.
+    """
     secrets: dict[str, str] = {}
 
     def redacted(value: Any, key: str, is_secret: bool) -> Any:
@@ -166,8 +170,9 @@ def reveal_secrets(tree: Any, values: Secrets) -> Any:
 def hide_secrets(text: str, values: Secrets) -> str:
     """Return the text with the names of secrets in place of their values.
 
-    The secrets are the values in `values`, and the environment variables whose names look like secrets. If a secret has
-    several lines, each line is also replaced where it occurs alone. Very short secrets and lines stay in the text.
+    The secrets are the values in `values`, and the values of environment variables whose names look like secrets. If a
+    secret has several lines, each line is also replaced where it occurs alone. Very short secrets and lines stay in the
+    text.
     Other secrets in addresses become `***`. Escaped, encoded or split secrets are not found.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}

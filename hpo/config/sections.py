@@ -83,7 +83,7 @@ ObjectiveText = Annotated[str, AfterValidator(objective_text)]
 
 
 class Section(BaseModel):
-    """The base class of all sections: frozen, with strict types and no unknown keys. Defaults are in conf/."""
+    """The base class of all sections: frozen, with strict types and no unknown keys. Most defaults are in conf/."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -210,9 +210,8 @@ class StudySection(Section):
     def _check_stop_rule(self) -> Self:
         if self.metrics is not None and self.stop_rule != "none":
             text = (
-                f"must be none with study.metrics, given {self.stop_rule}, because a training with a poor "
-                f"{self.metric} may be among the best for another metric; use split.race_after, which compares all "
-                "metrics"
+                f"must be none with study.metrics, because a training with a poor {self.metric} may be among the best "
+                f"for another metric, given {self.stop_rule}; use split.race_after, which compares all metrics"
             )
             raise conflict(text, "study.stop_rule")
         return self
@@ -313,7 +312,7 @@ class DispatchSection(Section):
 
     @property
     def type(self) -> DispatcherType:
-        """The description of the dispatcher."""
+        """The properties of the dispatcher."""
         return DISPATCHERS[self.name]
 
     @property

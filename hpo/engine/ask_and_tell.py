@@ -28,8 +28,8 @@ _LANES = sys.maxsize  # the caller decides how many trainings run at once
 class AskAndTell:
     """Proposes one trial per `ask`, and writes the results of `report` and `tell` to the record.
 
-    At each `ask`, the strategy gets all results told so far, in the order of the trials' numbers. So the same calls
-    give the same trials, even if the record is closed and opened again between two calls.
+    At each `ask`, the strategy gets the results told since the previous `ask`, in the order of the trials' numbers. So
+    the same calls give the same trials, even if the record is closed and opened again between two calls.
 
     Args:
         rules: what determines the search. The rules must have the order `free` and one task per trial, and must set
@@ -57,28 +57,38 @@ class AskAndTell:
                 observer.task_begun(task)
 
     def asked(self, number: int) -> Asked:
-        """Return the time of a trial's `ask`, and the reports since then."""
+        """Return the time of a trial's `ask`, the place of the trial, and the reports since then.
+
+        If the record has no note about this `ask`, return the current time, place 1 and no reports.
+        """
         # The process may have died between opening the trial and writing this note.
         return self._record.asked.get(number) or Asked(time.time(), 1)
 
     def stops(self, number: int) -> bool:
-        """Return whether the median rule has decided to stop the training of an open trial."""
+        """Return whether the median rule has decided to stop the training of an open trial.
+
+        Raise StudyError if the trial is not open.
+        """
         return self._reports[self.task(number).trial].stop_reason is not None
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """`trials` if the budget is used up; None if another trial may be possible. The strategy is not asked."""
+        """`trials` if the budget is used up, else None.
+
+        None does not mean that another trial is possible, because only `ask` consults the strategy.
+        """
         return "trials" if self._scheduler.ended_by == "trials" else None
 
     def add_point(self, add: Add, by: str | None = None) -> None:
-        """Add a user's point or a retry, which an `ask` returns before the strategy's next point."""
+        """Add a user's point or a retry, which an `ask` returns before the strategy's next new point."""
         self._scheduler.add_point(add, time.time(), by)
 
     def ask(self) -> Task:
         """Return the one task of a new trial.
 
         Raises:
-            NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials.
+            NoTrialError: the budget or the space is used up, the target is reached, `stop_without_gain` ends the
+                search, or the strategy waits for the results of open trials.
         """
         scheduler = self._scheduler
         scheduler.is_out_of_time = False
@@ -127,8 +137,9 @@ class AskAndTell:
         """Add a point to the learning curve of an open trial, and write it to the record.
 
         Raises:
-            ConfigError: the place of the point is not later than the place of the previous point (see
-                `hpo.trials.places`).
+            StudyError: the trial is not open.
+            ConfigError: the point has two values of one name, or its place is not valid. For example, the place is not
+                later than the place of the previous point (see `hpo.trials.places`).
         """
         task, asked = self.task(number), self.asked(number)
         try:
@@ -142,17 +153,20 @@ class AskAndTell:
     def tell(self, number: int, returned: Any = None, error: str | BaseException | None = None) -> None:
         """End an open trial, and write its result to the record.
 
+        If the score, or a metric in a mapping, is NaN, infinite or too large, the trial fails.
+
         Args:
             number: the trial's number.
             returned: what an objective returns: the score, several metrics in their order, or a mapping of metrics by
-                name. A mapping may also hold the duration as `seconds`, and texts, which become notes. None = take the
-                score from the reports: the best score if the median rule stops the trial, else the score that
-                `study.score` selects.
+                name. A mapping may also hold the duration in `seconds`, and texts, which become notes. None = take the
+                result from the reports: the best score if the median rule stops the trial, else the values of the
+                point that `study.score` selects.
             error: the reason why the training failed, as a text or an exception. Give it instead of a result.
 
         Raises:
             StudyError: the trial is not open.
-            ConfigError: a metric is missing or is not a number. The record is unchanged.
+            ConfigError: a metric is missing or is not a number, or `error` is neither a text nor an exception. The
+                record is unchanged.
         """
         task, asked, stopped = self.task(number), self.asked(number), None
         payload, metrics, seconds = task.payload, dict[str, float](), None
@@ -185,7 +199,8 @@ class AskAndTell:
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
         """Return the metrics of a result, and the text of an error or None.
 
-        If a metric is NaN or too large, return no metrics and the text of this error.
+        If the score, or a metric in a mapping, is NaN, infinite or too large, return no metrics and the text of this
+        error. Raise ConfigError if a metric is missing or is not a number.
         """
         goal, payload, result = self._record.goal, task.payload, returned
         try:
@@ -197,7 +212,8 @@ class AskAndTell:
                 result = reported_values.flat(result)
             return reported_values.result(result, goal.names, len(goal.metrics)), None
         except ValueError as error:
-            values = result if isinstance(result, Mapping) else {goal.metric: result}
+            given = result if isinstance(result, list | tuple) else [result]
+            values = result if isinstance(result, Mapping) else dict(zip(goal.metrics, given, strict=False))
             if any(
                 isinstance(values.get(name), float) and reported_values.number(values[name]) is None
                 for name in goal.names

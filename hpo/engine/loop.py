@@ -45,10 +45,11 @@ def search(
     seconds_between_polls: float = 1.0,
     callback: Callback | None = None,
 ) -> History:
-    """Run a search until a budget is reached, and return all its trials in the order of their numbers.
+    """Run a search until it ends, and return its ended trials in the order of their numbers.
 
-    Workers take tasks in the order in which the tasks begin on the clock. The strategy gets a report when the clock
-    reaches the report, so the trials do not depend on the workers. The record says which budget ended the search.
+    Workers take tasks in the order in which the tasks begin on the clock. The strategy gets a result when the clock
+    reaches the result, so the trials do not depend on the workers. In free order, the strategy gets a result when the
+    result arrives, so the trials depend on the workers. The record says what ended the search.
 
     Args:
         rules: what determines the search.
@@ -57,10 +58,10 @@ def search(
         num_trials: the budget, in the unit of `Rules.counts`.
         observers: the observers to notify of each event.
         minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after the
-            limit. The trials that began are the same as without a limit.
+            limit. In the order of the clock, the trials that began are the same as without a limit.
         stop_after_failures: stop when the first trials of this run all fail with the same error; the value is the
-            number of these trials. Also stop when the study's first training does not report a metric. Both apply only
-            while budget is left. None = never stop for failures.
+            number of these trials. Also stop when a training does not report a metric, unless an earlier training of
+            the study succeeded. Both rules apply only while tasks wait or run. None = never stop for failures.
         user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped; this
             is False while a continued search replays its record. The caller must check the actions: added points are
             untried and in the space, stopped trials are running, and raised budgets are larger. Each action takes
@@ -71,8 +72,8 @@ def search(
             ended, the callback is not called with those trials.
 
     Raises:
-        StudyError: the strategy no longer proposes the trials of the record, or the first trials of this run failed
-            with the same error.
+        StudyError: the strategy no longer proposes the trials of the record, or proposes an invalid point; or
+            `stop_after_failures` stops the search.
     """
     if _stays_ended(rules, record):
         return record.history()
@@ -102,8 +103,8 @@ class _RunningTask:
             self.reports.append(report)
         return len(self.reports)
 
-    def stopped_by_user(self, goal: Goal, now: float) -> Outcome:
-        """Return the outcome of a task that a user stops.
+    def stopped_by_user(self, goal: Goal, now: float, worker: int) -> Outcome:
+        """Return the outcome of a task that a user stops; `worker` is 0 if no worker has begun the task.
 
         The outcome is the same as if a rule had stopped the task at its last reported point.
         """
@@ -113,7 +114,16 @@ class _RunningTask:
         stopped = f"by the user at point {len(curve)}" if curve else "by the user before its first report"
         metrics = {} if best is None else {goal.metric: best}
         far = reached(self.task.payload.earlier, curve)
-        return Outcome(metrics, curve, now - self.began, units=0.0, started=self.started, stopped=stopped, reached=far)
+        return Outcome(
+            metrics,
+            curve,
+            now - self.began,
+            units=0.0,
+            started=self.started,
+            worker=worker,
+            stopped=stopped,
+            reached=far,
+        )
 
 
 class _Search:
@@ -207,7 +217,10 @@ class _Search:
         self._waiting.clear()
 
     def _call(self, trial: Trial) -> None:
-        """Call the callback with a trial that has ended on the clock, and record the call."""
+        """Call the callback with a trial that has ended on the clock, and record the call.
+
+        Do nothing if the record says that the callback was already called with the trial.
+        """
         self._num_ended += 1
         if self._num_ended <= self._called.ends:
             return
@@ -259,7 +272,7 @@ class _Search:
     def _points_left(self, key: Key) -> int | None:
         """Return the length of the learning curve at which a user's stop ends a task.
 
-        None = no user has stopped the task.
+        None = no user has stopped the trial, or the task had ended before the stop.
         """
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
@@ -315,13 +328,13 @@ class _Search:
 
     def _stop_task(self, key: Key) -> None:
         """Stop a task at a user's request; the task's outcome holds the points that the task has reported."""
-        running = self._running.pop(key, None)
+        running, worker = self._running.pop(key, None), 0
         if running is not None:
-            self._dispatcher.drop(running.task)
+            worker = self._dispatcher.drop(running.task)
         elif key in self._waiting:
             self._waiting.remove(key)
         running = running or _RunningTask(self._scheduler.task(key), time.time(), self._dispatcher.now)
-        outcome = running.stopped_by_user(self._record.goal, self._dispatcher.now)
+        outcome = running.stopped_by_user(self._record.goal, self._dispatcher.now, worker)
         # The clock may have passed the task's last report already, so the task ends one unit after that report.
         self._scheduler.take(TaskReport(running.task, outcome=outcome, is_lost=True))
 
@@ -354,7 +367,7 @@ def seconds_spent(record: Record) -> float:
 
 
 def _stays_ended(rules: Rules, record: Record) -> bool:
-    """Return whether a search in free order has ended by `stop_without_gain`.
+    """Return whether a search in free order has ended by `stop_without_gain`, and this limit has not been raised since.
 
     Such an end cannot be computed again, because the record does not say in which order the last trials became known.
     """

@@ -33,7 +33,7 @@ class Observer:
         """React to a worker's report: a point of a learning curve, or an outcome."""
 
     def trial_finished(self, trial: Trial) -> None:
-        """React to the last outcome of a trial."""
+        """React to the end of a trial: its last outcome, or a decision to stop the trial between two tasks."""
 
     def user_acted(self, action: UserAction) -> None:
         """React to a user action after it has taken effect."""
@@ -52,7 +52,7 @@ class FirstFailures(Observer):
     """Ends a search whose first `most` trials all fail with the same error; `most` = None: never end the search.
 
     A single training that does not report its metric also ends the search, unless an earlier training of the study
-    did report the metric (`is_scored`).
+    succeeded. `is_scored` says whether a training of an earlier run has a score.
     """
 
     def __init__(self, most: int | None, is_scored: bool = False) -> None:
@@ -62,7 +62,7 @@ class FirstFailures(Observer):
         self._lacks_metric: str | None = None
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Remember whether a training reported its metric."""
+        """Remember whether a training succeeded, and whether a training did not report its metric."""
         if report.outcome is None or self._is_scored:
             return
         self._is_scored = report.outcome.error is None
@@ -70,7 +70,7 @@ class FirstFailures(Observer):
             self._lacks_metric = f"trial {trial.number} failed: {report.outcome.error}"
 
     def trial_finished(self, trial: Trial) -> None:
-        """Remember the trial's error."""
+        """Remember whether all trials so far have failed with the same error."""
         if self._errors is None:
             return
         self._errors.append(trial.error)
@@ -152,7 +152,7 @@ class CheckpointPruner(Observer):
         self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete the model that is no longer among the best: this trial's model, or the model that it displaces."""
+        """Delete the models that are no longer among the best: this trial's model, or a model that it displaces."""
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:

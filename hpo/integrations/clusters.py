@@ -51,7 +51,8 @@ class Job:
     def commands(self, address: str, separator: str = "\n") -> str:
         """Return the shell commands that start the search, or resume it if the study exists.
 
-        If the study has a mirror, but no folder on this machine, the commands first copy the study from the mirror.
+        If the study has a mirror, but no folder on this machine, the commands first run `hpo resume` with the mirror's
+        URL, which copies and continues the study.
         """
         joined = f'"dispatch.address={address}"'
         search = f"exec hpo search {shlex.join(self.arguments)} {joined}"
@@ -59,7 +60,7 @@ class Job:
             return search
         copy = f"hpo resume {shlex.quote(self.mirror)} {joined}"
         folder = shlex.quote(f"runs/{self.name}")
-        # Exit code 2 means that the mirror has no copy of the study yet.
+        # Exit code 2 usually means that the mirror has no copy of the study yet.
         copying = f'if [ ! -e {folder} ]; then code=0; {copy} || code=$?; [ "$code" -eq 2 ] || exit "$code"; fi'
         return separator.join([copying, search])
 

@@ -28,7 +28,7 @@ def default_strategy(
         settings: values that replace the defaults in conf/strategy/<name>.yaml.
 
     Raises:
-        HpoError: a setting or a dimension is wrong; the message names it.
+        HpoError: the strategy is unknown or trains some points only partly, or a setting or a dimension is not valid.
     """
     settings = strategy_settings({**(settings or {}), "name": name})
     if settings["name"] in BY_AMOUNT or settings["name"] == "ladder":

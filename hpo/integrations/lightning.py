@@ -55,6 +55,10 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
 
     Returns:
         The metrics that the model logs, by name.
+
+    Raises:
+        ValueError: the trainer would end before `strategy.max_amount`.
+        FileNotFoundError: the best model, saved by an earlier part of the training, is missing.
     """
     torch.set_num_threads(trial.threads)
     _refuse_short(trainer, trial)
@@ -142,7 +146,10 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         return last
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Set the folder of the user's ModelCheckpoints before they are set up, and move this callback to the end."""
+        """Give each ModelCheckpoint without a `dirpath` a folder, and move this callback to the end.
+
+        `train` inserts this callback at the start, so this method runs before the ModelCheckpoints are set up.
+        """
         for saver in trainer.checkpoint_callbacks:
             if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:
                 saver.dirpath = str(self._folder / "checkpoints")
@@ -160,7 +167,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
                 state["dirpath"] = now
 
     def on_train_epoch_end(self, trainer: Trainer, _: LightningModule) -> None:
-        """Save the training's state, then report the epoch."""
+        """Report the epoch; if the study stores states, save the training's state before."""
         self.curve.append({name: float(value) for name, value in trainer.callback_metrics.items()})
         _seed(self._trial, len(self.curve))
         trainer.should_stop = trainer.should_stop or self.is_far_enough

@@ -51,7 +51,7 @@ class StrategySampler(BaseSampler):
     the search continues with the same points. The order in which the objective suggests its parameters does not matter.
 
     The objective must suggest every hyperparameter with the range of the space; any other range is an error. A list of
-    values needs `suggest_categorical`, or `suggest_int` with the same values. If the study has several objectives, the
+    values needs `suggest_categorical`, or a finite range with the same values. If the study has several objectives, the
     strategy optimizes all of them, and the first objective leads. Constraints are ignored. Failed and pruned trials
     count as the worst, because the score of a pruned trial is not comparable.
 
@@ -82,7 +82,10 @@ class StrategySampler(BaseSampler):
         return {}
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Make sure that the trial has a point; if all proposed points are assigned, ask the strategy for more."""
+        """Make sure that the trial has a point; if all proposed points are assigned, ask the strategy for more.
+
+        Raise ConfigError if the study has several objectives, but the strategy supports only one.
+        """
         reason, count = getattr(self._strategy, "refuses_several", None), len(study.directions)
         if count > 1 and reason is not None:
             raise ConfigError(
@@ -102,7 +105,8 @@ class StrategySampler(BaseSampler):
     ) -> Any:
         """Return the value of a parameter in the trial's point; a list or mapping becomes JSON text.
 
-        Raise SpaceError if the objective suggests a range that differs from the space.
+        Raise SpaceError if the space does not have the parameter or has another range for it, or if the parameter's
+        condition is not met.
         """
         keys = self._space.keys
         if param_name not in keys:
@@ -124,7 +128,7 @@ class StrategySampler(BaseSampler):
         return to_stored(point[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Stop `optimize` if the strategy is finished; SpaceError if a complete trial lacks a hyperparameter."""
+        """Stop `optimize` if the strategy is finished; raise SpaceError if a complete trial lacks a hyperparameter."""
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:

@@ -93,10 +93,10 @@ class StrategySearcher(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
     ) -> bool:
-        """Use the Tuner's metric, mode and constants.
+        """Use the Tuner's metric and mode, and check its constants; return True.
 
         Raises:
-            ConfigError: the metric or the mode differs from the searcher's.
+            ConfigError: the metric or the mode differs from the searcher's, or there are several metrics.
             SpaceError: the `param_space` contains values to sample, and not only constants.
         """
         _refuse_several(metric)
@@ -115,7 +115,10 @@ class StrategySearcher(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Ray's lacks the text
-        """Return the next point as a config; None while the strategy waits; FINISHED if there are no more points."""
+        """Return the next point as a config; None while the strategy waits; FINISHED if there are no more points.
+
+        Raise ConfigError if the metric or the mode is not known.
+        """
         if not self.metric or not self.mode:
             raise ConfigError(
                 "metric, mode: must be given; give both to as_searcher, or give both to the TuneConfig and a "

@@ -204,6 +204,8 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
     """Return a version of `evaluate_candidates` that raises no error if all fits of one call have failed.
 
+    If scikit-learn lacks the private names that this needs, return `evaluate_candidates` itself.
+
     Args:
         evaluate_candidates: scikit-learn's function.
         fits: a list to which the results of all fits are added.

@@ -65,7 +65,10 @@ class SearchedValues(UserDict[str, Any]):
 
 
 def parts_of(trainer: Trainer) -> dict[str, Any]:
-    """Return the arguments from which a trainer was built, by name, without the model and the TrainingArguments."""
+    """Return the arguments from which a trainer was built, by name, without those in `_NOT_COPIED`.
+
+    The callbacks that Trainer adds itself are left out, too.
+    """
     parameters = inspect.signature(Trainer.__init__).parameters
     names = [name for name in parameters if name not in (*_NOT_COPIED, "callbacks")]
     callbacks = [callback for callback in trainer.callback_handler.callbacks if not isinstance(callback, _ADDED)]
@@ -76,7 +79,7 @@ def own_state(trainer: Trainer) -> dict[str, Any]:
     """Return the attributes that a subclass or the user has added to a trainer, such as class weights.
 
     An attribute belongs to Trainer itself if any method in Trainer's source assigns it to `self`. The constructor alone
-    does not assign all attributes.
+    does not assign all attributes. The attributes in `_MODEL_ATTRIBUTES` are always returned.
     """
     tree = ast.parse(inspect.getsource(Trainer))
     stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
@@ -91,7 +94,7 @@ def make_again(
     parts: Mapping[str, Any],
     own: Mapping[str, Any],
 ) -> Trainer:
-    """Return a new trainer with copies of the given arguments and attributes; data sets are shared, not copied.
+    """Return a new trainer with copies of `parts` and `own`; the training and evaluation data sets are not copied.
 
     This function calls the constructor of Trainer, because the arguments of a subclass's constructor are unknown.
 
@@ -114,7 +117,10 @@ def make_again(
 
 
 def own_arguments(args: TrainingArguments) -> dict[str, Any]:
-    """Return the arguments that differ from their defaults, as JSON values, without arguments that each trial sets."""
+    """Return the arguments that differ from their defaults.
+
+    Leave out the arguments that each trial sets, and the values that JSON cannot express.
+    """
     default = type(args)(output_dir=args.output_dir).to_dict()
     changed = {name: value for name, value in args.to_dict().items() if value != default[name]}
     return {name: value for name, value in changed.items() if name not in _TRIAL_ARGUMENTS and _is_json(value)}

@@ -39,8 +39,8 @@ def training_arguments(trial: RunningTrial, **values: Any) -> TrainingArguments:
 
     Args:
         trial: the trial, whose seed is used.
-        values: arguments of TrainingArguments, for example from the configuration. By default there is one evaluation
-            per epoch, and nothing is printed or reported to other tools.
+        values: arguments of TrainingArguments, for example from the configuration. By default, there is one evaluation
+            per epoch, there are no checkpoints, and nothing is reported to other tools.
     """
     seed = trial.seed % 2**32
     set_seed(seed)
@@ -68,7 +68,12 @@ def train(
         compute_objective: see `objective_of`.
 
     Returns:
-        The metrics without the prefix `eval_`: loss, runtime, and the metrics of `compute_metrics`.
+        The metrics without the prefix `eval_`: loss, runtime, the metrics of `compute_metrics`, and the values of
+        `compute_objective`. Empty if the training has no evaluation.
+
+    Raises:
+        ValueError: the training would end before `strategy.max_amount`, or the values of `compute_objective` do not fit
+            the study's metrics.
     """
     torch.set_num_threads(trial.threads)
     with ExitStack() as stack:
@@ -105,7 +110,7 @@ def train(
 def _report_evaluations(
     trainer: Trainer, callback: "TrialCallback", add_scores: Callable[[dict[str, float]], dict[str, float]]
 ) -> Iterator[None]:
-    """Inside the context, pass the metrics of every evaluation to the callback.
+    """Inside the context, pass the metrics of every evaluation during the training to the callback.
 
     With several evaluation sets, `evaluate` calls itself for each set; only the metrics of the outer call are passed
     on. `add_scores` adds the values of the study's metrics to these metrics.
@@ -167,13 +172,13 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self._num_reported = trial.trained
 
     def on_train_begin(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Report the evaluations that an interrupted training has saved."""
+        """Report the evaluations that an interrupted training has saved; reload its weights (see `_reload`)."""
         if self._checkpoint is not None:
             _reload(kwargs["model"], self._checkpoint)
         self._report(state, control)
 
     def add_evaluation(self, state: TrainerState, control: TrainerControl, metrics: Mapping[str, float]) -> None:
-        """Add the metrics of an evaluation, and report it; if states are stored, report it after the state is saved."""
+        """Add the metrics of an evaluation, and report the evaluation; if a save follows, report it after the save."""
         state.log_history.append({"step": state.global_step, **metrics})
         control.should_save = control.should_save or self._trial.resume_dir is not None
         if not control.should_save:
@@ -266,7 +271,7 @@ def objective_of(
 
 
 def _reload(model: Any, checkpoint: str) -> None:
-    """Load weights as `from_pretrained` does.
+    """Load weights as `from_pretrained` does; do nothing if the model is no PreTrainedModel.
 
     Trainer silently ignores weights that `save_pretrained` has renamed (huggingface/transformers#43701).
     """
@@ -298,7 +303,10 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return the largest possible number of evaluations in a training; infinite if the number depends on the data."""
+    """Return the largest possible number of evaluations in a training.
+
+    The result is infinite if the number depends on the data, or if the training has no evaluations.
+    """
     length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has at least one step.

@@ -51,7 +51,10 @@ REVISION = 3
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the command or its configuration file cannot be read, or if a value would have no effect."""
+    """Raise ConfigError if a setting of the command is not valid, or if a value would have no effect.
+
+    Raise DocumentError if the command's configuration file cannot be read.
+    """
     command = CommandLine(config)
     names = command.names
     for key in command.flags:
@@ -74,9 +77,10 @@ def code_files(config: Mapping[str, Any]) -> list[str]:
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that may be searched: the names in the command or, if the command has `{args}`, any key.
+    """Return the keys that may be searched, and other facts about the search; see `SearchDescription`.
 
-    If the command has a configuration file, the search starts with the file's default values.
+    The keys are the names in the command or, if the command has `{args}`, any key. If the command has a configuration
+    file, the search starts with the file's default values.
     """
     command = CommandLine(config)
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
@@ -99,7 +103,12 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     """Return `searched`, and the default values of its keys from the command's configuration file.
 
     `searched` has the keys that the study searches or that `study.scales` changes. This list is returned as the key
-    `command.searched`.
+    `command.searched`. A flag without a default value is off. If the command has neither a configuration file nor
+    `{args}`, return an empty dict.
+
+    Raises:
+        ConfigError: the command needs a value that does not exist, or does not use a searched key.
+        DocumentError: the configuration file cannot be read.
     """
     command = CommandLine(config)
     missing = {*command.names} - {*command.flat, *searched}
@@ -140,12 +149,15 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     The final value of a name comes from the first of these sources that has the name:
 
     1. the program's result file;
-    2. with `study.score=best`, the report with the best score;
-    3. the last report with the name.
+    2. with `study.score=best`, the first line of the output with the best score;
+    3. the last line of the output that has the name.
 
     If the program can continue from a state, and its result file does not have the score, return None. The score then
     comes from all reports of the training, including the reports before the state. The command's output is passed on at
     once to the same stream of this process.
+
+    Raises:
+        ProgramError: the command cannot be run, ends with an exit code other than 0, or gives no values.
     """
     with tempfile.TemporaryDirectory() as temporary:
         command = CommandLine(task["config"])
@@ -211,8 +223,8 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
         raise ProgramError(f"no line of the command's output matches command.pattern.{metric}={pattern.pattern!r}")
     if not points:
         raise ProgramError(
-            f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or set command.pattern to '
-            f"read numbers in any line"
+            f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or set '
+            f"command.pattern.{metric} to read its numbers in any line"
         )
 
 
@@ -265,9 +277,10 @@ class _Stream:
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Pass on the complete lines and return them. A line that is too long is cut.
+        """Pass on the complete lines, and return them. A returned line may be cut after `LONGEST_LINE` characters.
 
-        An incomplete line must wait, because both streams may go to one log.
+        An incomplete line must wait, because both streams may go to one log. After `LONGEST_LINE` characters it is
+        passed on, too.
         """
         text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE

@@ -41,7 +41,7 @@ def notes_on_unseen(command: CommandLine) -> list[str]:
 
 
 def _programs(command: CommandLine) -> set[str]:
-    """Return the paths of the programs and modules that the command runs, relative to the working directory."""
+    """Return the paths of the programs and modules that the command runs, without installed programs."""
     named = {name for name in _named(command) if _is_file(name)}
     programs = {name for name in named if _is_file(name, _PROGRAMS) or os.access(name, os.X_OK)}
     # A folder with a __main__.py can be run too.

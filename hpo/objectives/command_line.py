@@ -138,7 +138,7 @@ class CommandLine:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The trial's values by dotted key, without the settings of the command.
+        """The trial's values by dotted key, without the settings of the command, `data.name`, and empty mappings.
 
         The value of a searched key is not split, even if it is a mapping.
         """
@@ -163,7 +163,10 @@ class CommandLine:
                 raise ConfigError(f"{key}: {in_file}command.line has no {{{key}}}{hint}")
 
     def write_copy(self, folder: Path) -> dict[str, str]:
-        """Write the file with the trial's values into a folder. Return the values for `{config}` and `{config.dir}`."""
+        """Write the file with the trial's values into a folder. Return the values for `{config}` and `{config.dir}`.
+
+        Return an empty dict if the command has no configuration file.
+        """
         if self.file is None:
             return {}
         tree = replaced(self.base, {key: value for key, value in self.values.items() if path_of(self.base, key)})
@@ -172,7 +175,10 @@ class CommandLine:
         return dict(zip(COPY, (str(path), str(folder)), strict=True))
 
     def fill_words(self, task: Mapping[str, Any], copy: Mapping[str, str]) -> list[str]:
-        """Return the words of the line, filled with the values of a task. No shell splits or interprets a value."""
+        """Return the words of the line, filled with the values of a task. No shell splits or interprets a value.
+
+        Raise ConfigError if a name in the line has no value.
+        """
         values = self.flat | {f"task.{key}": task[key] for key in _TASK_KEYS} | {**copy}
         for name in self.names:
             if at(values, name, _MISSING) is _MISSING:
@@ -195,7 +201,10 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for each key that neither the command line nor the file uses; omit null values."""
+        """Yield `--key=value` for each key that neither the command line nor the file uses; omit null values.
+
+        The option has only the last part of the key, unless another key has the same last part.
+        """
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():
@@ -226,7 +235,10 @@ def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
 
 
 def _flag(word: str) -> tuple[str, str] | None:
-    """Return the key and the option in `{flag:KEY}` or `{flag:KEY:--option}`; None if the word is not of this form."""
+    """Return the key and the option in `{flag:KEY}` or `{flag:KEY:--option}`; None if the word has no flag.
+
+    Raise ConfigError if the word has a flag and other text.
+    """
     parts = [(text, spec) for text, name, spec, _ in string.Formatter().parse(word) if name == "flag" and spec]
     if not parts:
         return None

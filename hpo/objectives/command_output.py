@@ -45,9 +45,10 @@ class Reader(Protocol):
 class _Curve:
     """Combines the values of several lines into reports. Lines with the same epoch or step belong to one report.
 
-    A report is complete as soon as it has the study's metric. A line is ignored if its epoch or step is already
-    reported. A line without an epoch or step is ignored if earlier reports have one. Such a line is an evaluation or a
-    summary after the training.
+    A report is complete as soon as it has the study's metric, or when a line with another epoch or step follows. A line
+    is ignored if its epoch or step is that of the last report. A line without an epoch and step belongs to the
+    incomplete report. If no report is incomplete, such a line is a report of its own, or is ignored if the last report
+    has an epoch or step. Then the line is an evaluation or a summary after the training.
     """
 
     def __init__(self, metric: str) -> None:

@@ -74,7 +74,10 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_cost(config: Mapping[str, Any]) -> float:
-    """Return the configuration's cost in the table. If there is a learning curve, return the cost of one epoch."""
+    """Return the configuration's cost in the table, in seconds; with a learning curve, the cost of one epoch.
+
+    Return 1 if the table has no cost, or does not have the configuration.
+    """
     row, _ = _row(config)
     if row is None or row.cost is None:
         return _UNIT
@@ -84,11 +87,14 @@ def describe_cost(config: Mapping[str, Any]) -> float:
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
-    """Return the score in the table for the task's configuration and fold, with `seconds` and `units`.
+    """Return the score in the table for the task's configuration and fold, with `seconds`.
 
     If there is a learning curve, yield its epochs after `task["trained"]` up to the task's amount. The score is then
-    the best value on the curve up to that amount. Other metrics, and results with a limit, come from the columns with
-    their names, and are equal for all folds and amounts.
+    the best value on the curve up to that amount, and the result also has `units` and `amount`. Other metrics, and
+    results with a limit, come from the columns with their names, and are equal for all folds and amounts.
+
+    Raises:
+        LookupError: the table does not have the configuration, a result, or a learning curve that the task needs.
     """
     row, distance = _row(task["config"])
     if row is None:
@@ -122,8 +128,8 @@ def _cell(row: Row, column: str) -> float:
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
     """Return a row of the table, and the row's distance from the configuration.
 
-    By default, the row is the configuration's own row, or None if the table does not have the configuration. The
-    distance is then None. With `data.absent=nearest`, the row is the nearest row.
+    By default, the row is the configuration's own row, or None if the table does not have the configuration, and the
+    distance is always None. With `data.absent=nearest`, the row is the nearest row, and the distance is a number.
     """
     table = _table(config)
     values = flatten(config)

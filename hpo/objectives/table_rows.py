@@ -72,7 +72,7 @@ class Table:
 
         The distance is the mean of one distance per hyperparameter. For numbers, this distance is the difference
         between their positions in the ascending list of values, divided by the largest possible difference. For texts,
-        the distance is 0 if they are equal, else 1.
+        the distance is 0 if they are equal, else 1. For a value that the table does not have, the distance is 1.
         """
         # The distance of each row from the point in each hyperparameter; shape (rows, hyperparameters).
         parts = np.ones(self._row_places.shape)
@@ -112,7 +112,8 @@ def read_table(config: TableConfig) -> Table:
     """Read a table of measured configurations, with learning curves if `curves` names a file.
 
     If `columns` is not given, the hyperparameters are all columns before the first score or cost. Columns in
-    `where`, columns with only one value, and columns of whole numbers that only count the rows are left out.
+    `where`, columns with only one value, and columns of whole numbers that only count the rows are left out. A row with
+    a score or cost that is not finite counts as absent.
 
     Raises:
         ValueError: a setting or a line of a file is wrong; the message names it.
@@ -136,10 +137,11 @@ def read_table(config: TableConfig) -> Table:
         if frame.empty:
             raise ValueError(f"data.where: no row of the table has {name}={value!r}")
     records: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+    numbers = [int(place) + 1 for place in frame.index]  # the numbers of the rows in the whole table, from 1
     chosen = config.columns or _hyperparameters(names, results, records, where)
     if not chosen:
         raise ValueError("data.columns: the table has no column that could be a hyperparameter; name the columns")
-    rows = _rows(records, chosen, scores, cost, path)
+    rows = _rows(zip(numbers, records, strict=True), chosen, scores, cost, path)
     values = {name: _ordered({key[place]: None for key in rows}) for place, name in enumerate(chosen)}
     missing = math.prod(len(v) for v in values.values()) - len(rows)
     if missing and absent == "refuse":
@@ -258,19 +260,29 @@ def _counts_rows(column: Sequence[Any]) -> bool:
 
 
 def _rows(
-    records: Sequence[Mapping[str, Any]], chosen: Sequence[str], scores: Sequence[str], cost: str | None, path: Path
+    records: Iterable[tuple[int, Mapping[str, Any]]],
+    chosen: Sequence[str],
+    scores: Sequence[str],
+    cost: str | None,
+    path: Path,
 ) -> dict[Key, Row]:
+    """Return the rows by their values of the chosen columns; each record comes with its number in the table."""
     rows: dict[Key, Row] = {}
-    for place, record in enumerate(records):
+    settings = [*(("metric", name) for name in scores), *([("cost", cost)] if cost else [])]
+    for place, record in records:
         key = tuple(record[name] for name in chosen)
         if key in rows:
             raise ValueError(
                 f"data.columns: {path} has two rows with the values {dict(zip(chosen, key, strict=True))}; name all "
                 f"hyperparameters, or choose rows with data.where"
             )
-        numbers = [record[name] for name in (*scores, *([cost] if cost else []))]
-        if any(isinstance(v, str) or v is None for v in numbers):
-            raise ValueError(f"data.metric: row {place} of {path} must hold numbers, given {numbers}")
+        for setting, name in settings:
+            if isinstance(record[name], str) or record[name] is None:
+                raise ValueError(
+                    f"data.{setting}: row {place} of {path} must have a number in column '{name}', "
+                    f"given {record[name]!r}"
+                )
+        numbers = [record[name] for _, name in settings]
         if cost and numbers[-1] < 0:
             raise ValueError(f"data.cost: row {place} of {path} must have at least 0 seconds, given {numbers[-1]}")
         # A score that is not finite means that the configuration failed. Treat it as absent.

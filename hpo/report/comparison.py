@@ -1,7 +1,8 @@
 """The types of comparison.json, key by key.
 
 Scores and differences are in the metric's own unit. Intervals have the level 95 %, except `Pair.interval`, which
-has the level 1 - `Pair.level`. An interval is null if there are too few searches.
+has the level 1 - `Pair.level`. An interval of type `Ends | None` is null if there are too few searches, or if a search
+has no complete trial within the budget and the limits.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -29,8 +30,10 @@ class Standing(AtBudget):
     """The results of a strategy or a study at one budget.
 
     Attributes:
+        mean_score, interval: the mean of the searches' best scores, and the interval of this mean. `mean_score` is null
+            if a search has no complete trial within the budget and the limits.
         mean_regret, regret_interval: the mean distance from the best score to the optimum, and the interval of this
-            mean. Lower is better. Both are null if the optimum is not known.
+            mean. Lower is better. Both are null if the optimum or `mean_score` is not known.
         mean_seconds: the mean training time of a search up to this budget.
         share_over_limits: of a search's trials up to this budget, the share that exceeds a limit. The number is the
             mean over the searches. The key is absent without limits.
@@ -50,7 +53,8 @@ class Pair(AtBudget):
 
     Attributes:
         pairs: the number of pairs of searches; both searches of a pair have the same seed.
-        mean_difference: the mean gain of B over A, in the metric's unit. If it is below 0, A is better.
+        mean_difference: the mean gain of B over A, in the metric's unit. If it is below 0, A is better. Null if the
+            pair is not comparable.
         a_beats_b: share of the pairs that A wins; a tie counts as half a win.
         interval: the interval of `mean_difference`. It excludes 0 exactly if one strategy is significantly better.
         p: the p-value of a two-sided sign-flip test; null if the pair is not comparable.
@@ -74,7 +78,9 @@ class Pair(AtBudget):
 
 
 class FoldPair(TypedDict):
-    """The gain of B's winner over A's winner, in the metric's unit.
+    """The gain of study B over study A, in the metric's unit; if it is below 0, A is better.
+
+    With one metric, this is the gain of B's winner over A's winner.
 
     Attributes:
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
@@ -95,10 +101,11 @@ class WinnerOf(TypedDict):
     """The winner of a study.
 
     Attributes:
-        folds: the winner's score on each fold in the search.
+        trial: the number of the winner; null = the study has no winner.
+        folds: the winner's score on each fold in the search; empty without a winner.
         fresh: the winner's mean score on fresh seeds; absent if the search's scores chose the winner.
-        values: by name, the winner's value of each metric, and of each other number that has a limit. The key is
-            absent if the study has only one metric and no limits.
+        values: by name, the winner's value of each metric, and of each other number that has a limit. Empty without a
+            winner. The key is absent if the study has only one metric and no limits.
     """
 
     label: str
@@ -121,7 +128,8 @@ class FrontsJson(TypedDict):
         is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
             trials of the searches.
         attainment: for each label, and each percentage of the label's searches, the corners of the staircase that
-            this percentage of searches attained. Absent with more than two metrics.
+            this percentage of searches attained. For a single search, the only percentage is 50. Absent with more than
+            two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -137,15 +145,19 @@ class ComparisonJson(TypedDict):
 
     Attributes:
         kind: `strategies` = repeated searches of each strategy, with paired seeds; `studies` = one search per study.
-        optimum: the best possible score; null = not known.
-        strategies: the settings of each strategy, by label.
+        optimum: the best possible score; null = not known, or several metrics.
+        strategies: by label, the settings of each strategy, or of each study's strategy.
         method: how the numbers were computed.
         notes: sentences that a reader must know.
         curves: for each label and each unit of a budget, the curve of the best score so far: the budgets, and at each
             budget the `mean` with the ends `low` and `high` of its band.
+        pairs: the tests of all pairs of strategies; empty in a comparison of studies.
         winners: the winner of each study; absent in a comparison of strategies.
-        folds: the gain of one winner over the other, for each pair of studies; absent in a comparison of strategies.
-        answers: which study is better, one sentence per pair of studies; absent in a comparison of strategies.
+        folds: the gain of one study over the other, for each compared pair; absent in a comparison of strategies. Only
+            studies with the same data and folds are compared. If there are more than four studies, each is compared
+            only with the best.
+        answers: one sentence per entry of `folds`, and sentences about studies that are not compared; absent in a
+            comparison of strategies.
         fronts: the Pareto fronts; absent with one metric. With several metrics, `metric` is `hypervolume regret`, and
             all scores are hypervolume regrets.
         limits: the limits in words; absent without limits.

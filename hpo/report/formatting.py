@@ -28,7 +28,11 @@ def times_text(number: int) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Return a value of report.json as the text of a table cell: numbers with commas and six digits, None as a dash."""
+    """Return a value of report.json as the text of a table cell: None as a dash, a hash cut to 16 characters.
+
+    Whole numbers have commas. Floats have at most six significant digits; from 100,000 to 10^15, they have commas and
+    no decimals.
+    """
     if reason_missing(value) is not None:
         return f"missing: {reason_missing(value)}"
     if value is None:

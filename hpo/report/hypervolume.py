@@ -57,7 +57,7 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
 
 
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
-    """Return the expected hypervolume of n trials drawn at random without replacement, for n = 1 to half of all trials.
+    """Return the expected hypervolume of n trials drawn at random without replacement, for each n in `budgets_of`.
 
     The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. The result is exact
     if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, it is an estimate over the first n trials of
@@ -83,9 +83,9 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
 
 def budgets_of(number: int) -> list[int]:
-    """Return the numbers of trials for which a curve of expected values is computed, from 1 to half of `number`.
+    """Return the numbers of trials for which a curve of expected values is computed.
 
-    `number` is the number of all trials.
+    These are at most 40 numbers from 1 to half of `number`, the number of all trials.
     """
     return sorted({round(n) for n in np.geomspace(1, max(1, number // 2), _NUM_BUDGETS).tolist()})
 

@@ -63,12 +63,15 @@ def importances(
 
     Importance measures how far a hyperparameter's values among the best trials (see `best_share`) differ from its
     values among all trials. `scores` are the trials' values of one metric and must be comparable. Each hyperparameter
-    is considered separately. A dimension with one value has no share.
+    is considered separately.
+
+    Return the reason as `Absent` if there are fewer than ten trials, if all scores are equal, or if the values among
+    the best trials do not differ from the values among all trials.
 
     A hyperparameter is significant if at most 5 % of 200 orders of the scores give it at least its real importance. The
     orders are the real order and 199 shuffles (seed 0). The test uses the importances before they are divided by their
-    sum, so that one important hyperparameter does not hide another. One in twenty hyperparameters without effect passes
-    the test; docs/explanation/statistics.md lists the power of the test.
+    sum, so that one important hyperparameter does not hide another. About one in twenty hyperparameters without effect
+    passes the test; docs/explanation/statistics.md says how often the test finds a real effect.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), with conditional hyperparameters as in arXiv
     2601.20800. Settings and shares are those of `optuna.importance.PedAnovaImportanceEvaluator`. P-values of shuffles:
@@ -100,8 +103,9 @@ def importances(
 def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any:
     """Return how far the values of a dimension in each set of trials differ from its values in all trials.
 
-    The result is Pearson's divergence of the two densities, weighted by the share of the set's trials that have the
-    dimension. `sets` marks the members of each set, shape (sets, trials).
+    The result is Pearson's divergence of the two densities, times s^2 / S: s is the share of the set's trials that have
+    the dimension, and S is the share of all trials that have it. `sets` marks the members of each set, shape (sets,
+    trials).
     """
     present = [place for place, trial in enumerate(trials) if dimension.key in trial.point]
     if len(present) < 2:
@@ -119,8 +123,8 @@ def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return the grid cell of each value, and the number of the dimension's values in each cell.
 
-    A range has at most 50 cells. Any other dimension has one cell per value that occurs in `values`, and one more cell
-    for all values that do not occur there.
+    A range has at most 50 cells; each cell counts as one value. Any other dimension has one cell per value that occurs
+    in `values`, and one more cell for all values that do not occur there.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)

@@ -41,11 +41,11 @@ class Subject:
             search. The latter have the same numbers as before. None = `trials`.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. It is None if `order` is `clock` and the strategy
-            never waits for a training.
-        clock: start and end of each task on the study's clock.
+        lanes: number of parallel trainings on the study's clock. It is None if `order` is `clock` and the search never
+            waits for the clock (see `Rules.waits`).
+        clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
-        is_over: whether the search has chosen the winner; if not, `winner` is the best trial so far.
+        is_over: False on the live page of a study that has not ended; then `winner` is the best trial so far.
     """
 
     space: Space
@@ -206,7 +206,7 @@ class Subject:
 
     @property
     def keys(self) -> list[str]:
-        """The hyperparameters of complete trials, the most important first if the importances are known."""
+        """The hyperparameters of the trials in `scored`, the most important first if the importances are known."""
         present = {key for trial in self.scored for key in trial.point if key != SCALE}
         known = self.importances
         ordered = self.space.keys if isinstance(known, Absent) else list(known.shares)
@@ -229,7 +229,7 @@ class Subject:
     def at_scale(self) -> str:
         """The text that names the scale of the trials in `scored`, such as ` at scale 2 of 3, below the target`.
 
-        `scored_text` ends with this text. The text is empty for a study without scales.
+        `scored_text` ends with this text. The text is empty for a study without scales, and if `scored` is empty.
         """
         if not self.scored or not (scale := self.scored[0].scale):
             return ""
@@ -238,7 +238,7 @@ class Subject:
 
     @property
     def called(self) -> str:
-        """The name of the winner in texts: `best trial so far` before the search is over, and `winner` afterwards."""
+        """The name of the winner in texts: `winner` if `is_over`, else `best trial so far`."""
         return "winner" if self.is_over else "best trial so far"
 
     @property

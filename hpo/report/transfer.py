@@ -94,12 +94,15 @@ class ScaleResults:
 
     @cached_property
     def _clock_costs(self) -> Sequence[float | None]:
-        """The mean cost of a trial at each scale on the study's clock; empty if all scales have the same cost."""
+        """The mean cost of a trial at each scale on the study's clock; empty if all known costs are the same."""
         means = self._means([t.total_cost for t in self.trials])
         return means if len({cost for cost in means if cost is not None}) > 1 else ()
 
     def _means(self, costs: Sequence[float | None]) -> Sequence[float | None]:
-        """Return the mean cost of the complete trials at each scale; None for a scale whose costs are not known."""
+        """Return the mean cost of the trials in `ranked` at each scale; None for a scale without a known cost.
+
+        `costs` has the cost of each trial in `trials`; None = not known.
+        """
         by_number = dict(zip([t.number for t in self.trials], costs, strict=True))
         means: list[float | None] = []
         for trials in self.ranked:
@@ -109,7 +112,7 @@ class ScaleResults:
 
     @cached_property
     def cost_shares(self) -> list[float] | None:
-        """The share of the search's cost at each scale; None if the costs are not known.
+        """The share of the search's cost at each scale; None if the costs are not known, or if there was no training.
 
         If the costs on the study's clock differ between the scales, the shares are computed from these costs.
         Otherwise, the cost of a scale is the number of trainings at this scale times the cost of one such training.
@@ -123,7 +126,7 @@ class ScaleResults:
 
     @property
     def second_shares(self) -> list[float] | None:
-        """The share of all training seconds at each scale."""
+        """The share of all training seconds at each scale; None if there was no training."""
         return shares([math.fsum(t.seconds for t in trials) for trials in self.by_scale])
 
     @property
@@ -139,11 +142,17 @@ class ScaleResults:
         ]
 
     def places(self, dimension: Dimension) -> list[Place | None]:
-        """Return the position of the best values of an ordered dimension at each scale, computed as in a ladder."""
+        """Return the position of an ordered dimension's best values at each scale, computed as in a ladder.
+
+        The position is None for a scale whose best trials lack the dimension.
+        """
         return [place_of(dimension, elite(ranked, self.elite)) for ranked in self.ranked]
 
     def shift(self, dimension: Dimension) -> Shift | None:
-        """Return how the best value of a dimension shifts with cost; None with too few trials. See `fit_shift`."""
+        """Return how the best value of a dimension shifts with cost; see `fit_shift`.
+
+        Return None with too few trials or too few scales with a known cost.
+        """
         known = [(ranked, math.log2(cost)) for ranked, cost in zip(self.ranked, self.costs, strict=True) if cost]
         if not known:
             return None
@@ -194,7 +203,10 @@ class ScaleResults:
 
 
 def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleResults) -> Point | None:
-    """Return the best point at the target, as a ladder predicts it from smaller scales; None without a ladder."""
+    """Return the best point at the target, as a ladder predicts it from smaller scales.
+
+    Return None if the strategy is no ladder, or if no trial at a smaller scale is complete.
+    """
     made = make_strategy(strategy, scale_results.space, seed)
     if not isinstance(made, Ladder):
         return None

@@ -1,4 +1,4 @@
-"""Writes the report of a study, and publishes the files with which others can read, reproduce and replay the study."""
+"""Writes a study's report, and publishes the files with which others can read, reproduce and replay the study."""
 
 import hashlib
 import shutil
@@ -54,8 +54,9 @@ class WrittenReport:
 def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> WrittenReport:
     """Write the report's files into the study's folder.
 
-    The files are trials.csv, report.json, report.md, report.html and, if there is a winner, best.yaml. Writing
-    report.html takes seconds: without `has_page`, skip this file, and remove an outdated report.html.
+    The files are trials.csv, curves.csv, report.json, report.md and report.html. If the study has imported trials, also
+    write imports.csv. If there is a winner, also write best.yaml. If `has_page` is False, do not write report.html,
+    which takes seconds, but delete an old report.html.
     """
     folder = study.folder
     trials, winner = run.trials, run.winner
@@ -114,10 +115,10 @@ def write_latex(study: PreparedStudy, report: ReportJson) -> Path:
 
 
 def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
-    """Return the SHA-256 of each file next to the report, by the file's path within the study's folder.
+    """Return the SHA-256 of files next to the report, by the file's path within the study's folder.
 
-    A reproduction detects changed files by these hashes. The report itself has no hash. Unpublished files have no
-    hash either, except the files of the winner's model.
+    The files are trials.csv, config.yaml, environment.json, best.yaml, imports.csv, and the files of the winner's
+    model. A missing file has no hash. A reproduction detects changed files by these hashes.
     """
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
@@ -130,7 +131,8 @@ def publish(study: PreparedStudy) -> list[Path]:
     """Copy the study's files into `studies/<name>/`, replace an older publication, and return the copies' paths.
 
     Raises:
-        StudyError: the study's own folder is the target, or the target is a link.
+        StudyError: the study's own folder is the target, the target is a link, or a link leads out of the study's
+            folder.
     """
     return _copy_files(study.folder.path, study.config.study.name, _STUDY_FILES)
 

@@ -23,7 +23,7 @@ Apply = Callable[[UserAction], None]
 
 
 class Stop(Exception):  # noqa: N818 -- it is not an error
-    """The exception that a callback raises to end the search, as `study.stop()` does."""
+    """The exception that a callback raises to end the search; `study.stop()` in a callback does the same."""
 
 
 class Steering:
@@ -37,7 +37,10 @@ class Steering:
         self.study, self._record, self._apply = study, record, apply
 
     def add(self, values: Mapping[str, Any]) -> str:
-        """Add a point to try next; return a message. Raise HpoError if the point is invalid or already has a trial."""
+        """Add a point to try next, and return a message. If the point's last trial failed, that trial is retried.
+
+        Raise HpoError if the point is invalid, or if it is already in the study and needs no retry.
+        """
         add = new_point(self.study, self._record, values)
         self._act(add)
         return added_text(add)
@@ -45,7 +48,7 @@ class Steering:
     def retry(self, number: int | None = None) -> str:
         """Retry the failed trial of this number, or every failed trial for None, and return a message.
 
-        Raise StudyError if there is no such trial, or if it has been retried already.
+        Raise StudyError if there is nothing to retry: the trial does not exist, did not fail, or was already retried.
         """
         adds = retries(self._record, number)
         for add in adds:
@@ -61,7 +64,7 @@ class Steering:
 
 
 class Callbacks:
-    """Calls a study's callbacks in order. The first error of each callback is logged, and the search goes on."""
+    """Calls a study's callbacks in order. Only the first error of each callback is logged, and the search goes on."""
 
     def __init__(self, study: PreparedStudy, record: Record) -> None:
         self._study, self._record = study, record

@@ -23,8 +23,8 @@ _FAULTS = (HpoError, OSError, sqlite3.Error)
 class Mirroring(Observer):
     """Copies the study to its mirror after outcomes, at most every `seconds_between` seconds, and again in `close`.
 
-    Copies during the search are made in a thread. If the machine is lost, the search repeats about `seconds_between`
-    seconds of work.
+    Copies during the search are made in a thread. If a copy fails, log a warning; the search goes on. If the machine is
+    lost, the search repeats about `seconds_between` seconds of work.
     """
 
     def __init__(self, mirror: Mirror, seconds_between: float = 60.0) -> None:
@@ -77,9 +77,11 @@ def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str
 
 
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
-    """Raise HpoError if `study.artifacts` or `study.mirror` is not a URL, or has files that this study did not write.
+    """Raise HpoError if the study cannot use the URL in `study.artifacts` or in `study.mirror`.
 
-    A mirror that cannot be reached is not an error. `study_id` is None for a new study.
+    The URL of a new study's artifacts must have no states or models. The URL of the mirror must have no copy of another
+    study, and no copy that another folder wrote. A mirror that cannot be reached is not an error. `study_id` is None
+    for a new study.
     """
     if config.study.artifacts is not None:
         Place(config.study.artifacts, "study.artifacts")

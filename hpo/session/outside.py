@@ -101,7 +101,10 @@ class OutsideSession:
         return not self.asking.open and (self.asking.ended_by is not None or self.study.is_over(self.record))
 
     def ask(self) -> int:
-        """Return the number of a new trial; points that users added come first. NoTrialError if no trial is left."""
+        """Return the number of a new trial; points that users added come first.
+
+        Raise NoTrialError if no trial is left, or if the strategy waits for the results of open trials.
+        """
         asking = self.asking
         for add in queued_points(self.study, self.record):
             asking.add_point(add)
@@ -145,7 +148,7 @@ class OutsideSession:
             status_writer.conclude(self._run, self._report)
 
     def close(self) -> None:
-        """Write the report if `is_shown` or if the session ended the search; flush the tracker, and release the lock.
+        """Write the report if `is_shown` or if the session ended the search; close the tracker, and release the lock.
 
         A second call does nothing.
         """

@@ -1,4 +1,4 @@
-"""Preflight checks before a study is created: addresses, programs and GPUs."""
+"""Preflight checks before a study is created or continued: addresses, programs and GPUs."""
 
 import shlex
 import shutil

@@ -97,7 +97,8 @@ def interrupted_in_one_line() -> Iterator[None]:
     """Turn an interrupt into a KeyboardInterrupt whose one line says what is saved and how to continue.
 
     A script that does not catch the KeyboardInterrupt prints this line instead of a traceback. The exception is
-    KeyboardInterrupt itself, because Python exits with code 130 only for this class, and not for a subclass.
+    KeyboardInterrupt itself, because Python exits with code 130 only for this class, and not for a subclass. An
+    interrupt that has arguments, but no attribute `says`, passes unchanged.
     """
     try:
         yield

@@ -54,7 +54,8 @@ class Searched:
 def run_shown(study: PreparedStudy, progress: How) -> Searched:
     """Run a prepared study to its budget. `progress` chooses the display; see `display_of`.
 
-    Raise Stopped after a signal. If another program trains the study, only create or continue the study.
+    If another program trains the study, only create or continue the study, and print the next commands unless
+    `progress` is False. Raise the errors of `run_to_the_end`.
     """
     display, name, folder = display_of(progress), study.config.study.name, study.folder.path
     if study.is_outside:

@@ -46,8 +46,8 @@ def run_to_the_end(study: PreparedStudy, display: Display) -> Ended:
 
     Raises:
         HpoError: the study cannot begin or continue.
-        Stopped: a signal stopped the study. Everything is saved and closed. The exception's attribute `says` contains
-            the command that continues the study.
+        Stopped: a signal or a user stopped the search. Everything is saved and closed. The exception's attribute `says`
+            is the text about what is saved and how to continue.
     """
     run_preflight_checks(study.config)
     try:
@@ -148,7 +148,10 @@ def _last_words(study: PreparedStudy, num_done: int) -> str:
 
 
 class Result(NamedTuple):
-    """The result of a session: the study after its search, its report, and whether the tracker received everything."""
+    """The result of a session: the study after its search, its report, and whether the tracker received everything.
+
+    Without a tracker, `is_tracked` is True.
+    """
 
     run: StudyRun
     report: WrittenReport
@@ -165,7 +168,8 @@ def run_study(
 ) -> Result:
     """Run the study to its budget, which a user may raise, and write its report.
 
-    After an interruption, the record has every outcome that arrived, and the tracker shows the run as killed.
+    After an interruption, the record has every outcome that arrived, and the tracker shows the run as killed. After an
+    error, the tracker shows the run as failed. If a user stops the search, raise Stopped.
     """
     all_observers: list[Observer] = [StateRemover(study.artifacts), HostRecorder(record, _host(dispatcher)), *observers]
     pruner: CheckpointPruner | None = None
@@ -219,7 +223,10 @@ def _trials_to_continue(study: PreparedStudy, history: History) -> list[Trial]:
 def _finish(
     study: PreparedStudy, record: Record, dispatcher: Dispatcher, all_observers: Sequence[Observer]
 ) -> StudyRun:
-    """Run the trainings after the search. If a training fails or is interrupted, write the report before raising."""
+    """Run the trainings after the search, and return the study with their results.
+
+    If an error or a signal ends the trainings, write the report without report.html, and raise the exception again.
+    """
 
     def notify(kind: str, num_ended: int, num_all: int) -> None:
         for observer in all_observers:

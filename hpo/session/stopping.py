@@ -1,4 +1,4 @@
-"""Handles signals. The first signal stops a search in an orderly way; the second signal ends the process at once."""
+"""Handles signals. The first signal stops a search in an orderly way. The second signal stops the search at once."""
 
 import os
 import signal
@@ -33,7 +33,10 @@ _SILENT_SECONDS = 1.0
 
 
 class Stopped(Interruption):
-    """The exception after a signal. `says` is the text about what is saved and how to continue."""
+    """Raised after a signal, or after a user has stopped the search.
+
+    `says` is the text about what is saved and how to continue.
+    """
 
     says = ""
 
@@ -43,16 +46,16 @@ class Stopping:
 
     The first signal raises Stopped only where nothing can be lost: at the next `check`, and while an objective runs in
     this process (`raising`). In other places an exception could leave an import or a transaction half done. The process
-    ends at once after a second signal. It also ends some seconds after the first signal, even while Python is busy in C
-    code.
+    ends at once after a second signal. The process also ends some seconds after the first signal, even while Python is
+    busy in C code.
 
     In the process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends
     the process. If an objective handles or ignores signals itself, the first signal does not raise Stopped while the
     objective runs.
 
     Attributes:
-        number: the first signal; None = no signal yet.
-        last_words: returns the text to print at the end.
+        number: the first signal that this class handled; None = no signal yet.
+        last_words: returns the text about what is saved and how to continue.
         tidy_up: called before the process is ended at once.
     """
 
@@ -104,7 +107,7 @@ class Stopping:
             signal.signal(number, self._on_signal)
 
     def begin(self, last_words: Callable[[], str], runs_here: bool) -> None:
-        """Set the text to print at the end, and allow enough time after the first signal to save running work.
+        """Set `last_words`, and allow enough time after the first signal to save running work.
 
         Raise Stopped if there was a signal already. `runs_here` says whether trainings run in this process.
         """
@@ -145,7 +148,7 @@ class Stopping:
         return [number for number in self._before if signal.getsignal(number) is signal.SIG_IGN]
 
     def _watch(self) -> None:
-        """Read signals. End the process after the second signal, or when the time for saving is over."""
+        """Read signals. End a process of `hpo` after the second signal, or when the time for saving is over."""
         since, has_announced = 0.0, False
         while not self._is_over.wait(0.05):
             if self._ignored():
@@ -180,7 +183,9 @@ def _print_error(text: str) -> None:
 
 
 class SessionDispatcher:
-    """Passes tasks to a dispatcher, and returns its reports. After a signal, raises Stopped once all states are saved.
+    """Passes tasks to a dispatcher, and returns the dispatcher's reports. After a signal, raises Stopped.
+
+    Before the exception, tasks in other processes get some time to save their states.
 
     Args:
         dispatcher: runs the tasks.
@@ -212,7 +217,11 @@ class SessionDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return reports. After a signal, return the last outcomes once; if no outcomes remain, raise Stopped."""
+        """Return reports, after at most half a second if tasks run in other processes.
+
+        After a signal, raise Stopped if tasks run in this process. If tasks run in other processes, end them, return
+        their last outcomes once, and then raise Stopped.
+        """
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.
             with self._stopping.raising():
@@ -229,9 +238,9 @@ class SessionDispatcher:
             self._stopping.check()
         return outcomes
 
-    def drop(self, task: Task) -> None:
-        """End the task."""
-        self._dispatcher.drop(task)
+    def drop(self, task: Task) -> int:
+        """End the task, and return its worker; 0 if no worker has begun the task."""
+        return self._dispatcher.drop(task)
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Let running tasks save their states and end. Return the last reports."""

@@ -1,1 +1,1 @@
-"""Displays of a running study: on a terminal, in a notebook, and as lines for programs."""
+"""Displays of studies: on a terminal, in a notebook, on a live page, and as lines for programs."""

@@ -1,4 +1,4 @@
-"""Shows one study or one trial in a terminal, with one or more lines for each field of its view."""
+"""Shows the view of one study or one trial in a terminal, with one or more lines for each field that has a value."""
 
 import shutil
 import sys

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 How = Literal["auto", "json", "none"] | bool
-"""The display of a running search or training: True = auto, False = none."""
+"""The display of a running search or training. True means `auto`. False means no output."""
 
 
 def refuse_unknown_progress(progress: How) -> None:
@@ -106,7 +106,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._count(trial)
 
     def user_acted(self, action: UserAction) -> None:
-        """Use the new budget if the user raised it."""
+        """Use the new budget if the user raised the budget."""
         if isinstance(action.request, Raise):
             given = {name: value for name, value in vars(action.request).items() if value is not None}
             self._study = self._study.model_copy(update=given)

@@ -21,7 +21,10 @@ def summary_lines(view: StudyView) -> Iterator[str]:
 
 
 def outcome_lines(view: StudyView) -> Iterator[str]:
-    """Yield the result: the number of trials, the winner or why there is none, and the report."""
+    """Yield the result: the number of trials, the winner or why there is none, and the report.
+
+    Yield nothing for an unreadable study.
+    """
     for line in _outcome(view):
         yield printable(line)
 
@@ -52,7 +55,7 @@ def next_lines(view: StudyView) -> Iterator[str]:
 
 
 def question_text(view: StudyView) -> str:
-    """Return a line with the study's metrics, strategy, space and objective; empty if the study is unreadable."""
+    """Return a line with the study's metrics, strategy, space and objective; empty if the view has no objective."""
     if not (view.objective and view.metrics):
         return ""
     points = f", {view.points:,} points" if view.points else ""
@@ -74,7 +77,7 @@ def best_text(view: StudyView, values: str | None = None) -> str:
 
 
 def front_text(view: StudyView) -> str:
-    """Return the number of trials on the Pareto front as text; empty for a study with one metric."""
+    """Return the number of trials on the Pareto front as text; empty with one metric, or if the front is empty."""
     return f"{format_count(view.on_front, 'trial*')} on the front" if view.on_front else ""
 
 
@@ -84,7 +87,7 @@ def point_lines(best: TrialView) -> Iterator[str]:
 
 
 def done_text(view: StudyView) -> str:
-    """Return the used and the total budget as text."""
+    """Return the used and the total budget as text; empty if the budget is unknown."""
     return f"{view.done:,} of {view.budget:,} {view.counts}" if view.budget else ""
 
 

@@ -44,9 +44,9 @@ _NUMBER = 7
 
 @dataclass(frozen=True)
 class Sign:
-    """The last sign of life of a task: the time on the display's clock, and the last point of the learning curve.
+    """The last sign of life of a task: its time on the display's clock, and the last point of the learning curve.
 
-    `point` is empty until the first report.
+    Before the first report, `point` is empty, and `at` is the start of the task.
     """
 
     at: float
@@ -58,7 +58,7 @@ class TerminalProgress(Progress):
     """Shows running tasks with their last reports, the best trial so far, and the time left."""
 
     silent_seconds = 10.0
-    """Seconds of silence after which lines show the progress of the first trial."""
+    """Seconds of silence after which lines show the progress of the first trial, and of trainings after the search."""
 
     def __init__(
         self,
@@ -119,7 +119,10 @@ class TerminalProgress(Progress):
             self._running.pop(task, None)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Count the trial and print its line."""
+        """Count the trial and print its line.
+
+        If trials end too fast, leave out the lines of trials that are neither the best so far nor the last.
+        """
         self._is_first_trial = False
         is_best = self._count(trial)
         now = self._clock()
@@ -181,7 +184,7 @@ class TerminalProgress(Progress):
                 self.show_silence()
 
     def show_silence(self) -> None:
-        """Print the running tasks and their last reports after a minute without output."""
+        """After a minute without output, print up to three running tasks with their last reports."""
         if not self._running or self._clock() - self._last_line < _SECONDS_OF_SILENCE:
             return
         running = sorted(self._running.items())
@@ -252,7 +255,7 @@ class TerminalProgress(Progress):
 
 
 def _width(dimension: Dimension) -> int:
-    """Return the number of characters of the dimension's longest value."""
+    """Return the number of characters for a dimension's values; real numbers have the width of a short number."""
     if isinstance(dimension, Range) and not dimension.integer:
         return _NUMBER
     values = (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values

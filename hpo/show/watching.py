@@ -55,7 +55,7 @@ def watch_at_terminal(view: StudyReader) -> Status:
     """Show a study until its search ends, then show its result; return the last status.
 
     Raises:
-        HpoError: the study is unreadable.
+        HpoError: the study is unreadable, or was not created.
     """
     view.wait_until_created(lambda text: print(printable(text), flush=True))
     snapshots = view.follow()

@@ -1,1 +1,1 @@
-"""Everything that happens to a study: preparing, running, resuming, reproducing and viewing it; testing its winner."""
+"""Prepares, creates, continues, reads and reproduces studies, makes their views, and tests their winners."""

@@ -1,4 +1,4 @@
-"""Points that users add to a study: by `hpo add`, by `hpo retry`, or through another program that queues trials."""
+"""Points that users add to a study: by `hpo add`, by `hpo retry`, or with another program that queues trials."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
-    """Return the new points that other programs queued, such as by `enqueue_trial`; warn about each invalid point."""
+    """Return the new points that other programs queued, for example with `enqueue_trial`.
+
+    Log a warning for each new point, and for each point that is ignored: it is invalid, or already in the study.
+    """
     points: dict[str, Add] = {}
     added = {point_key(each.point) for each in record.added}
     for number, parameters in record.queued():

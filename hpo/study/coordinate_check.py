@@ -34,7 +34,8 @@ class CoordinateCheck:
         key: the configuration key whose value grows from scale to scale.
         values: the key's value at each scale.
         scales: for each scale, the keys that it changes, with their values.
-        sizes: the mean absolute output over all seeds, by training step and then by layer; one number for each scale.
+        sizes: the size of each output, averaged over the seeds, by training step and then by layer; one number for
+            each scale. Only layers that occur at every scale are listed.
         known: the scales at which a layer's output is known to change, by layer, such as "below model.d_model=128".
     """
 
@@ -133,7 +134,7 @@ def _slope(values: Sequence[float], sizes: Sequence[float]) -> float:
 
 
 def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], None]) -> CoordinateCheck:
-    """Train a few steps at each scale of a configuration, and return the sizes of the layers' outputs.
+    """Train a few steps at each scale of a configuration, and return the check of the layers' outputs.
 
     Args:
         tree: a whole configuration from `compose_search`; without scales, the objective describes the scales.
@@ -141,7 +142,8 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
         show: a function that is called with a line about each scale.
 
     Raises:
-        HpoError: the objective has no `output_sizes`, a scale is invalid, or the data cannot be read.
+        HpoError: the objective has no `output_sizes`, or the function returns invalid sizes; there are no scales, or a
+            scale is invalid; no number grows from scale to scale; or the data cannot be read.
 
     Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
     """
@@ -209,7 +211,7 @@ def _known_changes(
 
 
 def _growing_key(scales: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first key whose value is a number that grows from scale to scale."""
+    """Return the first key whose value is a positive number that grows from scale to scale; ConfigError without one."""
     for key in scales[0]:
         values = [changes.get(key) for changes in scales]
         numbers = [value for value in map(reported_values.number, values) if value is not None and value > 0]

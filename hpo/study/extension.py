@@ -30,14 +30,15 @@ _NO_SEARCH = {
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
     """Return the configuration of a new study that trains these trials to the end, or with other settings.
 
-    The new study has the trials' points, folds and seeds. It continues from the trials' states if the objective's
-    `CONTINUES_WITH` allows this.
+    The new study has the trials' points, folds and seeds. It continues from the trials' states if the states
+    exist, and if the objective can continue with the changed settings (`CONTINUES_WITH`).
 
     Args:
         given: the old study's configuration with the changes.
 
     Raises:
-        ConfigError: no change affects trainings, or a change makes scores incomparable.
+        ConfigError: a change is not allowed, for example because it makes scores incomparable; or the trials are fully
+            trained and no change affects their trainings.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
@@ -82,12 +83,13 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
 
 
 def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
-    """Return the trials with these numbers; without numbers, return the best trials, `best` in number.
+    """Return the trials with these numbers; without numbers, return the best trials, at most `best` of them.
 
-    Each point occurs once. With several metrics, `study.choose` picks the best trial from the Pareto front.
+    Each point occurs once. With several metrics, the first of the best trials is the trial that `study.choose` picks
+    from the Pareto front.
 
     Raises:
-        StudyError: a numbered trial has no score, or no trial is complete.
+        StudyError: `best` is below 1, a numbered trial does not exist or has no score, or no trial is complete.
     """
     if best < 1:
         raise StudyError(f"best: must be 1 or more, given {best}")
@@ -109,7 +111,7 @@ def choose_trials(study: PreparedStudy, history: History, best: int, numbers: Se
 
 
 def copy_states(study: PreparedStudy, extends: Extension) -> None:
-    """Copy the states of the old study's trainings into the new study, whose trainings continue from these states."""
+    """Copy the states from which the new study's trainings continue; do nothing if the old study does not exist."""
     if not any(trial.continues for trial in extends.trials):
         return
     try:

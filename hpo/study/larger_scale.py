@@ -37,7 +37,8 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
         keys_given: the keys that the user changes.
 
     Raises:
-        ConfigError: no key of the objective changes, or a change makes scores incomparable.
+        ConfigError: the changes give no new scale; a change is not allowed, for example because it makes scores
+            incomparable; or the costs of the scales are unknown or do not grow.
         StudyError: no trial is complete at the study's largest scale.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
@@ -87,7 +88,13 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
 
 
 def _num_ended(study: PreparedStudy) -> int:
-    """Return the number of ended trials at a study's largest scale; StudyError if no such trial is complete."""
+    """Return the number of points that have complete or failed trials at a study's largest scale.
+
+    Under a strategy with amounts, only trials with the largest amount count.
+
+    Raises:
+        StudyError: no such trial is complete.
+    """
     largest = len(study.config.study.scales or ()) or None
     ended = read_imports([study.reference], study.space, study.goal).trials
     states = [trial.state for trial in ended if trial.point.get(SCALE) == largest]

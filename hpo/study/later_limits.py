@@ -36,7 +36,8 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
     """Check the limits that a user sets after the search (`limits_after`).
 
     Raises:
-        StudyError: the search is not over, or a trial did not return a metric that a new limit names.
+        StudyError: the search is not over, and these limits are new or the budget changes; or a trial did not return
+            a metric that a new limit names.
     """
     section, before, name = study.config.study, frozen.study, study.reference
     if section.limits_after is None:

@@ -22,8 +22,9 @@ class FinalModel:
     Attributes:
         trial: the winner's number.
         checkpoint_dir: the model's folder, relative to the study's folder.
-        epochs: how many epochs the model was trained; None with a hold-out split, where the best epoch counts.
-        seconds: how long the training took.
+        epochs: how many epochs the model was trained on all folds. None with a hold-out split, where the best epoch
+            counts; also None if the trainings returned no best epoch.
+        seconds: how long the training after the search took; 0 if the search itself trained the model.
     """
 
     trial: int
@@ -99,11 +100,14 @@ class Notes:
         format: the record's format number; see `hpo.study.upgrade`.
         study_id: the study's unique id; a copy of the study gets a new id.
         user: the user who started the study, or made the copy; None if the machine has no name for its user.
+        imports: the imported trials; see `imports_of`.
         imported: the counts of trials from each imported table; see `Imports.counts`. None without imports.
         allowed_changes: the changes of the basis that a user allowed, the earliest first.
         changed_choices: the changes of `study.choose` and `study.limits`, the earliest first.
+        final_model: the last noted model of a winner; None before a model is noted.
         gpu_share: the number of GPUs per worker when the search last began or continued; None before workers started.
         data_hashes: the hash of each file in the workers' copy of the data; None before the copy is written.
+        config, data, code: the parts of `basis`.
     """
 
     format = Note[int](FORM)

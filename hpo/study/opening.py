@@ -98,7 +98,11 @@ def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
 
 
 def change_choice(study: PreparedStudy) -> None:
-    """Change how an existing study chooses its winner: write the new `study.choose` and limits, and note the change."""
+    """Change how an existing study chooses its winner: write the new `study.choose` and limits, and note the change.
+
+    Raises:
+        StudyError: a process runs the study, or the record cannot be opened.
+    """
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
@@ -111,7 +115,9 @@ def change_choice(study: PreparedStudy) -> None:
 
 
 def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
-    """Raise the same errors as `open_study`, but create nothing.
+    """Run most checks of `open_study`, but create nothing; HpoError if a check fails.
+
+    Limits that are set after the search, and the test logs of source studies, are not checked.
 
     Returns:
         The number of trials and the id of an existing study; 0 and None for a new study.
@@ -175,7 +181,7 @@ def _create(study: PreparedStudy) -> Record:
 
 
 def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
-    """Return the record of an existing study; HpoError if the basis has changes that are not allowed."""
+    """Return the record of an existing study; HpoError if a change of basis, budget or limits is not allowed."""
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.trials.record.storage import continue_record
@@ -240,6 +246,9 @@ def add_while_idle(
 
     Returns:
         The points from `added`, and all added points that have no trial yet.
+
+    Raises:
+        StudyError: a process runs the study, or the record cannot be opened.
     """
     from hpo.trials.record.storage import continue_record
 
@@ -254,7 +263,7 @@ def add_while_idle(
 
 
 def _copy_data(study: PreparedStudy, notes: Notes) -> None:
-    """Write the workers' copy of the development examples if the copy is missing or was changed."""
+    """Write the workers' copy of the development examples if the copy is missing, or differs from the noted hashes."""
     data_dir, noted = study.folder.data_dir, notes.data_hashes
     if study.plan is None:
         return

@@ -45,7 +45,7 @@ class PreparedStudy:
         allow_changes: whether an existing study continues although its basis has changed.
         script: for the replay of a search with `study.order=free`. Element n has the numbers of the trials whose
             outcomes became known just before trial n was opened.
-        added, actions: for the replay of a search, the points that users added, and the other user actions.
+        added, actions: for the replay of a search, the points that users added, and the actions that stopped trials.
         replays: for the replay of a search, the original study's folder; otherwise None.
         callbacks: functions to call when a trial ends; arguments are the search's controls and the trial.
         code: the code at the time when the running search began or was last continued; None if no search runs.
@@ -150,13 +150,13 @@ class PreparedStudy:
         return self.objective.cost(self.config.trial_config(trial.point), trial.number)
 
     def is_over(self, record: Record) -> bool:
-        """Return whether the search is over: all trials are finished, and the budget or the space is exhausted."""
+        """Return whether the search is over: every trial has ended, and no further trial can begin."""
         section = self.config.study
         return is_over(self.rules(Notes(record).imports), record, section.trials, section.minutes)
 
     @property
     def keeps_models(self) -> bool:
-        """Whether trainings save models: True if the objective can score a saved model on the test split."""
+        """Whether trainings must save models: True if the objective scores saved models on the test split."""
         return self.objective.run_test is not None
 
     @property

@@ -20,7 +20,7 @@ _NAMES = ("time", "study", "study_id", "trial", "scored", "fingerprint")
 
 
 def evaluations(log_path: Path) -> list[TestEvaluation]:
-    """Return the evaluations in a test log; [] if the file is missing, StudyError if a line is not an evaluation."""
+    """Return the evaluations in a test log; [] if the file is missing, HpoError if a line is not an evaluation."""
     if not log_path.is_file():
         return []
     texts = enumerate(log_path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)

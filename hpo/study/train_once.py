@@ -115,6 +115,9 @@ def check_tree(
     Returns:
         Four values: the configuration, in which names replace secrets; the training's settings; the objective; and
         the section `split`.
+
+    Raises:
+        HpoError: the configuration is not valid, or a pickled objective is given without its file.
     """
     refuse_unwritable(tree)
     tree, secrets = redact(tree)
@@ -158,7 +161,11 @@ def check_tree(
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return two values: the configuration without `training.seed`, and the seed (default 0)."""
+    """Return two values: the configuration without `training.seed`, and the seed (default 0).
+
+    Raises:
+        ConfigError: `training.seed` is no whole number of at least 0.
+    """
     training = tree.get("training", {})
     if not isinstance(training, Mapping):
         return dict(tree), 0

@@ -24,12 +24,13 @@ _TRIALS = 16
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Circumstances that must not change the trials: the number of workers, a crash of the driver, a raised budget.
+    """Circumstances that must not change the trials.
 
     Attributes:
         slots: the number of workers.
-        orders: two seeds for the order in which trainings report; the second is used after the budget is raised.
-        dies_after: the number of messages after which the driver is killed, unless the search ends earlier.
+        orders: two seeds for the order in which trainings report. The second seed is used after the budget is raised,
+            or when the search is repeated from its record.
+        dies_after: the number of calls of `wait` after which the driver is killed, unless the search ends earlier.
         budget: the budget of trials before it is raised.
     """
 
@@ -47,12 +48,12 @@ def check_law(
     Args:
         make: returns a new strategy at each call.
         world: the results of the trainings.
-        disturbed: the circumstances: number of workers, crash, and budgets.
+        disturbed: the circumstances.
         lanes: the number of lanes of the clock.
         stop_rule: the median rule of the search; None = no rule.
 
     Raises:
-        AssertionError: one of these circumstances changes the trials.
+        AssertionError: one of the circumstances changes the trials, or a trial is made twice.
     """
     rules = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
     expected = facts(run(world, rules, _TRIALS))
@@ -88,9 +89,10 @@ def check_user_actions(
 ) -> None:
     """Check that each user action takes effect exactly once, and that the search can be repeated from its record.
 
-    The driver is killed once, and the search then continues. Before and after the driver is killed, a user acts at
-    random times. The user adds up to two points, stops up to three running trials, and retries up to two failed trials.
-    The user also raises the budget from `disturbed.budget` to 16 trials. For the arguments, see `check_law`.
+    The driver is killed once, unless the search ends earlier, and the search then continues. Before and after the
+    driver is killed, a user acts at random times. The user adds up to two points, stops up to three running trials, and
+    retries up to two failed trials. The user also raises the budget from `disturbed.budget` to 16 trials. For the
+    arguments, see `check_law`.
     """
     rules, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}
@@ -149,8 +151,8 @@ def check_asking(
     """Check that the trials of ask-and-tell depend only on the calls.
 
     A single session must have the same trials as a series of sessions, each of which opens the record for one call.
-    `seed` is the random seed for the order of the calls; between the calls, a user adds two points. For the other
-    arguments, see `check_law`.
+    `seed` is the random seed for the order of the calls, and `budget` is the number of trials. Between the calls, a
+    user adds up to two points and retries failed trials. For the other arguments, see `check_law`.
     """
     rules = partial(_rules, make, lanes=1, order="free", stop_rule=stop_rule, is_ask_and_tell=True)
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)

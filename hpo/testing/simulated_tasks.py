@@ -1,7 +1,7 @@
 """Simulated tasks with random costs, lengths and failures, and a dispatcher that delivers their reports in any order.
 
-Some reports are delivered twice. Tasks have checkpoints. After a worker or the driver dies, a task continues from its
-checkpoint.
+Some reports are delivered repeatedly. Tasks have checkpoints. After a worker or the driver dies, a task continues from
+its checkpoint, or starts again if a report may be missing.
 """
 
 import contextlib
@@ -34,7 +34,9 @@ RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]]
 
 @dataclass(frozen=True)
 class World:
-    """Determines the result of every simulated training from the seed, the trial's point and the task's index.
+    """Determines the result of every simulated training.
+
+    The result depends on the seed, on the trial's point and amount of training, and on the task's index.
 
     Attributes:
         seed: the random seed.
@@ -43,7 +45,7 @@ class World:
         failing: the probability that a task fails.
         says_goes_on: whether reports say that the training continues.
         names_places: whether reports contain their epoch.
-        even: whether all trials have the same cost.
+        even: whether one unit costs the same in all trials.
         goal: the goal, whose leading metric must be `score`. Other metrics have values from 0 to 0.9 that do not depend
             on the fold.
     """
@@ -91,7 +93,7 @@ class World:
         return Outcome(metrics, curve, units=total)
 
     def messages(self, trial: Trial, task: Task, training: "SimulatedTraining") -> Iterator[TaskReport]:
-        """Yield a worker's messages about a task in order, starting from the checkpoint of the task."""
+        """Yield a worker's messages about a task in order; the reports of an interrupted attempt come first."""
         whole = self.outcome(trial, task.index)
         limits, curve = Limits(task.payload), list[Any]()
         for point, units in self._points(whole, task, training):
@@ -226,7 +228,7 @@ class AnyOrder:
         self._running[key] = self._world.messages(self.trials[task.trial], task, training)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return one new message and up to two repeated messages; raise Killed after `dies_after` calls."""
+        """Return the next message of a random task, and up to two messages again; raise Killed after some calls."""
         if self._left == 0:
             raise Killed
         self._left = None if self._left is None else self._left - 1
@@ -239,9 +241,10 @@ class AnyOrder:
         self._messages.append(report)
         return [report, *self._rng.sample(self._messages, min(2, len(self._messages)))]
 
-    def drop(self, task: Task) -> None:
-        """Abort the training of a task."""
+    def drop(self, task: Task) -> int:
+        """Abort the training of a task. Return 0, because no worker trains the task."""
         del self._running[task.trial, task.index]
+        return 0
 
     def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return an empty list: between calls of this dispatcher, no training is really running."""
@@ -273,7 +276,7 @@ def run(
     states: States | None = None,
     callback: Callback | None = None,
 ) -> Record:
-    """Run a search with simulated trainings until its budget is reached or its driver is killed; return the record.
+    """Run a search with simulated trainings until the search ends or its driver is killed; return the record.
 
     Args:
         world: the results of the trainings.
@@ -283,7 +286,7 @@ def run(
         slots: the number of workers.
         seed: the random seed for the order of reports.
         record: the record of the search to continue; None = start a new search.
-        dies_after: the number of messages after which the driver is killed; None = never.
+        dies_after: the number of calls of `wait` after which the driver is killed; None = never.
         dispatched_by: the class of the dispatcher.
         user_actions: see `hpo.engine.loop.search`.
         states: the checkpoints and journals of the search to continue; None = there are none.

@@ -49,21 +49,24 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
     The checks:
 
     - For the same known and pending trials, the strategy makes the same proposal, whatever its earlier proposals.
-    - All points are in the space, and no point is proposed twice, not even while other points are pending.
+    - All points are in the space. No point is proposed twice with the same amount of training, not even while other
+      points are pending.
     - The strategy continues if some or all trials fail.
-    - The search ends when a finite space is exhausted.
+    - In a finite space, the search tries every point, and then ends.
     - Different seeds give different points.
     - Whole searches have the same trials for any number of workers, and any order in which trials end. This also holds
-      after a crash, with a raised budget, and with points added by a user.
+      after a crash, with a raised budget, and with user actions.
 
     Args:
         strategy: the strategy class; or its name, such as `"my_module:MyStrategy"`; or a mapping with `name` and
             settings, as in conf/strategy.
-        spaces: the spaces in which to check the strategy, by name. Give only some of them if the strategy does not
+        spaces: the spaces in which to check the strategy, by name. Give only some of `SPACES` if the strategy does not
             support every kind of space.
 
     Raises:
-        AssertionError: a check fails; the message names the check and the space.
+        AssertionError: a check fails, or the strategy raises an error of any class except HpoError. The message names
+            the space and the fault.
+        HpoError: the strategy raises it, or the strategy or its settings are not valid.
     """
     for name, tree in spaces.items():
         try:
@@ -125,11 +128,11 @@ def distinct(history: History) -> set[tuple[str, int | None]]:
 
 def _check(make: Callable[..., Strategy], name: str) -> None:
     history = play(make(), 8)
-    assert history, f"{name}: it proposes nothing"
+    assert history, f"{name}: the strategy proposes nothing"
     space = make().space
     outside = [trial.point for trial in history if not space.contains(trial.point)]
     assert not outside, f"{name}: {outside[0]} is not in the space"
-    assert len(distinct(history)) == len(history), f"{name}: it proposes a point twice"
+    assert len(distinct(history)) == len(history), f"{name}: the strategy proposes a point twice"
     for count in {len(history) // 2, len(history)}:
         known, pending = history.first(count), [trial.as_opened for trial in history[count:]]
         used, grown = make(), make()
@@ -140,29 +143,33 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         first, *others = (propose(one, trials, list(pending)) for one, trials in makers)
         for other in others:
             assert first == other, (
-                f"{name}: after {count} trials it proposes {first} and then {other} for the same trials"
+                f"{name}: after {count} trials the strategy proposes {first} and then {other} for the same trials"
             )
         again = propose(grown, *earlier)
-        assert again == before, f"{name}: for the same earlier history it proposes first {before} and then {again}"
+        assert again == before, (
+            f"{name}: for the same earlier history the strategy proposes first {before}, then {again}"
+        )
         taken = {(trial.key, trial.amount) for trial in history}
         twice = [each.point for each in first if (point_key(each.point), each.amount) in taken]
-        assert not twice, f"{name}: it proposes {twice[0]} again, while {len(pending)} trials are pending"
+        assert not twice, f"{name}: the strategy proposes {twice[0]} again, while {len(pending)} trials are pending"
     for which, loss_of in _FAILING.items():
         failing = play(make(), 6, loss_of)
-        assert failing, f"{name}: it proposes nothing if {which} trials fail"
-        assert len(distinct(failing)) == len(failing), f"{name}: it proposes a point twice if {which} trials fail"
+        assert failing, f"{name}: the strategy proposes nothing if {which} trials fail"
+        assert len(distinct(failing)) == len(failing), (
+            f"{name}: the strategy proposes a point twice if {which} trials fail"
+        )
     if space.size is not None:
         whole = play(make(), _MOST_PROPOSALS)
         left = make().propose(whole, [])
-        assert not left, f"{name}: it proposes {left}, although the space is exhausted"
+        assert not left, f"{name}: the strategy proposes {left}, although the space is exhausted"
         # In a space with scales, only the points at the last scale must be exhausted.
         target = max((trial.scale for trial in whole), default=0)
         size = sum(point.get(SCALE, 0) == target for point in space.points())
         tried = len({trial.key for trial in whole if trial.scale == target})
-        assert tried == size, f"{name}: it ends after {tried} of {size} points"
+        assert tried == size, f"{name}: the strategy ends after {tried} of {size} points"
     if space.size is None or size > 1:
         firsts = [[trial.point for trial in play(make(seed), 8)] for seed in range(4)]
-        assert any(points != firsts[0] for points in firsts), f"{name}: its points do not depend on the seed"
+        assert any(points != firsts[0] for points in firsts), f"{name}: the points do not depend on the seed"
 
 
 def _check_searches(make: Callable[[], Strategy], name: str) -> None:

@@ -67,7 +67,7 @@ def pages_of_all(uri: str) -> list[Page]:
 def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
     """Return the pages of a study: the table of its trials, the trials' charts, and the study's run.
 
-    Raise TrackError if the study is not in MLflow.
+    Raise TrackError if the study is not in MLflow, or if the store is unreadable.
     """
     with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
         run = _run_of(client, uri, study)

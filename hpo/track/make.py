@@ -17,7 +17,10 @@ _SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "databricks")
 
 
 def refuse_bad_uri(config: StudyConfig) -> None:
-    """Raise TrackError for an address that MLflow cannot write to."""
+    """Raise TrackError if `track.uri` has a scheme that MLflow cannot write to, or names an unusable SQLite file.
+
+    See `refuse_bad_store` for SQLite files. Do not connect to servers. If `track.name` is not `mlflow`, check nothing.
+    """
     if config.track.name != "mlflow":
         return
     scheme = urlparse(tracking_uri(config)).scheme.partition("+")[0]
@@ -35,8 +38,12 @@ def make_tracker(
 ) -> MlflowTracker | None:
     """Start and return the tracker of a study; return None if `track.name` is `none`.
 
-    A lock in the study's folder allows one writer at a time. If the trainings log to MLflow themselves
-    (`has_own_lines`), workers create the runs of trials or of tasks; see `hpo.workers.training.own_lines`.
+    A lock in the study's folder (`folder`) allows one writer at a time. If `folder` is None, there is no lock, and no
+    files are logged. If the trainings log to MLflow themselves (`has_own_lines`), workers create the runs of trials or
+    of tasks; see `hpo.workers.training.own_lines`.
+
+    Raises:
+        TrackError: see `refuse_bad_uri`.
     """
     refuse_bad_uri(config)
     if config.track.name != "mlflow":

@@ -1,8 +1,7 @@
 """Reads a registered model for `mlflow.pyfunc.load_model`.
 
-A model in MLflow consists of a folder of data, and the name of this module. The folder has the objective's files
-(weights as safetensors, everything else as JSON) and the objective's name. There is no code in
-the folder.
+A model in MLflow consists of a folder of data, and the name of this module. The folder has the files that the objective
+saved, and a description with the objective's name. The toolkit adds no code to the folder.
 """
 
 from collections.abc import Mapping, Sequence

@@ -56,7 +56,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, win
 
 
 def _digest(winner: Winner) -> str:
-    """Return the identity of a model: a hash of the trial, the objective, and the content of every file."""
+    """Return the identity of a model: a hash of the trial's number, the objective, its prediction, and all files."""
     content = hashlib.sha256(json.dumps([winner["trial"], winner["objective"], winner["prediction"]]).encode())
     root = Path(winner["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):

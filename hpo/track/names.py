@@ -13,7 +13,9 @@ from hpo.trials.trial import Trial
 # room for the name of a fold before that of a metric.
 _MAX_NAME = 200
 # Names of our own metrics in a trial's run; a study's metrics need other names.
-_OURS = frozenset({"score", "score_standard_deviation", "trial", "round", "seconds", "amount", "reached"})
+_OURS = frozenset(
+    {"score", "score_standard_deviation", "trial", "round", "seconds", "amount", "reached", "cost", "num_parameters"}
+)
 
 
 def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
@@ -22,10 +24,10 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 
 
 def metric_names(goal: Goal) -> dict[str, str]:
-    """Return the names that the goal's metrics have in a trial's run; the leading metric comes first.
+    """Return the names that the values in `Goal.names` have in a trial's run; the leading metric comes first.
 
-    A single metric has the name `score`. Several metrics have their own names. A name that the toolkit
-    uses for a metric of its own, such as `seconds`, gets the prefix `metric.`.
+    A single value has the name `score`. Several values have their own names, as `mlflow_name` writes them. A name
+    in `_OURS`, such as `seconds`, gets the prefix `metric.`; only a leading metric `score` keeps its name.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
@@ -36,7 +38,8 @@ def metric_names(goal: Goal) -> dict[str, str]:
 def mlflow_name(name: str) -> str:
     """Return the name in a form that MLflow accepts: `_` replaces every character that MLflow refuses.
 
-    If MLflow refuses the name because it is an unusual path, such as `../loss`, `_` also replaces dots and slashes.
+    If MLflow refuses the name because it is an unusual path, such as `../loss`, `_` also replaces dots and slashes. The
+    name is cut after 200 characters.
     """
     name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
     is_plain = posixpath.normpath(name) == name and not name.startswith((".", "/"))

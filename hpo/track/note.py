@@ -1,4 +1,7 @@
-"""The note on a study's page in a tracker: the winner and how to reproduce it, the search, and the best five trials."""
+"""The note on a study's page in a tracker: the winner and how to reproduce it, the search, and up to five best trials.
+
+The note ends with the latest notes that users wrote.
+"""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -165,5 +168,5 @@ def _cut(text: str, length: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text with Markdown's special characters escaped."""
+    """Return the text in one line, with single blanks, and with Markdown's special characters escaped."""
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>#" else letter for letter in " ".join(text.split()))

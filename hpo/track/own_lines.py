@@ -17,7 +17,8 @@ _CHOOSES = re.compile(rb"\bset_(experiment|tracking_uri)\b")
 def own_lines_of(study: PreparedStudy, study_id: str) -> OwnLines | None:
     """Return the store and experiment for trainings that log to MLflow themselves; None if they do not.
 
-    See `track.own_lines`.
+    The setting `track.own_lines` decides whether trainings log; see `_logs` if the setting is null. The fields `name`
+    and `task` of the result are empty, because they differ from task to task.
     """
     track = study.config.track
     if track.name != "mlflow" or not (_logs(study) if track.own_lines is None else track.own_lines):

@@ -36,7 +36,7 @@ _Arrived = queue.SimpleQueue["Call | None"]
 
 
 def main() -> int:
-    """Send all calls; return 0 if all were sent, 1 if MLflow was not reachable.
+    """Send all calls; return 0 if all were sent, otherwise 1.
 
     The first call has the fields of `_Sender`. These fields are not command-line arguments, because the store's address
     may contain a password.
@@ -60,8 +60,9 @@ def main() -> int:
 class _Sender:
     """Stores calls until MLflow has received them.
 
-    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine. The process locks the
-    file `lock_path` while it writes, so that a study has one writer at a time.
+    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine. From the first write to
+    its end, the process locks the file `lock_path`, so that a study has one writer at a time; None = no lock. After a
+    failure, the process waits `retry_seconds`.
     """
 
     uri: str
@@ -79,7 +80,10 @@ class _Sender:
     _last_call: float = _LAST_CALL_SECONDS
 
     def send_all(self, arrived: _Arrived) -> int:
-        """Send calls until the input has ended and all calls are sent, or until the deadline; return the exit code."""
+        """Send calls until the input has ended and all calls are sent; return 0.
+
+        Return 1 if a try to send fails later than `_last_call` seconds after the end of the input.
+        """
         is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
         while is_open or self._unsent:
             if is_open:
@@ -112,7 +116,8 @@ class _Sender:
         """Ensure that this process ends soon, even if a request hangs.
 
         The process ends at the latest when it has made no progress for `patience_seconds`. If `patience_seconds` is
-        None, the driver has died. Then the process ends after at most `_ORPHAN_SECONDS`.
+        None, the driver has died. Then the process ends after at most `_ORPHAN_SECONDS`. If the study was not closed,
+        this method adds the call `abandon_study`.
         """
         if not self._is_closed:
             self._unsent.append(("abandon_study", {}))
@@ -130,7 +135,7 @@ class _Sender:
         os._exit(1)
 
     def _try_to_send(self) -> float:
-        """Send all calls. Return 0; after a failure, return the seconds until the next try."""
+        """Send all calls. Return 0; after a failure, or while the study is locked, return the seconds until a retry."""
         try:
             if not self._has_lock():
                 return _GATHER_SECONDS
@@ -170,7 +175,9 @@ class _Sender:
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
-            text = f"warning: MLflow at {self.uri} cannot be written ({first_line(error)}); the study continues\n"
+            text = (
+                f"warning: MLflow at {self.uri} cannot be written ({first_line(error)}); the study keeps all results\n"
+            )
             sys.stderr.write(hide_secrets(text, {}))
             self._has_warned = True
 

@@ -36,7 +36,7 @@ _REQUIRED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
 
 
 def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker) -> None:
-    """Find the parent run by the study's id, or create it; send every recorded trial."""
+    """Find the parent run by the study's id, or create it; send every trial in the record that has ended."""
     history, view = run.record.history(), view_of(run, "running")
     tracker.mlflow.open_study(
         study_id=run.notes.study_id or "",
@@ -54,7 +54,10 @@ def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker)
 
 
 def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker, report: WrittenReport) -> None:
-    """Send the results when all trainings have ended: the winner's model, the report, and the study's status."""
+    """Send the results of a study that no longer trains: the winner's model, the report, and the study's status.
+
+    If the search is not finished, the status is `interrupted`.
+    """
     history, winner, is_over = run.history, run.winner, study.is_over(run.record)
     view = view_of(run, "ended" if is_over else "interrupted")
     before, further = {trial.number: trial for trial in run.searched}, run.further_trained
@@ -99,8 +102,8 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
 def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patience: float | None = None) -> bool:
     """Send to MLflow a study that no process is running; return whether MLflow received everything.
 
-    Give up after `patience` seconds without progress (default: `track.patience`). Raise HpoError if the store accepts
-    nothing.
+    Give up after `patience` seconds without progress (default: `track.patience`). `track.name` must be `mlflow`. Raise
+    TrackError if `track.uri` is not usable; see `refuse_bad_uri`.
     """
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     assert tracker is not None
@@ -152,7 +155,8 @@ def _progress_text(view: StudyView) -> str:
 def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
     """Return the metrics of the study's run.
 
-    With several metrics or limits, the result includes the size of the front and the values of the chosen trial.
+    With several metrics, the result includes the size of the front. With several metrics or limits, the result includes
+    the number and the values of the winner, if there is a winner.
     """
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
@@ -190,7 +194,8 @@ def _params(study: PreparedStudy) -> dict[str, Any]:
     """Return the fixed settings as parameters of the study's run.
 
     Leave out searched keys and keys that a scale changes, because such keys have values only after the choice of the
-    winner. Also leave out settings of dispatch, because workers do not change results.
+    winner. Also leave out settings of dispatch, because workers do not change results, and addresses. Each dimension of
+    the space becomes a parameter `space.KEY`.
     """
     # Addresses may contain passwords.
     left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
@@ -253,8 +258,8 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
     """Yield (number, score, end) of each trial that improves the search's best score of the leading metric.
 
-    Only trials at the largest scale and within the limits count. If there is only one metric, a last item extends the
-    curve to the end of the search: (count of ended trials, score of the winner, end of the last trial).
+    Only trials at the largest scale and within the limits count. If there are only one metric and a winner, a last item
+    extends the curve to the end of the search: (count of ended trials, score of the winner, end of the last trial).
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

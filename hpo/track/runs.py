@@ -32,6 +32,8 @@ class StudyRuns:
     """The ids of a study's parent run and of its child runs.
 
     Attributes:
+        study_id, name: the id and the name of the study; empty before `open`.
+        color: the color of the parent run; empty before `open`.
         parent: the id of the parent run; empty before `open`.
         params: the names of the parent's parameters.
         trials: the ids of child runs by trial number.
@@ -96,7 +98,7 @@ class StudyRuns:
             self._client.set_tag(run_id, PARENT, known)
 
     def adopt_task(self, number: int, run_id: str) -> None:
-        """Put a worker's run of a task below the run of the task's trial."""
+        """Put a worker's run of a task below the run of the task's trial; do nothing if the trial has no run yet."""
         if number in self.trials:
             self._client.set_tag(run_id, PARENT, self.trials[number])
 
@@ -188,7 +190,10 @@ _LATEST = 8
 
 
 def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str:
-    """Return the id of the experiment of this name; create the experiment if it does not exist."""
+    """Return the id of the experiment of this name; create the experiment if it does not exist.
+
+    Also write those of the toolkit's tags that the experiment lacks.
+    """
     experiment = experiment_of(client, name, artifact_root)
     _write(client, experiment.experiment_id, {key: _TAGS[key] for key in _TAGS.keys() - experiment.tags.keys()})
     return str(experiment.experiment_id)
@@ -197,7 +202,8 @@ def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str
 def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, str]) -> None:
     """Write a study's MLflow views, a view of all studies, and links to the latest studies into the experiment's tags.
 
-    Tags that already have the right value are not written again.
+    Tags that already have the right value are not written again. If a user has written a description of the experiment,
+    leave the description unchanged.
     """
     experiment = client.get_experiment(experiment_id)
     wanted = {**views, tag_of(STUDIES): studies_view("All studies", (experiment.creation_time or 0) / 1000)}

@@ -80,7 +80,10 @@ class MlflowSink:
         datasets: Sequence[Mapping[str, Any]],
         table: TrialsTable,
     ) -> None:
-        """Create the study's parent run; if it exists, continue it with the given state and budget."""
+        """Create the study's parent run; if it exists, continue it and replace its tags and its note.
+
+        Parameters that the run already has stay unchanged.
+        """
         self._runs.open(study_id, name, tags, time)
         self._done = tags["hpo.trials"]
         self._log_params(params)
@@ -96,7 +99,7 @@ class MlflowSink:
         """Create or continue the child run of a trial.
 
         If the training itself logs to MLflow (`has_own_lines`), only store the arguments: a worker creates the run, and
-        `adopt_run` takes the run over.
+        `adopt_run` takes the run over. If the run is already closed, do nothing.
         """
         if number in self._runs.closed:
             return
@@ -142,7 +145,8 @@ class MlflowSink:
     ) -> None:
         """Close a trial's run, and update metrics and progress of the study's run.
 
-        `files` is a folder whose files are logged; None = log no files.
+        `files` is a folder whose files are logged; None = log no files. `details` is the text of `error.txt`; if the
+        text is empty, there is no such file.
         """
         is_closed = number in self._runs.closed
         if is_closed and not self._was_unsure:
@@ -234,7 +238,7 @@ class MlflowSink:
                 self._client.log_artifact(self._runs.parent, path)
 
     def close_study(self, status: str, tags: Texts, note: str, time: float, error: str | None = None) -> None:
-        """End the study's run, and the runs of unfinished trials."""
+        """End the study's run, and the study's other runs that still run; write the tags and the note of the study."""
         if self._was_unsure:
             self._runs.find_again()
         self._set_note(note)

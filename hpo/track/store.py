@@ -73,7 +73,7 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    """Open a database without waiting for writers."""
+    """Open a database for reading, without waiting for writers."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
 
 
@@ -100,7 +100,10 @@ def reading(uri: str, message: str) -> "Iterator[MlflowClient]":
 
 
 def refuse_unsent(uri: str, study_id: str, name: str) -> None:
-    """Raise TrackError if a SQLite file lacks a study; do not import MLflow, because the import takes seconds."""
+    """Raise TrackError if a SQLite file lacks a study or is unreadable; do not check servers.
+
+    Do not import MLflow, because the import takes seconds.
+    """
     if not _has_study(uri, study_id, if_unknown=False):
         raise unsent(uri, name)
 
@@ -139,7 +142,7 @@ def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
 def read_contents(uri: str, study_id: str) -> tuple[int, set[str]]:
     """Return the number of a study's finished trials in MLflow, and the files of the study's parent run.
 
-    Raise TrackError if the store is unreadable.
+    Return (0, set()) if MLflow does not have the study. Raise TrackError if the store is unreadable.
     """
     with reading(uri, f"track.uri: {uri} cannot be read: {{reason}}") as client:
         run = find_run(client, study_id)
@@ -187,7 +190,10 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     with reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
         run = client.get_run(run_id)
         trial = run.data.tags.get("hpo.trial")
-        parent = run.data.tags.get("mlflow.parentRunId", run_id) if trial is not None else run_id
+        parent = run_id
+        # The run of a task is below that of its trial, and this one below the study's.
+        while "hpo.trial" in run.data.tags and (above := run.data.tags.get("mlflow.parentRunId")):
+            run, parent = client.get_run(above), above
         present = {artifact.path for artifact in client.list_artifacts(parent)}
         missing = [name for name in _FILES[:2] if name not in present]
         if missing:

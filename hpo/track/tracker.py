@@ -145,7 +145,7 @@ class MlflowTracker(Observer):
             self.mlflow.curve(number=trial.number, **curve.point(report.point))
 
     def trial_finished(self, trial: Trial) -> None:
-        """Close the trial's child run."""
+        """Close the trial's child run, and mark the front if there are several metrics."""
         self.trial_known(trial)
         if len(self._goal.metrics) > 1:
             # The previous front is enough, because a trial that it dominates stays dominated.
@@ -271,7 +271,8 @@ class Curve:
     """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
 
     The first point decides which value is the step. If its epoch is an integer, the step is the `epoch`.
-    Otherwise, the step is the `step` if the first point has one, else the position in the curve, counted from 1.
+    Otherwise, the step is the `step` if the first point has one, else the position in the curve, counted from 1. Steps
+    are rounded up.
     """
 
     def __init__(self, task: str) -> None:

@@ -235,8 +235,8 @@ def _cards(table: TrialsTable) -> list[dict[str, Any]]:
     """Return the charts of a table of trials.
 
     With several metrics, one chart shows the first two metrics against each other. With scales, one chart shows the
-    first metric over the cost of a training. The other charts show each metric over the trial's number, all columns as
-    parallel coordinates, and the learning curves.
+    first metric over the cost of a training. The other charts show each metric over the trial's number, all
+    hyperparameters and metrics as parallel coordinates, and the learning curves.
     """
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []

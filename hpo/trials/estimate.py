@@ -19,7 +19,7 @@ class Estimate:
     Attributes:
         value: the number.
         low: the lower end of the interval; None = there is no interval.
-        high: the upper end of the interval.
+        high: the upper end of the interval; None = there is no interval.
         n: the number of independent values from which the estimate was made, such as test examples; None = unknown.
         note: the method of the interval; if there is no interval, what the user can do to get an interval.
     """
@@ -33,8 +33,8 @@ class Estimate:
     def text(self, write: Callable[[float], str], note: bool = True) -> str:
         """Return text such as `0.9889 (95 % 0.9605 to 0.9970, n = 180)`.
 
-        If there is no interval, return only the value. If `note` is true, append the note, with or without an interval.
-        `write` formats a number.
+        If there is no interval, return the value, followed by the note if `note` is true and the note is not empty.
+        With an interval, the text never has the note. `write` formats a number.
         """
         if self.low is None or self.high is None:
             return f"{write(self.value)}{f' (no interval: {self.note})' if note and self.note else ''}"
@@ -80,7 +80,7 @@ class ExpectedScore:
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.
         of_all: True = the noise was estimated from all complete trials. The reason is that fewer than 8 of these trials
-            were trained as far as the winner.
+            have the scale and the amount of the winner.
     """
 
     value: float

@@ -90,7 +90,8 @@ def growing(losses: Array) -> Array:
 def contributions(front: Array, scale: Array) -> Array:
     """Return the hypervolume that each trial adds to its front; no two trials may be equal.
 
-    The losses are first scaled by `scale` (see `scaled`), which influences only how much the ends of the front add.
+    The losses are first scaled by `scale` (see `scaled`). Apart from a common factor, the scale influences only how
+    much the ends of the front add.
     """
     import moocore
 
@@ -141,8 +142,8 @@ def best_first(losses: Array, count: int | None = None, scale: Array | None = No
 def as_one_loss(losses: Array) -> Array:
     """Return one loss per trial: its position in the order of `best_first`; equal trials have the same loss.
 
-    In the worse half of the trials, all trials of a front have the same loss. Ranking these trials by hypervolume
-    would take too long.
+    If a front is entirely in the worse half of the trials, all trials of the front have the same loss. Ranking these
+    trials by hypervolume would take too long.
     """
     different, place = np.unique(losses, axis=0, return_inverse=True)
     numbers, added = _keys(different, scale_of(losses), (len(different) + 1) // 2).T

@@ -25,7 +25,10 @@ class Limit:
         return self.bound - value if self.is_least else value - self.bound
 
     def excess(self, value: float) -> float:
-        """Return `beyond` divided by the absolute value of the bound (by 1 if the bound is 0); 0 within the bound."""
+        """Return `beyond` divided by the absolute value of the bound (by 1 if the bound is 0); 0 within the bound.
+
+        The result is at most `LARGEST`.
+        """
         return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 
     def __str__(self) -> str:
@@ -190,7 +193,8 @@ def judged_by(goal: Goal, trial: Trial) -> Trial:
 def losses_by_place(points: Iterable[Point], goal: Goal) -> dict[float, float]:
     """Return, for each place on a learning curve, the loss that the training would have if it ended there.
 
-    This loss is the best one so far, or the last reported one if `curve_score` is `last`.
+    This loss is the best one so far, or the last reported one if `curve_score` is `last`. Before the first report of
+    the metric, the loss is infinite.
     """
     losses, best = dict[float, float](), math.inf
     for point in points:

@@ -22,7 +22,7 @@ class History(Sequence[Trial]):
     """An immutable sequence of the ended trials, including failed ones, in the order in which the trials became known.
 
     A history and its extensions (`extended`) share one log, so that the cost of a proposal does not grow with the
-    study. `since` returns the trials that an extension has added.
+    study. `since` returns the trials that an extension has added. `point in history` tests whether a point was tried.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:
@@ -136,7 +136,7 @@ class History(Sequence[Trial]):
 
     @property
     def num_without_gain(self) -> int:
-        """The number of trials since the last trial that was better than all trials before it."""
+        """The number of trials since the last trial that was better than all before it; all if there was none."""
         count = bisect.bisect_left(self._log.gains, self._length)
         return self._length - 1 - (self._log.gains[count - 1] if count else -1)
 

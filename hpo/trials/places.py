@@ -56,7 +56,8 @@ def amount_text(amount: int | None, reached: float | None, full: int | None = No
 def to_amount(amount: int | None, reached: float | None) -> str:
     """Return a short text about an amount of training, such as ` to 9`, to be appended in a table.
 
-    The arguments are the same as for `amount_text`.
+    If the training ended by itself, return the text of `amount_text`. If `amount` is None, the text is empty. The
+    arguments are those of `amount_text`.
     """
     is_short = amount is not None and reached is not None and reached < amount
     return amount_text(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
@@ -104,7 +105,7 @@ class Places:
             raise ValueError(f"report: {kind} must be 0 or more, given {place:g}")
         if self._last is not None and place <= self._last:
             raise ValueError(
-                f"report: {kind} must be above {self._last:g}, that of the previous report, given {place:g}; "
+                f"report: {kind} must be above {self._last:g}, the {kind} of the previous report, given {place:g}; "
                 f"for several reports per epoch, give fractions such as 1.5"
             )
         self._last = place

@@ -219,9 +219,10 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 def front(trials: Iterable[Trial]) -> list[Trial]:
     """Return the Pareto front: trials that are complete, within the limits, and not dominated by another such trial.
 
-    Only trials at the largest scale and with the largest amount of training count. The result is sorted by the loss of
-    the leading metric, then by the other losses; equal trials stay in the order of `trials`. With one metric, the front
-    is the best trial and all trials that equal it.
+    A trial does not count if a trial of the same point with more training exceeds a limit. Of the others, only trials
+    at the largest scale and with the largest amount of training count. The result is sorted by the loss of the leading
+    metric, then by the other losses; equal trials stay in the order of `trials`. With one metric, the front is the best
+    trial and all trials that equal it.
     """
     trials = list(trials)
     # For each point, the largest amount of training at which it exceeded a limit. Trials of the point with less

@@ -18,7 +18,7 @@ _NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
 
 
 class NotReportedError(HpoError, ValueError):
-    """A training has reported values, but none under the name of its metric.
+    """A training has reported or returned values, but none under the name of a metric or of another needed value.
 
     All other trainings of the objective would probably fail in the same way.
     """
@@ -27,7 +27,8 @@ class NotReportedError(HpoError, ValueError):
 def number(value: Any) -> int | float | None:
     """Return a number, also one of NumPy or torch, as an int or float.
 
-    Return None for any other value, and for numbers that are not finite or whose absolute value is above `LARGEST`.
+    True and False become 1 and 0. Return None for any other value, and for numbers that are not finite or whose
+    absolute value is above `LARGEST`.
     """
     if hasattr(value, "item") and not isinstance(value, int | float):
         try:
@@ -81,6 +82,8 @@ def of_curve(
 ) -> Any:
     """Return the values of a learning curve's best point, or of its last point; None if the curve has no points.
 
+    The values leave out `epoch`, `step`, `units` and `seconds`.
+
     Args:
         points: the points of the curve.
         metric: the metric to compare; only points that have this metric count.
@@ -89,7 +92,7 @@ def of_curve(
         named: names that the training reported, but without a valid number.
 
     Raises:
-        NotReportedError: the training reported other values, but never the metric, not even without a valid number.
+        NotReportedError: the training reported other values, but never a value under the name of the metric.
         ValueError: the training never reported a valid number for the metric.
     """
     scored = [point for point in points if metric in point]
@@ -127,7 +130,7 @@ def result(
 
     Raises:
         NotReportedError: a needed name is missing, but the objective returned other names.
-        ValueError: a needed value is missing or is not a valid number.
+        ValueError: a needed value is missing or is not a valid number, or `returned` has another form.
     """
     metric = names[0]
     if number(returned) is not None or isinstance(returned, float):

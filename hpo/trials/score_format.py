@@ -25,11 +25,12 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 
     In `compared`, None is the score of a failed trial and is ignored. The rules:
 
-    - If the scores are below 10 and spread over 0.001 or more, they have four decimals.
+    - If the scores are between -10 and 10 and spread over 0.001 or more, they have four decimals.
+    - If all scores are equal, they have four decimals from 0.1 to 10 and at 0, otherwise four significant digits.
     - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range (which
       diverged trials do not widen). If 6 digits show no difference between the scores, they have more.
-    - If all scores are equal, they have four digits.
-    - Counts, such as the number of parameters, are written as whole numbers.
+    - Counts, such as the number of parameters, are written as whole numbers. Scores are counts if all of them are whole
+      numbers, and the largest is from 2 to 1e7.
     - Numbers from 1e-4 to 1e7 are written plainly, others in scientific notation.
     """
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
@@ -56,7 +57,7 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
-    """Return a complete trial's metrics, and its values that have a limit, as text such as `accuracy 0.91`.
+    """Return a complete trial's values in `Goal.names` as text, such as `accuracy 0.91, latency 12.5`.
 
     Args:
         trial: the trial.

@@ -187,21 +187,23 @@ def first_start(trials: Sequence[Trial]) -> float:
 
 
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
-    """Return a table with one row per trial, in the order of the trials' numbers; missing values are empty.
+    """Return a table with one row per trial, in the order of `trials`; missing values are empty.
 
+    - `number`, `round`, `learned`, `state`, `num_parameters`, `error`, and with amounts `amount` and `reached`: the
+      attributes of `Trial`.
     - `score`: the leading metric.
-    - Each further metric, and each value with a limit, has a column of the same name. If this name is taken, the column
-      is `metric.NAME`.
+    - Each other value in `Goal.names` has a column of the same name. If this name is taken, the column is
+      `metric.NAME`.
     - Each hyperparameter has a column with its dotted key as name. If this name is taken, the column is `space.KEY`.
     - `is_on_front` (only with several metrics): whether the trial is on the Pareto front.
     - `excess` (only with limits): how far the trial is beyond the limits.
-    - `retry_of`: the number of the failed trial that this trial retries.
+    - `retry_of` (only with retries): the number of the failed trial that this trial retries.
     - `cost`: the cost of all training of the trial, on the study's clock.
     - `fold_0` and so on, or with repeats `fold_0_repeat_0` and so on: each task's value of the leading metric.
     - `seconds`: the sum of the wall times of all tasks.
-    - `started` and `ended`: the start of the trial's first task and the end of its last task. Both count the seconds
-      since the study's first training started.
-    - The last columns hold the other numbers that the objective returned (their mean over the tasks), and the
+    - `started` and `ended`: the start of the trial's first task and the end of its last training. Both count the
+      seconds since the first training in `trials` started.
+    - The last columns hold the other numbers that the objective returned (the mean over the tasks), and the
       objective's notes. A column gets the prefix `metric.` or `note.` if another column has the same name.
     """
     start = first_start(trials)

@@ -22,18 +22,21 @@ class Outcome:
     Attributes:
         metrics: the numbers that the task returned, by name, including the study's metric; empty if the task failed.
         curve: the points of the learning curve in order; each point holds `epoch` or `step`, and reported numbers.
-        seconds: the wall time on the worker.
-        started: the start of the task in seconds since the epoch; 0 if the task never ran.
-        worker: the number of the worker's process; 0 if the task never ran.
+        seconds: the wall time on the worker, or the duration that the objective returned.
+        started: the start of the task in seconds since the epoch; 0 if the start is unknown, as after a worker's death.
+        worker: the process id of the worker; with simulated workers and with ask-and-tell, the number of the worker. 0
+            if no worker returned the outcome.
         error: why the task failed, as one line; None = the task did not fail.
-        details: the traceback of a failure.
-        stopped: where and why a rule or a user stopped the task; `metrics` then holds the best score before the stop.
-            None = the task was not stopped.
+        details: the traceback of a failure, and the last lines of the task's output; None if there is neither.
+        stopped: where and why a rule or a user stopped the task; None = the task was not stopped. `metrics` of a
+            stopped task holds only the best score before the stop; it is empty if there is no score.
         reached: the amount of training at the last report, counted from the start; None = there are no reports.
         differs: where the reports differ from those before an interruption; None = they do not differ.
-        units: how many units of training the task took; each unit costs the same, see `Objective.describe_cost`.
-        attempt: the number of the attempt that gave this outcome, from 1; the number is above 1 if workers died.
-        notes: the numbers and texts that the objective noted, by name, and the texts that it returned.
+        units: how many units of training the task took. All units of a trial cost the same; see
+            `Objective.describe_cost`.
+        attempt: the number of the attempt that gave this outcome, from 1. The number is above 1 if workers died, or
+            were taken away.
+        notes: the numbers and texts that the objective noted, by name, and the texts that the objective returned.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -90,7 +93,7 @@ class TaskLayout:
         return index // self.folds
 
     def name(self, index: int) -> str:
-        """Return a task's name in the record and in tables: `fold_0`, or `fold_0_repeat_1` with repeats."""
+        """Return a task's name in the record and in tables: `fold_0`, or `fold_0_repeat_1` with several repeats."""
         repeat = f"_repeat_{self.repeat(index)}" if self.repeats > 1 else ""
         return f"fold_{self.fold(index)}{repeat}"
 
@@ -101,8 +104,8 @@ class Proposal:
 
     Attributes:
         point: the point.
-        amount: the amount of training to reach, counted from the start, in epochs (for an objective that is a table, in
-            places on its learning curves); None = a full training.
+        amount: the amount of training to reach, counted from the start, such as a number of epochs. For an objective
+            that is a table, the amount counts places on the learning curves. None = a full training.
         continues: the number of the earlier trial to continue, which has the same point; None = train from the start.
         trained: the amount of training of the continued trial; 0 = train from the start.
         retry_of: the number of the failed trial that this proposal retries; None = the proposal is no retry.
@@ -125,9 +128,10 @@ class Trial:
         round: the number of the round, from 0. A round consists of the points that the strategy proposed together.
         point: the point.
         outcomes: the outcomes by task index; a complete trial has an outcome for every task.
-        state: `failed` if a task failed; `stopped` if a rule or a user stopped the trial or one of its tasks.
-        score: the mean of the (leading) metric over the tasks; None if the trial is still running or has failed.
-        loss: the score, negated if higher is better; infinite if the trial failed or was stopped.
+        state: `failed` if a task failed; otherwise `stopped` if a rule or a user stopped the trial or one of its tasks.
+        score: the mean of the (leading) metric over the tasks that have it. None if the trial is running or has failed,
+            or if the trial was stopped before its first score.
+        loss: the score, negated if higher is better; infinite unless the trial is complete.
         key: the identity of the point; see `point_key`.
         amount, continues, trained, retry_of: see `Proposal`.
         cost: the cost of one unit of the trial's training, on the study's clock.
@@ -176,7 +180,10 @@ class Trial:
 
     @property
     def reached(self) -> float | None:
-        """The amount of training that all tasks of the trial have reached; None if a task has no reports."""
+        """The smallest amount of training that an ended task has reached.
+
+        None if no task has ended, or if an ended task has no reports.
+        """
         amounts = [outcome.reached for outcome in self.outcomes.values()]
         return min((amount for amount in amounts if amount is not None), default=None) if None not in amounts else None
 
@@ -239,12 +246,18 @@ class Trial:
 
     @property
     def started(self) -> float | None:
-        """The start of the trial's first task in seconds since the epoch; None if no task ran."""
+        """The start of the trial's first task in seconds since the epoch.
+
+        Outcomes that no worker returned do not count. None if there is no other outcome.
+        """
         return min((outcome.started for outcome in self.outcomes.values() if outcome.worker), default=None)
 
     @property
     def ended(self) -> float | None:
-        """The end of the trial's last training in seconds since the epoch; None if no task ran."""
+        """The end of the trial's last training in seconds since the epoch.
+
+        Outcomes that no worker returned do not count. None if there is no other outcome.
+        """
         if self.ended_later is not None:
             return self.ended_later
         return max((o.started + o.seconds for o in self.outcomes.values() if o.worker), default=None)
@@ -287,7 +300,10 @@ def _together(values: Sequence[float | str]) -> float | str:
 
 
 def seconds_trained(trials: Iterable[Trial]) -> float:
-    """Return for how many seconds at least one task was being trained; time shared by parallel tasks counts once."""
+    """Return for how many seconds at least one task was being trained; time shared by parallel tasks counts once.
+
+    Outcomes that no worker returned do not count.
+    """
     outcomes = (outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker)
     covered, reached = 0.0, -math.inf
     for start, end in sorted((outcome.started, outcome.started + outcome.seconds) for outcome in outcomes):

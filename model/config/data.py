@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class DataConfig(Section):
     """The settings that all kinds of data share.
 
-    In a worker the paths are null, so that the worker cannot read the source files.
+    In the task of a training the paths are null, so that a worker cannot read the source files.
     """
 
     lengths_differ: ClassVar[bool] = True  # whether examples are sequences of different lengths
@@ -87,7 +87,7 @@ class FilesConfig(DataConfig):
 
 
 class TextClassificationConfig(FilesConfig):
-    """The settings for texts with one label each, from CSV, TSV or JSON lines."""
+    """The settings for texts with one label each, from CSV, TSV or JSON lines, or from the Hugging Face hub."""
 
     name: Literal["text_classification"]
     format: Literal["auto", "csv", "tsv", "jsonl", "hub"]
@@ -103,7 +103,7 @@ class TextClassificationConfig(FilesConfig):
 
 
 class LanguageModellingConfig(FilesConfig):
-    """The settings for running text, from plain text files."""
+    """The settings for running text, from plain text files or from the Hugging Face hub."""
 
     lengths_differ: ClassVar[bool] = False
 
@@ -134,7 +134,7 @@ class LanguageModellingConfig(FilesConfig):
     def _has_bytes(self) -> Self:
         if self.tokens == "subwords" and (self.max_size is None or self.max_size < 256):
             raise refuse(
-                f"must be at least 256 with data.tokens=subwords, given {self.max_size}, because each byte is a token",
+                f"must be at least 256 with data.tokens=subwords, because each byte is a token, given {self.max_size}",
                 "data.max_size",
                 "data.tokens",
             )
@@ -142,7 +142,7 @@ class LanguageModellingConfig(FilesConfig):
 
 
 class TaggingConfig(FilesConfig):
-    """The settings for sentences with one tag per word, from column files."""
+    """The settings for sentences with one tag per word, from column files or from the Hugging Face hub."""
 
     name: Literal["tagging"]
     format: Literal["columns", "hub"]

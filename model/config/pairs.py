@@ -21,7 +21,7 @@ class SearchedTargets(Section):
 
 
 class TranslationConfig(FilesConfig, SearchedTargets):
-    """The settings for pairs of sequences from tables or aligned files."""
+    """The settings for pairs of sequences, from tables, from aligned files or from the Hugging Face hub."""
 
     name: Literal["translation"]
     format: Literal["auto", "csv", "tsv", "jsonl", "aligned", "hub"]

@@ -127,8 +127,8 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.batching == "packed" and self.data.name in ("digits", "language_modelling"):
             raise refuse(
-                f"'packed' has no effect with data={self.data.name}, whose sequences all have the same length; choose "
-                "'shuffled'",
+                f"must not be 'packed' with data={self.data.name}, because almost no batch of this data needs "
+                "padding; choose 'shuffled'",
                 "training.batching",
                 "data.name",
             )
@@ -165,8 +165,8 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     not need these files.
 
     Raises:
-        pydantic.ValidationError: the configuration is not valid. The `loc` of each error is the full key. If a rule for
-            several keys is violated, `ctx["keys"]` lists these keys.
+        pydantic.ValidationError: the configuration is not valid. The `loc` of an error begins with the full key. An
+            error of the type `cross_field` (a violated rule) instead lists the full keys in `ctx["keys"]`.
     """
     family = FAMILIES.get(_name(config, "model", "family"), {})
     shape = family.get(_name(config, "model", "shape"), UnknownNetwork)

@@ -17,7 +17,7 @@ _POOL = 8
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences in one tensor, one after the other; indexing gathers a batch without a loop.
+    """Sequences in one tensor; `gather` builds a batch without a loop. Sequences may overlap, as in `TextBlocks`.
 
     Attributes:
         flat: (all tokens,) or (all tokens, features), on any device.
@@ -95,9 +95,10 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def resident(encoded: Any, device: torch.device) -> Any:
-    """Move the tokens of encoded examples to the GPU if all tokens fit, so that no step copies tokens.
+    """Return the examples with their tokens on the GPU if all tokens fit, so that no step copies tokens.
 
-    Return the examples. The tokens fit if they take at most a tenth of the GPU's free memory.
+    The tokens fit if they take at most a tenth of the GPU's free memory. If they do not fit, or if `device` is the CPU,
+    return `encoded` unchanged.
     """
     parts = {each.name: getattr(encoded, each.name) for each in fields(encoded)}
     ragged = {name: part for name, part in parts.items() if isinstance(part, Ragged)}

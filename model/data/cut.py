@@ -12,18 +12,20 @@ from model.errors import DataError
 _LOST = {
     "text": "later tokens are not read",
     "source": "later tokens are not read",
-    "target": "later tokens are neither learned nor predicted, and are missing in every score but the loss",
+    "target": "later tokens are neither learned nor predicted; every metric except the loss counts them as missing",
 }
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     """For each side with texts that must be cut, return one line for the user. Pairs have the sides source and target.
 
-    The texts of a predefined test split do not count. As in a training, subwords are learned from the training split.
-    If the search splits the data, subwords are learned from all examples.
+    For data that is neither text_classification nor translation, return no line. The texts of a predefined test split
+    do not count. As in a training, subwords are learned from the training split. If the search splits the data,
+    subwords are learned from all examples.
 
     Raises:
-        DataError: the share of a side's texts that would be cut is above data.max_cut_share, or is 1.
+        DataError: the share of a side's texts that would be cut is above data.max_cut_share; or every text of a side,
+            also of the test split, has more than data.max_length tokens (for subwords: words between blanks).
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()
@@ -59,7 +61,7 @@ def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -
         shortest = min(len(tokens.encode(text)) for text in texts)
         raise DataError(
             f"data.max_length: must be larger, given {max_length}, because every {side} has more tokens and would be "
-            f"cut; the shortest {side} has {shortest} tokens"
+            f"cut; the shortest {side} has at least {shortest} tokens"
         )
 
 

@@ -1,4 +1,4 @@
-"""A cache of encoded examples on disk: one worker encodes, and all workers of the machine memory-map the result."""
+"""A cache of encoded examples on disk; all workers of a machine memory-map the same files."""
 
 import hashlib
 import json
@@ -21,8 +21,8 @@ PLAIN = "plain.json"
 def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) -> Path:
     """Return the cache folder for prepared data that is encoded with these settings.
 
-    The folder's name is a hash of the data, the settings, and the fields of `encoded_type`, so that any change leads to
-    another folder.
+    The folder's name is a hash of the data, the settings, and the fields of `encoded_type`. A change of any of these
+    leads to another folder.
     """
     key = json.dumps([store_digest(data_dir), settings, _fields_of(encoded_type)], sort_keys=True)
     return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]
@@ -33,9 +33,11 @@ def encode_once(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the result of `build`: a JSON-able dict, and the encoded splits by name.
 
-    If the folder exists, load the result from it; otherwise call `build` and write the folder. `types` holds the
-    dataclass of each split. The fields of these dataclasses are tensors, JSON-able values, or further dataclasses of
-    this kind. Loaded tensors are memory-mapped; changing such a tensor does not change the files.
+    If the folder exists, load the result from it; otherwise call `build`, write the folder and load the result. If the
+    folder cannot be written, return the result of `build` as it is.
+
+    `types` holds the dataclass of each split. The fields of these dataclasses are tensors, JSON-able values, or further
+    dataclasses of this kind. Loaded tensors are memory-mapped; changing such a tensor does not change the files.
     """
     if not folder.exists():
         values, parts = build()

@@ -12,7 +12,10 @@ from model.errors import DataError
 
 @dataclass(frozen=True)
 class File:
-    """A source file of examples: its path, hash and size in bytes."""
+    """A source file of examples: its path, SHA-256 and size in bytes.
+
+    For data from the hub, `path` names the data set and its split. SHA-256 and size are those of the rows as JSON.
+    """
 
     path: str
     sha256: str
@@ -29,7 +32,7 @@ class Examples:
     """The examples of a data source, in the order train, validation, test.
 
     Attributes:
-        source, licence, version: the source, the licence and the version of the data.
+        source, licence, version: the source, the licence and the version of the data; None = unknown.
         files: the source files.
         items: the examples, as JSON-able dicts; the keys, such as `text` and `label`, depend on data.name.
         labels: one label per example, for stratified splits; None = no labels.
@@ -57,8 +60,8 @@ def read_bytes(path: str, key: str) -> bytes:
     """Return the stored bytes of a user's file.
 
     Raises:
-        DataError: the file is missing, is a folder, is not readable, or is empty; the message names the configuration
-            key `key`.
+        DataError: the file is missing, is not a regular file, is not readable, or is empty; the message names the
+            configuration key `key`.
     """
     file = Path(path)
     if file.is_dir():

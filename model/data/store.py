@@ -1,4 +1,4 @@
-"""The store of examples: a folder that holds the examples for workers, and nothing else."""
+"""The store of examples: a folder with the examples for workers, to which `encoded_cache` adds its files."""
 
 import functools
 import hashlib

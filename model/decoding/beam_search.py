@@ -16,7 +16,8 @@ class Decoded:
     """Targets and their scores.
 
     Attributes:
-        tokens: (batch, time), without START; after its last token, each target has END and then PADDING.
+        tokens: (batch, time), without START; after its last token, each target has END and then PADDING. A target that
+            is cut off has no END.
         scores: (batch,), the sum of log-probabilities, divided by the length penalty; higher is better.
     """
 
@@ -76,9 +77,10 @@ def beam_search(
     """Search with `beam_size` prefixes per source, and return the best target found for each source.
 
     A prefix is finished when it ends with END. The search for a source ends when `beam_size` of its prefixes are
-    finished. Pruning can lose the greedy target, which may be the best, so the greedy target is always a candidate. A
-    target with END always beats a target without END; otherwise, a target with an endless loop could win by its length.
-    If no target has END, the greedy target is returned, cut off at `max_length`.
+    finished, or when the prefixes have `max_length` tokens. Pruning can lose the greedy target, which may be the best,
+    so the greedy target is always a candidate. A target with END always beats a target without END; otherwise, a target
+    with an endless loop could win by its length. If no target has END, the greedy target is returned, cut off at
+    `max_length`.
 
     Args:
         network: the network, in evaluation mode.

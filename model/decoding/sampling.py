@@ -29,8 +29,8 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError if an option is out of bounds."""
-        _check("temperature", self.temperature, "0 or more", 0 <= self.temperature < float("inf"))
+        """Raise ValueError if an option is out of bounds, or if temperature is 0 and top_k or top_p is given."""
+        _check("temperature", self.temperature, "0 or more and finite", 0 <= self.temperature < float("inf"))
         _check("top_k", self.top_k, "1 or more", self.top_k is None or self.top_k >= 1)
         _check("top_p", self.top_p, "above 0 and at most 1", self.top_p is None or 0 < self.top_p <= 1)
         _check("max_tokens", self.max_tokens, "1 or more", self.max_tokens >= 1)

@@ -9,7 +9,7 @@ from model.data.packing import Packing
 
 
 class Source(NamedTuple):
-    """An encoded source sequence, which a decoder reads.
+    """A batch of encoded source sequences, which a decoder reads.
 
     Attributes:
         outputs: (batch, source time, width), the representation of each token.
@@ -73,7 +73,7 @@ class EncoderBody(Protocol):
 
 
 class DecoderBody(Protocol):
-    """Predicts the token after each token; `width` is the number of outputs per token."""
+    """Computes, for each token, the outputs from which a head predicts the next token; `width` is their number."""
 
     width: int
 

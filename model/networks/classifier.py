@@ -50,7 +50,7 @@ class Classifier(nn.Module):
 
 
 def pooled(encoded: Tensor, attention_mask: Tensor | None, pooling: str) -> Tensor:
-    """Pool each sequence into one vector: (batch, time, d_model) -> (batch, d_model); padding is left out."""
+    """Pool each sequence into one vector: (batch, time, width) -> (batch, width); padding is left out."""
     match pooling:
         case "first":
             return encoded[:, 0]

@@ -20,7 +20,9 @@ MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 
 @dataclass(frozen=True)
 class Factors:
-    """The factors by which one parameter's optimizer settings are multiplied; the factor of weight decay is 1 / rate.
+    """The factors by which one parameter's optimizer settings are multiplied.
+
+    The factor of weight decay is 1 / rate for adamw, and 1 / muon for muon.
 
     Attributes:
         rate: the factor of the learning rate of adamw.
@@ -37,10 +39,11 @@ class Factors:
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
     """Apply the maximal update parametrization to a network with initial weights, and return each parameter's factors.
 
-    In the table, i is the fan-in of a parameter, m its width, and L the number of layers, each divided by its value in
-    the base network. r is the factor of token vectors, also relative to the base network: m^1/2 for a Transformer, else
-    1. h is `head_scale`, g `gain_rate` and e `embedding_rate`. X is the initial spread of Glorot, Bengio 2010, in this
-    network (own) or in the base network (base). "as standard" means: the same as in the standard parametrization.
+    In the table, i is the fan-in of a parameter, m its width (in 1 / (m L): d_model), and L the number of layers, each
+    divided by its value in the base network. L is 1 outside of a Transformer's layers. r is the factor of token
+    vectors, also relative to the base network: m^1/2 for a Transformer, else 1. h is `head_scale`, g `gain_rate` and e
+    `embedding_rate`. X is the initial spread of Glorot, Bengio 2010, in this network (own) or in the base network
+    (base). "as standard" means: the same as in the standard parametrization.
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
@@ -87,7 +90,7 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
 
 
 def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
-    """Return, for each parameter, the number of layers in its stack, divided by the number in the base network."""
+    """Return, for each parameter of a Transformer's layers, the number of layers divided by `base_layers`."""
     return {
         f"{place}.layers.{name}": len(stack.layers) / base_layers
         for place, stack in network.named_modules()

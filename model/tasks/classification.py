@@ -16,7 +16,7 @@ from model.tasks.cross_entropy import Loss, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
 from model.tasks.task import Forward
 
-LARGEST_PIXEL = 16  # the largest number in scikit-learn's digits; rows are divided by it, to numbers from 0 to 1
+LARGEST_PIXEL = 16  # the largest number in scikit-learn's digits; dividing by it gives numbers from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,9 @@ class Classification:
         """Return a `Classification` with the classes of all `items`, and the vocabulary of the training split only.
 
         The names of the classes leak no validation data, because they reveal no example.
+
+        Raises:
+            DataError: no token occurs `min_count` times in the training split.
         """
         data, classes = config.data, tuple(sorted({item["label"] for item in items}))
         if "rows" in items[0]:

@@ -59,7 +59,8 @@ class LanguageModelling:
 
     Attributes:
         vocabulary: the tokens.
-        context: the number of predictions in a block; a token is predicted from the earlier tokens of its block.
+        context: the largest number of predictions in a block. A token is predicted from the earlier tokens of its
+            block.
         unknown: computes the bits of unknown tokens; None = no token can be unknown.
     """
 
@@ -74,7 +75,11 @@ class LanguageModelling:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "LanguageModelling":
-        """Return a `LanguageModelling` with the vocabulary of the training split."""
+        """Return a `LanguageModelling` with the vocabulary of the training split.
+
+        Raises:
+            DataError: no token occurs `min_count` times in the training split.
+        """
         data, texts = config.data, [items[position]["text"] for position in train]
         settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
         if data.tokens == "subwords":
@@ -147,13 +152,14 @@ class LanguageModelling:
     def metrics(self, encoded: TextBlocks, measured: Sequence[tuple[float, int]]) -> dict[str, float]:
         """Return the four metrics of the whole text; lower is better.
 
-        `loss` is the mean cross-entropy in nats per token. `perplexity` is the exponential of `loss`; if all tokens are
-        equally probable, it equals the size of the vocabulary. Both metrics treat all unknown tokens as the same token.
+        `loss` is the mean cross-entropy in nats per token. `perplexity` is the exponential of `loss`, at most exp(700);
+        if all tokens are equally probable, it equals the size of the vocabulary. Both metrics treat all unknown tokens
+        as the same token.
 
-        `bits_per_character` is the sum of the bits of all predicted tokens, divided by the number of their characters.
-        `bits_per_byte` divides the same sum by the number of their UTF-8 bytes. The bits of a token are its
-        cross-entropy. For an unknown token, the bits that identify this token are added; they do not depend on the
-        context. So models with different vocabularies are comparable.
+        `bits_per_character` is the mean number of bits per predicted token, divided by `characters_per_token`.
+        `bits_per_byte` divides the same mean by `bytes_per_token`. The bits of a token are its cross-entropy. For an
+        unknown token, the bits that identify this token are added; they do not depend on the context. So models with
+        different vocabularies are comparable.
         """
         count = sum(count for _, count in measured)
         loss = sum(loss for loss, _ in measured) / count

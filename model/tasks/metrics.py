@@ -55,7 +55,8 @@ def macro_f1(predicted: Tensor, target: Tensor, num_classes: int) -> float:
 
     Args:
         predicted: (examples,), class numbers.
-        target: (examples,), class numbers; a number >= num_classes is an unknown label, which counts as wrong.
+        target: (examples,), class numbers. A number >= num_classes is an unknown label; each such number counts as a
+            class with F1 0.
         num_classes: the model's number of classes.
     """
     size = max(num_classes, int(target.max()) + 1)

@@ -29,7 +29,7 @@ class Pairs:
 
     @property
     def lengths(self) -> Tensor:
-        """The number of tokens of each pair's longer side, (examples,)."""
+        """The number of tokens of each pair's longer side, (examples,); START and END count."""
         return torch.maximum(self.sources.lengths, self.targets.lengths)
 
     def __len__(self) -> int:
@@ -88,7 +88,11 @@ class SequenceToSequence:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "SequenceToSequence":
-        """Return a `SequenceToSequence` with the vocabularies of sources and targets in the training split."""
+        """Return a `SequenceToSequence` with the vocabularies of sources and targets in the training split.
+
+        Raises:
+            DataError: no token of a side occurs `min_count` times in the training split.
+        """
         data = config.data
         source, target = learn_pair(data, *([items[at][side] for at in train] for side in ("source", "target")))
         return cls(

@@ -29,7 +29,7 @@ class TaggedSentences:
 
     @property
     def lengths(self) -> Tensor:
-        """The number of words in each sentence, (sentences,)."""
+        """The number of words in each sentence, or in each piece of a long sentence, (sentences,)."""
         return self.inputs.lengths
 
     def __len__(self) -> int:

@@ -30,8 +30,8 @@ class Task(Protocol):
     passes them on.
 
     Attributes:
-        metric_names: the names of the metrics that `metrics` returns, including `loss`. By default, the first metric
-            chooses the best evaluation.
+        metric_names: the names of the metrics that `metrics` returns, including `loss`. If a study's metric is a cost,
+            the first of these names chooses the best evaluation.
         encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
@@ -43,6 +43,9 @@ class Task(Protocol):
         """Return an instance of this class for `items`.
 
         The vocabulary comes only from the items at the positions `train`.
+
+        Raises:
+            DataError: these items cannot be used, for example because no token occurs `data.min_count` times.
         """
 
     def build(self, config: Config[Any, Any]) -> nn.Module:

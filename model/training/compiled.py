@@ -55,7 +55,9 @@ class CompiledForward:
 
 
 def use_own_compile_cache() -> None:
-    """Give torch.compile a folder that only this process uses, inside the folder of TORCHINDUCTOR_CACHE_DIR.
+    """Give torch.compile a folder that only this process uses.
+
+    The folder is inside the folder that TORCHINDUCTOR_CACHE_DIR names, or else inside the folder for temporary files.
 
     In torch 2.13, the linker writes a library directly to its final path, and torch treats an existing library as
     complete. After a killed compilation, later trainings with the same folder would fail ("file too short"), or die of

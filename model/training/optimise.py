@@ -25,8 +25,8 @@ def build_optimizers(
     With muon, Muon updates the matrices inside the layers, and adamw updates the embeddings, the head and all vectors.
     Muon's steps are scaled to the size of adamw's steps, so that both can use the same `lr`.
 
-    `factors` holds, for each parameter, the factors of adamw's and muon's settings; see `parametrize`. The key `rate`
-    of a parameter group is the factor of its learning rate.
+    `factors` holds, for each parameter, the factors of adamw's and muon's settings (None = all are 1); see
+    `parametrize`. The key `rate` of a parameter group is the factor of its learning rate.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
     Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. The implementations are those of

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 class Notice:
     """Records the arrival of SIGTERM, the signal that clusters send before they take a machine away.
 
-    If the program already has its own handler for SIGTERM, this class does nothing.
+    Outside of the main thread, or if the program already has its own handler for SIGTERM, this class does nothing.
     """
 
     def __init__(self) -> None:
@@ -97,6 +97,8 @@ class Processes:
 
     def parallel(self, network: nn.Module) -> nn.Module:
         """Wrap the network, so that every backward pass averages the gradients over the processes.
+
+        If this is the only process, return the network itself.
 
         Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
         """

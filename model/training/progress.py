@@ -36,11 +36,11 @@ class Best:
 
 @dataclass
 class Progress:
-    """All values that change from step to step, except weights, optimizers and random numbers.
+    """The values that change during a training, without the states of weights, optimizers, scaler and random numbers.
 
     Attributes:
         step: the number of updates.
-        without_gain: the number of evaluations since the last improvement, for early stopping.
+        without_gain: the number of evaluations since the last improvement by more than `min_gain`, for early stopping.
         train_loss: the mean loss per prediction. In a point of the learning curve, the mean covers the updates since
             the previous point.
         gradient_norm: the norm of the gradients of the last update, before clipping.
@@ -172,7 +172,7 @@ class Resumable:
 def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors on the CPU, without shared memory.
 
-    Copy only tensors that are on a GPU, or that share memory with another tensor.
+    Copy only tensors that are on a GPU, are not contiguous, or share memory with another tensor.
     """
     addresses: set[int] = set()
     separate = {}

@@ -13,8 +13,9 @@ Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
     """Return the learning rate of a step from 0 to num_steps - 1: a linear warm-up to `lr`, then the given schedule.
 
-    Linear, cosine and wsd end at `final_lr_fraction` of `lr`. For schedule=plateau, the result is constant after the
-    warm-up, and the caller multiplies it by `Plateau.scale`.
+    Linear, cosine and wsd fall so that a step num_steps would have `final_lr_fraction` times `lr`. For
+    schedule=plateau, the result is constant after the warm-up. The caller multiplies the result by `Plateau.scale` or
+    by the result of `ReplayedPlateaus.scale`.
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,

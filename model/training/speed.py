@@ -26,9 +26,9 @@ PEAKS = {
 def operations_per_token(network: nn.Module, length: float) -> float:
     """Return the number of additions and multiplications that a training step takes per token of a sequence.
 
-    The number is 6 N + 12 L H Q T. Each of the N parameters in matrix products takes 6 operations (2 forward, 4
-    backward); the parameters of an embedding count only if it is also the head. The second term is attention over T
-    tokens in L layers with H heads of width Q. Norms, nonlinearities and recomputed activations do not count.
+    The number is 6 N + 12 L H Q T. Each of the N parameters takes 6 operations (2 forward, 4 backward); the parameters
+    of an embedding count only if it is also the head. The second term is the attention of a Transformer over T tokens
+    in L layers with H heads of width Q. Nonlinearities and recomputed activations do not count.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -81,9 +81,9 @@ class Speed:
 
         If no update happened since the last call, return an empty dict.
 
-        `tokens_per_second` does not count padding. On a GPU, `memory_peak` is in GiB. If the peak speed of the GPU is
-        known, `share_of_peak` is the speed of all processes divided by the peak speed of all their GPUs. This share is
-        from 0 to 1 (see `operations_per_token`).
+        `tokens_per_second` does not count padding. `memory_peak` is in GiB, and exists only on a GPU. If the peak speed
+        of the GPU is known, `share_of_peak` is the speed of all processes divided by the peak speed of all their GPUs.
+        This share is from 0 to 1 (see `operations_per_token`).
         """
         if not self.batches:
             return {}

@@ -91,12 +91,14 @@ def train(
     Yields:
         One point per evaluation: `epoch` (the number of epochs so far, such as 1.5), `step`, `train_loss` (the mean
         cross-entropy since the last evaluation, in nats per prediction, without label smoothing and z-loss), the values
-        of `evaluate`, `lr`, `gradient_norm` (of the last update, before clipping), `epochs`, the values of
-        `Speed.measured`, and `more`, whether the training goes on. The generator also yields {"warning": text} for each
-        damaged state.
+        of `evaluate`, `lr`, `gradient_norm` (of the last update, before clipping), `epochs` (`config.epochs`), the
+        values of `Speed.measured`, and `more`, whether the training goes on. The generator also yields
+        {"warning": text} for each damaged state.
 
     Raises:
         Diverged: the loss is NaN or infinite.
+        OutOfMemoryError: a batch of an evaluation did not fit.
+        CheckpointError: the saved state has other settings or another format.
         ValueError: schedule=plateau has neither evaluations nor curves; or the processes loaded different states.
     """
     if config.schedule == "plateau" and validation is None and not curves:
@@ -154,7 +156,7 @@ def train(
                 yield point | {"more": point["step"] < progress.step or goes_on()}
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
         raise ValueError(
-            "the processes of this training have found different states; give all processes the same folder"
+            "the processes of this training have found different states; give all processes the same folder of states"
         )
     update = Update(task, network, config, data, device, optimizers, scaler, processes)
     compiled = CompiledForward(evaluated, config)
@@ -270,7 +272,7 @@ def _all_updates(
 def _note(
     progress: Progress, metrics: dict[str, float], epoch: int, network: nn.Module, goal: Goal, config: TrainingConfig
 ) -> None:
-    """Add one evaluation to the progress."""
+    """Record an evaluation: whether it is the best, and the counts for early stopping and schedule=plateau."""
     gain = math.inf if progress.best is None else goal.gain(metrics, progress.best.metrics)
     progress.without_gain = 0 if gain > config.min_gain else progress.without_gain + 1
     progress.plateau.note(gain > config.min_gain, config)

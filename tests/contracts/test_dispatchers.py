@@ -8,6 +8,7 @@ import pytest
 from toys import CONFIG
 
 from hpo.config import sections
+from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.dispatcher import Setup
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.ray.pool import RayDispatcher
@@ -127,8 +128,8 @@ def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
         dispatcher.submit(item)
     reported = next(report.task for report in dispatcher.wait() if report.outcome is None)
     waiting = tasks[3] if reported is not tasks[3] else tasks[2]
-    for dropped in (reported, waiting):
-        dispatcher.drop(dropped)
+    assert dispatcher.drop(reported) > 0
+    assert dispatcher.drop(waiting) == 0
     left = {item.trial for item in tasks if item not in (reported, waiting)}
     known = set()
     while left - known:
@@ -137,3 +138,14 @@ def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
         known |= {report.task.trial for report in reports if report.outcome is not None}
     outcomes, _ = run(dispatcher, [task(9, "constant")])
     assert outcomes[9].metrics == {"score": 1.0}
+
+
+def test_a_simulated_worker_is_busy_until_its_task_ends(monkeypatch):
+    """A report of something else than the end, such as the id of the run in MLflow, does not free it."""
+    last = {"outcome": Outcome(error="no score", seconds=10.0), "lacks_metric": True}
+    monkeypatch.setattr("hpo.workers.dispatch.simulated.run_here", lambda *_: iter([{"mlflow_run": "a"}, last]))
+    dispatcher = SimulatedDispatcher(1)
+    for number in (0, 1):
+        dispatcher.submit(task(number, "constant"))
+    ended = [report for _ in range(4) for report in dispatcher.wait() if report.outcome is not None]
+    assert [(each.outcome.started, each.lacks_metric) for each in ended] == [(0.0, True), (10.0, True)]

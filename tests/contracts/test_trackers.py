@@ -8,7 +8,9 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.report.sections.curves import improvements
+from hpo.track.names import metric_names
 from hpo.track.views import opened, tag_of
+from hpo.trials.goal import Goal
 from tests.studies import toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, synchronise, tracked_study
 
@@ -218,3 +220,8 @@ def test_sending_it_again_changes_nothing(name, request, monkeypatch):
     before = everything(study)
     assert synchronise(study)
     assert everything(study) == before
+
+
+def test_a_metric_with_a_name_of_ours_has_another_name():
+    names = metric_names(Goal({"accuracy": "maximize", "cost": "minimize", "num_parameters": "minimize"}))
+    assert [*names.values()] == ["accuracy", "metric.cost", "metric.num_parameters"]

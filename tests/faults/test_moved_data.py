@@ -93,6 +93,8 @@ def test_resume_and_extend_and_the_methods_take_the_new_place_too(moved, capsys)
     assert study.extend({"toy.momentum": 0.1}, best=1, data={"data.path": "third.csv"}, name="x", progress=False).best
     with pytest.raises(toolkit.HpoError, match=r"data\.train: is not a data source .* data sources are data\.path"):
         study.test(data={"data.train": "third.csv"})
+    with pytest.raises(toolkit.HpoError, match=r"toy\.lr: is not a data source"):
+        study.reproduce(data={"toy.lr": "0.1"})
 
 
 def test_other_content_is_refused_by_name_and_nothing_is_kept(moved, capsys):

@@ -124,3 +124,9 @@ def test_an_import_is_listed_and_is_no_study(capsys):
     assert "start a study that learns from them: hpo search study.imports=old" in said
     assert main(["remove", "old", "--yes"]) == 0
     assert "MLflow" not in capsys.readouterr().out
+
+
+def test_trials_of_the_space_that_were_trained_less_far_are_named_as_the_reason():
+    Path("short.csv").write_text("number,state,score,amount,lr\n0,complete,1,9,5.0\n1,complete,1,3,0.1\n")
+    with pytest.raises(ConfigError, match=r"space, and trained for its table's largest amount; import other trials"):
+        read_imports(["short.csv"], space_from_dict({"lr": LR}), Goal({"score": "maximize"}))

@@ -44,12 +44,12 @@ BROKEN = {
     "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
     "do not depend on the seed": ("self.seed", "0"),
     "again, while [1-9]|a point is tried twice": ("known.tried(pending)", "known.tried([])"),
-    "after [48] trials it proposes .* and then": (
+    "after [48] trials the strategy proposes .* and then": (
         "return draw",
         "self.__dict__['calls'] = self.__dict__.get('calls', 0) + 1; rng = generator(self.calls, known, pending)\n"
         "        return draw",
     ),
-    "for the same earlier history it proposes first .* and then": (
+    "for the same earlier history the strategy proposes first .*, then": (
         "rng = ",
         "seen = self.__dict__.setdefault('seen', [])\n"
         "        seen.extend(known[len(seen):])\n"
@@ -64,7 +64,7 @@ BROKEN = {
         "generator(self.seed, known, pending)",
         "generator(self.seed if len(known) + len(pending) < 9 else next(drawn), known, pending)",
     ),
-    "it ends after": ("return draw", "return [] if len(known) > 2 else draw"),
+    "the strategy ends after": ("return draw", "return [] if len(known) > 2 else draw"),
 }
 
 

@@ -44,7 +44,7 @@ def write(path, content):
         ("a.tsv", "one, two\tx\nthree\ty\n"),
         ("a.tsv.gz", "Label\tText\nx\tone, two\ny\tthree"),
         ("a.jsonl", '{"text": "one, two", "label": "x"}\n\n{"label": "y", "text": "three"}\n'),
-        ("a.ndjson.gz", '{"sentence": "one, two", "class": "x"}\n{"class": "y", "sentence": "three"}\n'),
+        ("a.ndjson.gz", '{"sentence": "one, two", "class": "x "}\n{"class": "y", "sentence": "three"}\n'),
     ],
 )
 def test_the_same_examples_come_out_of_every_format(tmp_path, name, content):

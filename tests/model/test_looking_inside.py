@@ -146,7 +146,7 @@ def test_inputs_that_are_cut_are_reported_once_with_numbers(train, reviews, reve
 
 
 BAD_OPTIONS = [
-    ({"temperature": -1.0}, "temperature: must be 0 or more, given -1.0"),
+    ({"temperature": -1.0}, "temperature: must be 0 or more and finite, given -1.0"),
     ({"temperature": float("nan")}, "temperature: must be"),
     ({"top_k": 0}, "top_k: must be 1 or more, given 0"),
     ({"top_p": 1.5}, "top_p: must be above 0 and at most 1, given 1.5"),
@@ -164,7 +164,7 @@ def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, tmp_pat
             objective.predict(folder, ["the"], options)
     for inputs, message in (
         ([[1.0, 2.0]], "texts"),
-        ([], "at least one text"),
+        ([], "at least one input"),
         (["good", "a\ud83d"], r"^input 2: .*\\ud83d"),
     ):
         with pytest.raises(ValueError, match=message):

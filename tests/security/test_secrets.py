@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpo.config.composing.references import refuse_secrets
 from hpo.config.keys import flatten
 from hpo.config.secrets import excerpt, hide_secrets, hide_secrets_in, looks_secret, redact, reveal_secrets
 from hpo.errors import ConfigError
@@ -191,6 +192,12 @@ def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatc
 
 # Texts of a user's code.
 KEY = {"my": {"api_key": "${oc.env:HPO_KEY}"}}
+
+
+def test_a_secret_beside_a_reference_to_a_searched_key_is_refused_and_not_printed():
+    with pytest.raises(ConfigError, match=r"my\.api_key: contains a secret and a reference") as refused:
+        refuse_secrets({"my.api_key": "PLANTED${base}"})
+    assert "PLANTED" not in str(refused.value)
 
 
 def test_values_of_the_environment_that_look_like_secrets_are_hidden(monkeypatch):

@@ -26,7 +26,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     """Return the JSON form of a value, and whether a function can use this form in place of the value.
 
     Raises:
-        ConfigError: the value has no JSON form; the message names its key, `where`.
+        ConfigError: the value has no JSON form, or is a large array; the message names the key of the value, `where`.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value, True
@@ -58,7 +58,10 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Convert an array of NumPy, torch, ... to nested lists; convert an array without dimensions to a number."""
+    """Do the same as `to_json` for an array of NumPy, torch, ...: return nested lists.
+
+    For an array without dimensions, return its only value. ConfigError if the array has too many values.
+    """
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:

@@ -1,6 +1,7 @@
 """An objective from Python: a function or its path. The space of an Optuna function `f(trial)` comes from its code."""
 
 import ast
+import contextlib
 import inspect
 import sys
 import textwrap
@@ -100,8 +101,9 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
     """Raise ConfigError if a function cannot be used with the given data.
 
-    The function must get the data through a parameter. It must not use a global variable that holds the same data. It
-    must not have a function that defines data (`describe_data`, `prepare_data`).
+    The function must get the data through a parameter `trial`. The function must not use a variable that holds the same
+    data. It must not have `describe_data`. If `rows` has the examples, and not only their number, the function must not
+    have `prepare_data`, either.
     """
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
@@ -159,8 +161,11 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
 def space_of(given: Any) -> Any:
     """Return the space that a function such as Hugging Face's `hp_space(trial)` suggests.
 
-    If `given` is not a function, return it unchanged. ConfigError if the function returns a dict whose names are not
-    the suggested names.
+    If `given` is not a function, return it unchanged.
+
+    Raises:
+        ConfigError: the code does not show the whole space, or the function returns a dict whose names are not the
+            suggested names.
     """
     if not inspect.isroutine(given):
         return given
@@ -236,14 +241,20 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
 
 def _known(function: Any) -> Mapping[str, Any]:
     """Return the values of a function's global and closure variables by name; a local variable has the value `...`."""
-    closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}} | dict.fromkeys(
-        function.__code__.co_varnames, ...
-    )
+    known = {**function.__globals__}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        # A variable without a value yet has an empty cell, and hides a global variable of its name.
+        known.pop(name, None)
+        with contextlib.suppress(ValueError):
+            known[name] = cell.cell_contents
+    return known | dict.fromkeys(function.__code__.co_varnames, ...)
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    """Evaluate a syntax node to a number, a string or a list of these; LookupError or ValueError for anything else."""
+    """Evaluate a syntax node to a number, a string, None, or a list or tuple of these.
+
+    LookupError for an unknown name, and TypeError or ValueError for any other node.
+    """
     if isinstance(node, ast.Name):
         value = known[node.id]
     elif isinstance(node, ast.List | ast.Tuple):

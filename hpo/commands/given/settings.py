@@ -84,7 +84,7 @@ def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> d
 def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Convert a space from Python, such as `{"lr": hpo.log(1e-5, 1e-2)}`, to the form of conf/space.
 
-    If `config` has a value for every dimension, these values are the first point.
+    If `config` has a value for every dimension, these values are the first point, unless the space has its own `first`.
     """
     branches, rules = parted(space)
     written = {name: write_out(branches[name], f"space.{name}") if name in branches else rules[name] for name in space}
@@ -97,7 +97,10 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the space with the default configuration as first point, if `config` has a value for every dimension."""
+    """Return the space with the default configuration as first point, if `config` has a value for every dimension.
+
+    If the space has its own `first`, return the space unchanged.
+    """
     branches, rules = parted(space)
     keys = [".".join(path) for path, _ in leaves(branches)]
     is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
@@ -118,7 +121,7 @@ def search_tree(
 
 
 def _shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the shipped configuration of a group. In `track`, replace MLflow's environment variables by values."""
+    """Return the shipped configuration of a group; for `track`, see `with_mlflows_own`."""
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
@@ -210,9 +213,9 @@ def compose_search(
 ) -> dict[str, Any]:
     """Compose a user's configuration for `search`, with its space in the form of conf/space.
 
-    A complete configuration in `config_file` is not changed. As in `hpo.search`, an objective for Optuna, `f(trial)`,
-    defines the space if none is given. The default configuration is the first point, unless the space has another
-    `first`, or the override `~space.first` removes the first point.
+    With `config_file`, only apply the overrides to this complete configuration. Otherwise, an objective for Optuna,
+    `f(trial)`, defines the space if no space is given, as in `hpo.search`. If the default configuration has a value for
+    every dimension, it is the first point, unless the space has another `first`, or an override is `~space.first`.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:
@@ -234,7 +237,8 @@ def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with these values, by dotted key such as `study.lanes`.
 
-    A setting `dispatch` or `track` is the name of a file in conf/dispatch or conf/track.
+    A setting `dispatch` or `track` is the name of a file in conf/dispatch or conf/track. ConfigError if the
+    configuration is not complete, or if it has no such key.
     """
     tree = dict(tree)
     if missing := [name for name in _SETTABLE if name not in tree]:
@@ -242,12 +246,12 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
             f"objective: a dict must be a complete configuration, as hpo.compose returns it; '{missing[0]}' is missing"
         )
     for group in ("dispatch", "track"):
-        if isinstance(settings.get(group), str):
-            given, known = settings[group], names_of(group)
+        if (given := settings.get(group)) is not None:
+            known = names_of(group)
             if given not in known:
-                allowed = ", ".join(known)
-                raise ConfigError(f"settings: {group} must be one of {allowed}, given {given!r}{nearest(given, known)}")
-            tree[group] = _shipped(group, settings[group])
+                hint = nearest(str(given), known)
+                raise ConfigError(f"settings: {group} must be one of {', '.join(known)}, given {given!r}{hint}")
+            tree[group] = _shipped(group, given)
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
     # A setting replaces each of these mappings as a whole; None hides the keys inside.
     settable: dict[str, Any] = {**tree, "study": {**tree["study"], **dict.fromkeys(("metrics", "limits", "choose"))}}

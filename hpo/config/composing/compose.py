@@ -43,7 +43,10 @@ class StrictFiles(ConfigSource):
         return "strict"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Return the configuration of one file. If the file is not valid, raise DocumentError with line and column."""
+        """Return the configuration of one file.
+
+        Raise ConfigLoadError if there is no such file, and DocumentError if the file is not valid.
+        """
         path = self._file(config_path)
         if not path.is_file():
             raise ConfigLoadError(f"{path} is not there")
@@ -101,13 +104,19 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    If an override is wrong, raise ConfigError, which names the override and the nearest valid name.
+    References to environment variables that are set stay unresolved. References to searched keys also stay in the tree,
+    as texts in `study.references`.
 
     Args:
         name: the primary configuration, `search` or `train`.
         overrides: as on the command line.
-        config_dir: a folder with the user's groups, in addition to the groups in `conf`.
+        config_dir: a folder with the user's groups, in addition to the groups in `conf`; ignored with `config_file`.
         config_file: the file of a complete configuration to start from instead of `name`.
+
+    Raises:
+        ConfigError: an override is not valid, `config_dir` does not exist, or a reference cannot be resolved. For an
+            unknown key, the message names the nearest valid key, if any.
+        DocumentError: `config_file` or a file in `config_dir` is not valid.
     """
     refuse_optimized_python()
     parsed = [parse_override(written_out(text)) for text in overrides]
@@ -287,7 +296,10 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Derive the name of a metric from the name of its column, or from the common prefix of several columns."""
+    """Derive the name of a metric from the name of its column, or from the common prefix of several columns.
+
+    Digits, blanks and punctuation at the end are removed. If nothing is left, return `score`.
+    """
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

@@ -1,4 +1,4 @@
-"""Resolves `${...}` in a composed configuration; references to environment variables stay unresolved."""
+"""Resolves `${...}` in a composed configuration; references to set environment variables stay unresolved."""
 
 import os
 import re
@@ -26,9 +26,11 @@ _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return the complete configuration as a plain tree.
 
+    A reference to an environment variable that is set stays unresolved.
+
     Raises:
         ConfigError: references form a cycle or have no target, an environment variable is not set, or a value is
-            missing. The message names the key.
+            missing. The message names the key if OmegaConf reports it.
     """
     with _environment_by_name():
         try:
@@ -51,7 +53,10 @@ def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_names(text: str) -> str:
-    """Replace each `${oc.env:NAME}` in a text by a placeholder, whether the variable is set or not; return the text."""
+    """Replace each `${oc.env:NAME}` in a text by a placeholder, whether the variable is set or not; return the text.
+
+    A reference that is an argument of a resolver other than `oc.decode` is not replaced.
+    """
 
     def placeholder(match: re.Match[str]) -> str:
         before = text[: match.start()]
@@ -77,8 +82,8 @@ def move_reference(
 ) -> str | None:
     """Return the new text of references in a subtree that is moved from `root` to `place` in another tree.
 
-    A text may have several references. If a reference has its target in the subtree, the reference gets the target's
-    new key. Otherwise, the value of the target replaces the reference.
+    A text may have several references. If a reference has its target in the subtree, an absolute key in the reference
+    becomes the target's new key, and a relative key stays. Otherwise, the value of the target replaces the reference.
 
     Args:
         text: the text with the references.
@@ -88,7 +93,8 @@ def move_reference(
         root: the tree from which the subtree was taken.
 
     Returns:
-        The new text; None = no target is in the subtree, or a target cannot be determined.
+        The new text. None = no target is in the subtree, a target cannot be determined, or the text has an `oc.select`
+            and a target outside of the subtree.
     """
     found = targets(text, (*prefix, *path))
     is_inside = [target[: len(prefix)] == prefix for target in found]
@@ -119,7 +125,7 @@ def _with_names(text: str) -> str:
 
 @contextmanager
 def _environment_by_name() -> Iterator[None]:
-    """Inside the block, `oc.env` and `oc.decode` return placeholders with names of variables instead of values."""
+    """Inside the block, `oc.env` and `oc.decode` return placeholders instead of the values of environment variables."""
     nothing = object()
 
     def env(name: str, default: Any = nothing) -> Any:

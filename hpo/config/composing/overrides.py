@@ -26,7 +26,8 @@ USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_
 def parse_override(text: str) -> Override:
     """Parse an override with Hydra, and return it; raise ConfigError if the text is invalid or has several values.
 
-    `choice`, `range` and `interval` of Hydra define a dimension of the space, as they do for Hydra's sweepers.
+    For a key below `space`, Hydra's `choice`, `range` and `interval` define a dimension, as for Hydra's sweepers. For
+    any other key, they cause a ConfigError.
     """
     excerpt = hide_in_argument(text)[:_NUM_CHARACTERS]
     try:
@@ -85,7 +86,10 @@ def _num_steps(sweep: RangeSweep) -> int:
 
 
 def read_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Parse words of the form `key=value`, and return the values by key; raise ConfigError for other words."""
+    """Parse words of the form `key=value`, and return the values by key.
+
+    Raise ConfigError for other words, and for a key that is given twice.
+    """
     values = {}
     for text in texts:
         override = parse_override(text)
@@ -102,7 +106,8 @@ def written_out(text: str) -> str:
     """Rewrite an override in Hydra's syntax.
 
     `objective=command` becomes `data=command`, and `objective=outside` becomes `data=outside`. The value of
-    `command.line` gets quotes. An objective with arguments, such as `module:train(config)`, also gets quotes.
+    `command.line` gets quotes. An objective with arguments, such as `module:train(config)`, also gets quotes. Other
+    overrides are returned unchanged.
     """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
@@ -117,10 +122,11 @@ def written_out(text: str) -> str:
 
 
 def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
-    """Return overrides that remove the keys of the toolkit's trainer if the objective is a user's function.
+    """Return overrides that replace the defaults of the toolkit's trainer if the objective is a user's function.
 
-    For any other objective, or if the command line also chooses `data`, return an empty list. Keys that the command
-    line sets are not removed.
+    The overrides remove `data`, `model`, `training` and the search space, and set `study.name` and `study.metric`. Keys
+    that the command line sets have no override. Return an empty list if the command line also chooses `data`, or if the
+    objective is not a function with arguments, such as `module:train(config)`.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
     call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))
@@ -144,7 +150,7 @@ def refuse_twice(overrides: Sequence[Override]) -> None:
 
 
 def text_of(override: Override) -> str:
-    """Return the text of an override, as the user typed it."""
+    """Return the text from which an override was parsed."""
     return str(override.input_line)
 
 
@@ -160,6 +166,6 @@ def plain_value(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of a library's error as one line; if the error has a cause, return the cause's message."""
+    """Return the message of a library's error, or of its cause, as one line of at most 300 characters."""
     cause = error.__cause__ or error
     return " ".join(str(cause).split())[:300]

@@ -14,7 +14,11 @@ _UNESCAPE = str.maketrans("\x04\x05", "$?")
 
 
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
-    """Convert DictConfigs in a configuration to plain dicts; return the result, and its references by key."""
+    """Convert DictConfigs in a configuration to plain dicts; return the result, and its references by key.
+
+    If the whole configuration is a DictConfig, its references stay unresolved. Otherwise, they are resolved. If the
+    configuration contains itself, return it unchanged, without references.
+    """
     if _is_omegaconf(config) and config._get_parent() is None:
         # Do not resolve it yet, because it may refer to sections of the search, which are added later.
         tree = _container(config, (), resolve=False)
@@ -68,7 +72,7 @@ def _prefix(config: Any) -> tuple[str, ...]:
 
 
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
-    """Return the references inside the DictConfig that is at `place` in the configuration.
+    """Return the references whose targets are inside the DictConfig at `place` in the configuration.
 
     The keys of the result start at the root of the whole configuration, not at `place`. Absolute keys in the
     references also start at this root.
@@ -116,7 +120,7 @@ def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[st
 def references_to(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:
     """Return the references whose value depends on a searched key, directly or through other references or mappings.
 
-    A nested reference (`${model.${name}.lr}`) is always returned, because its target is unknown.
+    A nested reference (`${model.${name}.lr}`) is returned if any key is searched, because its target is unknown.
     """
     if not references:
         return {}
@@ -181,15 +185,15 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: C
 
 
 def refuse_secrets(references: Mapping[str, str]) -> None:
-    """Raise ConfigError if a text has both a secret and a reference to a searched key.
+    """Raise ConfigError if the text of a reference contains a secret, or if its key looks like the name of a secret.
 
-    References are stored as texts, so the secret would be stored too.
+    `references` are the references to searched keys. They are stored as texts, so the secret would be stored, too.
     """
     for key, text in references.items():
         if looks_secret(key) or redact({key: text})[1]:
             raise ConfigError(
-                f"{key}: contains a secret and a reference to a searched key, given {text!r}; use two keys, or take "
-                f"the secret from the environment: ${{oc.env:NAME}}"
+                f"{key}: contains a secret and a reference to a searched key; use two keys, or take the secret from "
+                f"the environment: ${{oc.env:NAME}}"
             )
 
 

@@ -20,12 +20,13 @@ class Proposer:
     A round is the list of points that the strategy proposes in one call.
 
     For each trial, the record names the trials whose results the strategy got after the previous trial was opened
-    (`Trial.learned`). A continued search first opens the recorded trials again, each with the same known trials as
-    before. Then the search asks the strategy again for the last recorded round, compares the answer with the recorded
-    points, and opens the other points.
+    (`Trial.learned`). The names are left out if the order in which trials end has no influence. A continued search
+    first opens the recorded trials again, each with the same known trials as before. Then the search asks the strategy
+    again for the last recorded round, compares the answer with the recorded points, and opens the other points.
 
     Attributes:
-        known: the trials that the strategy knows.
+        known: the trials that the strategy knows, with the imported trials first.
+        num_opened: the number of trials opened so far, including the recorded trials that were opened again.
         is_spent: whether the next trial would exceed the budget.
         has_gained: whether `Rules.stop_without_gain` lets the search continue.
         has_reached: whether a known trial has reached the target, so that the search must end.
@@ -131,7 +132,10 @@ class Proposer:
         return bool(self._proposals)
 
     def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the strategy's next round with the points added by users; its first trial gets the number `first`."""
+        """Return the strategy's next round with the points added by users; its first trial gets the number `first`.
+
+        Raise StudyError if the strategy proposes a point that is not in the space.
+        """
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):

@@ -27,10 +27,10 @@ class Rules:
         strategy: proposes the points.
         tasks_of: returns the tasks of a trial, one per fold and repeat.
         cost_of: returns the cost of one unit of a trial's training, above 0.
-        lanes: the number of trainings that run at once on the clock; free order ignores this number.
+        lanes: the number of trainings that run at once on the clock; ignored if `waits` is false.
         order: `clock` = the strategy gets a result when the clock reaches it; `free` = as soon as it arrives.
         race: stops trials that are behind after their first folds; None = no race.
-        imported: finished trials of another study; the strategy learns from them, and they use no budget.
+        imported: finished trials of other studies; the strategy learns from them, and they use no budget.
         script: for the replay of a search in free order. Element n holds the numbers of the trials that became known
             just before trial n was opened.
         stop_without_gain: end the search when this many known trials in a row are not better than the best before them;
@@ -39,7 +39,8 @@ class Rules:
         target: no trial is opened after a known trial has reached the target; None = no target.
         space: the space in which every proposed point must be. None = do not check, because the toolkit's own
             strategies never leave the space.
-        counts: what the budget counts: all trials, or only configurations (trials that do not continue an earlier one).
+        counts: what the budget counts: trials, or only configurations (trials that continue no earlier trial). Retries
+            never count.
         is_watched: whether callbacks are called when a trial ends. If so, the order in which trials end can influence
             the search.
         is_ask_and_tell: whether the trainings run outside of the toolkit, with ask-and-tell. Then all results before an

@@ -1,4 +1,4 @@
-"""The scheduler of a search: it opens trials and begins their tasks in an order that only the clock decides."""
+"""The scheduler of a search: it opens trials and begins their tasks in the order of the clock, or in free order."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,9 @@ class Scheduler:
 
     When a lane is free, the next task of an open trial begins in it, in the order (trial, task). If no open trial has a
     task left, the proposer opens a new trial, based on the events on the clock so far. The trials in the record are
-    scheduled again first, so a continued search gives the same trials as one without interruption. If the search does
-    not wait for the clock (`Rules.waits`), `slots` replaces the number of lanes.
+    scheduled again first, so a continued search gives the same trials as a search without interruption. If the search
+    does not wait for the clock (`Rules.waits`), events come in the order of arrival, and `slots` replaces the number of
+    lanes.
 
     Args:
         rules: what determines the search.
@@ -77,7 +78,10 @@ class Scheduler:
         self.is_out_of_time = False
 
     def advance(self) -> Iterator[Key]:
-        """Advance the clock as far as events are certain, and yield the tasks in the order in which they begin."""
+        """Advance the clock as far as events are certain, and yield the keys of the tasks that begin, in order.
+
+        Recorded tasks that already have an outcome are not yielded.
+        """
         while True:
             while self._clock.num_running < self._lanes and (key := self._next_key()) is not None:
                 trial = self._trials[key.trial]
@@ -127,9 +131,9 @@ class Scheduler:
         self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
-        """Return a task that `advance` yielded, with the data that the worker needs from other trials.
+        """Return the task of a key that `advance` yielded, with the data that the worker needs from other trials.
 
-        Call this once per task.
+        Call this method once per task.
         """
         trial = self._trials[key.trial]
         if key.trial not in self._tasks:

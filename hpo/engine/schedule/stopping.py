@@ -63,8 +63,8 @@ class Race:
     for the number of rivals.
 
     All rivals keep the limits. A trial is also behind if it exceeds a limit according to the same test, with the bound
-    in place of the rival's losses. A difference that is the same on all folds, such as that of the number of
-    parameters, needs no test. As long as no known trial keeps the limits, the race stops no trial.
+    in place of the rival's losses. A difference that is the same on all folds, such as the difference in the number of
+    parameters, needs no test. As long as no known trial keeps the limits, the race stops only failed trials.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per
@@ -90,7 +90,10 @@ class Race:
         return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
     def is_behind(self, trial: Trial, rivals: Rivals) -> bool:
-        """Return whether the race must stop a trial because the trial failed, is behind a rival, or exceeds a limit."""
+        """Return whether the race must stop a trial because the trial failed, is behind a rival, or exceeds a limit.
+
+        A trial also counts as failed if one of its first `tasks` tasks lacks a metric.
+        """
         own = self._first_losses(trial)
         if not own or not rivals:
             return not own
@@ -142,12 +145,13 @@ class Race:
 class StopRule:
     """The median rule: it stops a training whose best score is worse than the median of other trials' best scores.
 
-    A training is compared with trainings of other trials on the same fold. These trials are complete, keep the limits,
-    and were known when the trial of the training was opened. So the decision depends neither on the workers nor on the
-    budget, and the worker itself can decide. The rule compares scores at places (positions on the learning curve, see
-    `hpo.trials.places`) for which it has at least five other trainings. If another training ended before a place, the
-    best score of that training counts there. A training is compared only when it reports at one of these places, or
-    after the last of them. No training stops before it has `after` points on its learning curve (1 or more).
+    A training is compared with trainings of other trials on the same fold and repeat, from the same amount of training
+    to the same amount. The other trials are complete, keep the limits, and were known when the trial of the training
+    was opened. So the decision depends neither on the workers nor on the budget, and the worker itself can decide. The
+    rule compares scores at places (positions on the learning curve, see `hpo.trials.places`) for which it has at least
+    five other trainings. If another training ended before a place, its best score counts there. A training is compared
+    only when it reports at one of these places, or after the last of these places. No training stops before it has
+    `after` points on its learning curve (1 or more).
 
     The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
     of another metric. So `study.stop_rule` is refused with several metrics.

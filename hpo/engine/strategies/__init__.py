@@ -56,7 +56,8 @@ def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
     """Return the strategy named by `settings["name"]`, from the toolkit, an installed package or a user's module.
 
     Raises:
-        ConfigError: there is no such strategy, a setting is invalid, or the strategy does not fit the space.
+        ConfigError: there is no such strategy, or a setting is invalid or does not fit the space.
+        SpaceError: the strategy cannot search this space.
     """
     try:
         return make_strategy(settings, space, seed, strategy_type(settings.get("name")))
@@ -67,7 +68,8 @@ def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
 def strategy_type(name: Any) -> StrategyType:
     """Return the classes of a strategy's settings and of the strategy.
 
-    `name` is the name of a toolkit strategy, the name of an installed entry point, or `package.module:Class`.
+    `name` is the name of a toolkit strategy, the name of an installed entry point, or `package.module:Class`. Raise
+    ConfigError if there is no such strategy.
     """
     if not isinstance(name, str):
         raise ConfigError(f"strategy.name: must be the name of a strategy, or package.module:Class, given {name!r}")
@@ -101,12 +103,14 @@ def type_of(strategy: Any, path: str) -> StrategyType:
 
 
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int, found: StrategyType | None = None) -> Strategy:
-    """Return a strategy with these settings after checking them.
+    """Check the settings of a strategy, and return the strategy.
 
-    `found` is the type of the strategy; None = the type of the toolkit's strategy that `settings["name"]` names.
+    If the space has first points, the strategy is wrapped in `FirstPoints`. `found` is the type of the strategy; None =
+    the type of the toolkit's strategy that `settings["name"]` names.
 
     Raises:
-        ConfigError: the toolkit has no strategy of that name, or the strategy does not fit the space.
+        ConfigError: the toolkit has no strategy of that name, or a setting does not fit the space.
+        SpaceError: the strategy cannot search this space.
         pydantic.ValidationError: a setting is unknown, of the wrong type or out of bounds.
     """
     name = settings.get("name", "")

@@ -31,8 +31,9 @@ class AshaSettings(HalvingSettings):
 class Rung:
     """A ranking of the trials that have ended on one rung.
 
-    `losses` holds the losses of the complete trials, by the key of their point. If the trainings report at different
-    places, the rung compares their losses at the last place that all of them have reported.
+    `losses` holds the losses of the complete trials by the key of their point; only a search with one metric needs
+    `losses`. If the trainings report at different places, the rung compares their losses at the last place that all of
+    the complete trials have reported.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class Rung:
         return len(self._trials)
 
     def add(self, trial: Trial) -> bool:
-        """Add a trial that has ended on this rung; return whether the losses of other trials have changed."""
+        """Add a trial that has ended on this rung; return whether the losses of other trials may have changed."""
         self._trials[trial.number] = trial
         if self._furthest is not None and not have_same_places(trial, self._furthest):
             self._are_mixed = True
@@ -153,7 +154,7 @@ class Rungs(Reader):
         """The index of the highest open rung, if rungs open progressively.
 
         The highest rung that has trials is open, and so are the first two rungs. If the highest of these rungs ranks
-        its points differently from the rung below, the next higher rung is open, too.
+        its points differently from the rung below, the next higher rung is open, too, if there is one.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -271,7 +272,7 @@ class Asha:
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
-        """Return the best trial to continue, or a new point for the first rung."""
+        """Return the best trial to continue, or a new point for the first rung, or no proposal if neither exists."""
         amounts = self.amounts
         self._rungs.read(known)
         continued = {trial.continues for trial in pending}

@@ -65,20 +65,21 @@ class EvolutionarySettings(Settings):
 class Evolutionary:
     """Pair the best points at random, cross and mutate them, and train the most promising children.
 
-    The first `population` points are spread evenly over every dimension. Then the survivors, which are the best
-    complete points so far, have children. The number of survivors is the share `surviving` of the population. With
-    several metrics, this number is multiplied by the number of metrics in which the best points differ. A child takes
-    each hyperparameter from one of two different survivors. Then each hyperparameter mutates with a probability. A
-    mutated ordered value becomes a nearby value, and a choice becomes any other choice. A number in a range moves by a
-    Gaussian step on the range's (log) scale, reflected at the ends.
+    The first `population` points are spread evenly over every dimension, or random with `opening: random`. Then the
+    survivors, which are the best complete points so far, have children. The number of survivors is the share
+    `surviving` of the population. With several metrics, this number is multiplied by the number of metrics in which the
+    best points differ. A child takes each hyperparameter from one of two different survivors. Then each hyperparameter
+    mutates with a probability. A mutated ordered value becomes a nearby value, and a choice becomes any other choice. A
+    number in a range moves by a Gaussian step on the range's (log) scale, reflected at the ends.
 
     With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each adds
     (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).
 
-    Of several candidates, `Preselection` chooses one child to be trained; it avoids candidates near pending or failed
-    trials. A child that was tried before is replaced by another child, and after `patience` attempts by a random point.
-    Failed trials have no children, and ties go to the earlier trial. While no trial is complete, candidates are random.
-    The search ends after `generations` generations, or when a finite space is exhausted.
+    For each child to be trained, `candidates` candidates are drawn, and `Preselection` chooses among all candidates. It
+    avoids candidates near failed trials and, with `penalize_pending`, candidates near pending trials. A child that was
+    tried before is replaced by another child, and after `patience` attempts in a row by a random point. Failed trials
+    have no children, and ties go to the earlier trial. While no trial is complete, candidates are random. The search
+    ends after `generations` generations, or when a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. In the terms of evolution strategies (Beyer &
     Schwefel 2002, "Evolution strategies: a comprehensive introduction"), this search is a (mu + lambda) strategy. With
@@ -115,7 +116,10 @@ class Evolutionary:
         return "by_round" if self.settings.generation > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return the first population, or children of the best points so far."""
+        """Return the first population, or children of the best points so far.
+
+        Return no points after the last generation, and while a generation of several children is running.
+        """
         settings = self.settings
         if pending and self.learns == "by_round":
             return []

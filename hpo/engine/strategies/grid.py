@@ -32,7 +32,7 @@ class GridSearch:
     influence. The search ends when all points have been tried.
 
     Raises:
-        SpaceError: a range has no `points`, or the grid is larger than `max_points`.
+        SpaceError: a range of real numbers has no `points`, or the grid is larger than `max_points`.
 
     Example: with the values 1 and 2 for `num_layers`, and 0.1 and 0.01 for `lr`, the lexicographic order of the points
     is (1, 0.1), (1, 0.01), (2, 0.1), (2, 0.01).

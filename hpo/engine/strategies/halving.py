@@ -65,7 +65,7 @@ class HalvingSettings(Settings):
         return halvings
 
     def amounts(self, num_halvings: int) -> list[int]:
-        """Return the amounts of a bracket's rungs: each is `eta` times the previous, and the last is `max_amount`."""
+        """Return the amounts of a bracket's rungs: each is about `eta` times the previous; the last is `max_amount`."""
         amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
         return sorted(set(amounts))
 
@@ -147,10 +147,10 @@ class SuccessiveHalving:
     """Train brackets one after another: new points on the first rung, and the best 1 / eta of each rung on the next.
 
     The strategy is synchronous: it proposes a rung when all trials of the previous rung have ended. Each survivor
-    continues from its checkpoint, so a rung costs only the training that it adds. A bracket starts with
-    eta ** (number of halvings) new points, drawn by `NewPoints` (in the first bracket, at random). Failed trials never
-    survive, and ties go to the earlier trial. If a rung has fewer complete trials than the next rung needs, the next
-    rung is smaller. The search ends when a finite space is exhausted.
+    continues from its checkpoint, so a rung costs only the training that it adds. A bracket starts with `points` new
+    points (by default, eta ** (number of halvings) points), drawn by `NewPoints`. Failed trials never survive, and ties
+    go to the earlier trial. If a rung has fewer complete trials than the next rung needs, the next rung is smaller. The
+    search ends when a finite space is exhausted.
 
     With several metrics, trials are ranked by Pareto fronts, as in `Asha`.
 

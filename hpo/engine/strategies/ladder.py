@@ -45,7 +45,8 @@ class LadderSettings(Settings):
     def costs_of_points(self) -> list[float]:
         """The cost of a point at each scale, as a multiple of a full training at the target scale.
 
-        At the first scale, successive halving lowers this cost.
+        If `first` is asha or successive halving, the cost at the first scale is an average, because most points are
+        trained only in part.
         """
         assert self.costs is not None
         shares = [cost / self.costs[-1] for cost in self.costs]
@@ -92,13 +93,13 @@ class LadderSettings(Settings):
 class Ladder:
     """Search from the smallest scale to the target, in windows around the best point found at smaller scales.
 
-    At the smallest scale, another strategy (the setting `first`) searches `trials` points. If this strategy
-    is a form of successive halving, it also continues the best of these points. Each larger scale gets one or more full
-    trainings, whose total cost is about `cost_ratio` times that of the scale before. The points of a scale are chosen
-    when the scale before has ended. The first point of a scale is the expected best point, and the other points are
-    spread over windows around it. From scale to scale, the expected point and the windows move as the best values have
-    moved so far. The more certain this move is, the narrower the windows are (see `expect`). After the last planned
-    trial, the strategy draws one point at a time from the windows around the best point at the target scale.
+    At the smallest scale, another strategy (the setting `first`) searches `trials` points. If this strategy is a form
+    of successive halving, it also continues the best of these points. Each larger scale gets one or more full
+    trainings. Their total cost is about `cost_ratio` times the total cost of the scale before. The points of a scale
+    are chosen when the scale before has ended. The first point of a scale is the expected best point, and the other
+    points are spread over windows around it. From scale to scale, the expected point and the windows move as the best
+    values have moved so far. The more certain this move is, the narrower the windows are (see `expect`). After the last
+    planned trial, the strategy draws one point at a time from the windows around the best point at the target scale.
 
     A failed trial is never the best. If all trials so far have failed, the points of the next scale are spread over the
     whole space.
@@ -164,7 +165,7 @@ class Ladder:
 
     @property
     def refuses_several(self) -> str:
-        """Why the ladder cannot search with several metrics."""
+        """Why the ladder cannot search with several metrics or with a limit."""
         return "predicts the best values of a single metric"
 
     @cached_property
@@ -218,7 +219,7 @@ class Ladder:
     def _draw(
         self, scale: int, known: Sequence[Sequence[Trial]], rng: np.random.Generator, tried: Collection[str], count: int
     ) -> Sequence[Point]:
-        """Return `count` points at a scale: the expected best point, and others around it."""
+        """Return up to `count` untried points at a scale: the expected best point, and others around it."""
         expected = self.expected(scale, known)
         points: list[Point] = []
         if expected is None:

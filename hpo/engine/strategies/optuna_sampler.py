@@ -35,8 +35,8 @@ class OptunaModel:
     the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
     also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Ties are
     left to Optuna. If the sampler proposes a point that is outside of the space or was tried before, the proposal is
-    closed at once, with the known loss if there is one. Then the sampler is asked again. After `patience` such
-    proposals in a row, an untried point is drawn uniformly. The search ends when a finite space is exhausted.
+    closed at once, with the known loss if there is one. Then the sampler is asked again. After more than `patience`
+    such proposals in a row, the missing points are drawn uniformly. The search ends when a finite space is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
     trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").
@@ -99,7 +99,7 @@ class OptunaModel:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why the sampler cannot search with several metrics or limits; None if it can."""
+        """Why the sampler cannot search with several metrics or with a limit; None if the sampler can."""
         return "models one loss, without limits" if isinstance(self.settings, CmaEsSettings) else None
 
     @property

@@ -55,7 +55,10 @@ class Proposals:
     def propose(
         self, known: History, pending: Sequence[Trial], tried: Collection[str], count: int, seed: int
     ) -> list[Point]:
-        """Return up to `count` points whose keys are not in `tried`; fewer if the sampler repeats itself too often."""
+        """Return up to `count` points of the space whose keys are not in `tried`.
+
+        Return fewer if the sampler proposes too many unusable points in a row.
+        """
         with _quiet(), _one_thread() if isinstance(self._settings, GpSettings) else nullcontext():
             study = self._study(known)
             for running in pending:

@@ -38,13 +38,14 @@ class QuasiRandom:
     The search starts with the first point of the sequence. Each ordered value or choice takes an equal share of its
     dimension's axis. The search skips points that are outside of the space or were tried before. Failures and ties have
     no influence. The search ends when a finite space is exhausted. The last points of a finite space are drawn
-    uniformly, because the sequence is slow to reach them.
+    uniformly, because the sequence is slow to reach them. Points are also drawn uniformly if the rules of the space
+    exclude most points of the sequence.
 
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the sequences
     are from SciPy, scrambled as in Owen 1998.
 
     Example: the space has a dimension of four ordered values and a range from 0 to 1. The first point of the
-    unscrambled Sobol' sequence has the lowest value of both dimensions; the second point is in the middle of both.
+    unscrambled Sobol' sequence has the lowest value of both dimensions; the second point has the third value and 0.5.
     """
 
     # Increase it when the same settings, history and seed would give other points.
@@ -63,7 +64,7 @@ class QuasiRandom:
     learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return the next `round_size` untried points of the sequence."""
+        """Return the next `round_size` untried points of the sequence; draw missing points uniformly."""
         count, tried = self.settings.round_size, known.tried(pending)
         rng = generator(self.seed, known, pending)
         remaining = None if self.space.size is None else self.space.size - len(tried)

@@ -151,7 +151,10 @@ class ShiftingWindow:
         return "by_round" if self.settings.draws > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return untried points from the windows around the best values so far."""
+        """Return untried points: the first points, or points from the windows around the best values so far.
+
+        Return no points after the last round, and while a round of several draws is running.
+        """
         settings = self.settings
         if pending and self.learns == "by_round":
             return []

@@ -20,8 +20,8 @@ class Strategy(Protocol):
     """Proposes points, given the trials known so far on the study's clock.
 
     A proposal depends only on the settings, the space, the seed, and the two arguments of `propose`. Random numbers
-    come from `numpy.random.default_rng((seed, number of trials proposed))`, so a resumed study gets the same points
-    again.
+    depend only on the seed and on the number of known and pending trials (see `generator`), so a resumed study gets the
+    same points again.
 
     A resumed study checks that its strategy has not changed. Each strategy of the toolkit has an integer `REVISION`,
     which its studies record. Every change that gives other points for the same settings, history and seed increases
@@ -63,7 +63,10 @@ class Strategy(Protocol):
 
 
 def generator(seed: int, known: History, pending: Sequence[Trial]) -> np.random.Generator:
-    """Return the random generator for a proposal, seeded with the seed and the number of trials proposed so far."""
+    """Return the random generator for a proposal, seeded with the seed and the number of known and pending trials.
+
+    Imported trials are known trials, so they count, too.
+    """
     return np.random.default_rng((seed, len(known) + len(pending)))
 
 

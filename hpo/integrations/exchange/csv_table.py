@@ -28,8 +28,9 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
     """Return the trials of a table, one per row.
 
     A column `state` or `status` says which trials are complete and which have failed. Rows with any other state, such
-    as running or crashed, are left out as unfinished. All other rows without a score count as failed. The values of
-    hyperparameters stay texts. An empty cell means that the trial does not have the hyperparameter.
+    as running or crashed, are left out as unfinished. A remaining row counts as failed, too, if its score is empty or
+    not finite. The values of hyperparameters stay texts. An empty cell means that the trial does not have the
+    hyperparameter.
 
     Args:
         path: a CSV file with a header.
@@ -39,7 +40,8 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         direction: whether a higher or a lower score is better.
 
     Raises:
-        DataError: the table cannot be read, lacks a column, or has a score that is no number.
+        DataError: the table cannot be read, lacks a column, has two columns for the same name, has a row with a wrong
+            number of cells, or has a score that is no number.
     """
     rows, columns = _rows(path)
     for column in (metric, *(keys or ())):
@@ -53,7 +55,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         raise DataError(f"csv: {path}: the columns {both} both mean the hyperparameter '{again}'; rename one of them")
     state = next((column for column in columns if column.lower() in _STATES and column not in names), None)
     trials: list[Trial] = []
-    for line, row in enumerate(rows, start=2):
+    for line, row in rows:
         is_failed = _IS_FAILED.get(row[state].strip().lower()) if state else False
         if is_failed is None:
             continue
@@ -68,13 +70,14 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
     return Imported(trials, metric, direction, str(path), len(rows) - len(trials))
 
 
-def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
+def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], Sequence[str]]:
+    """Return the rows, each with the number of its last line in the file, and the names of the columns."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             # The reader ignores blanks after a comma.
             reader = csv.DictReader(file, restkey="", restval=None, skipinitialspace=True)
             columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
-            rows = list(reader)
+            rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise DataError(f"csv: {path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -83,7 +86,7 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
         raise DataError(f"csv: {path} is empty; its first line must name the columns")
     if (again := twice(columns)) is not None:
         raise DataError(f"csv: {path}: two columns are called '{again}'; give each its own name")
-    for line, row in enumerate(rows, start=2):
+    for line, row in rows:
         if None in row.values() or ("" in row and "" not in columns):
             raise DataError(
                 f"csv: {path}:{line}: must have {len(columns)} cells, because the header has {len(columns)}"

@@ -21,12 +21,12 @@ class Imported:
     """The content of a study of another library, or of a CSV table.
 
     Attributes:
-        attempts: the finished trials in their original order, including failed trials; each trial has one fold.
+        attempts: the finished trials, including failed trials; each trial has one fold.
         metric: the leading metric.
         direction: whether a higher or a lower value of the leading metric is better.
         source: the place from which the study was read, without passwords.
         num_unfinished: the number of unfinished trials, which are left out.
-        left_out: the hyperparameters that are left out, because their values are lists or mappings.
+        left_out: the hyperparameters that are left out, because a value is a list or an empty mapping.
         further: the directions of all metrics after the leading metric, by name and in order.
         constraints: the names of the constraints. Constraints do not become limits, because a limit needs a recorded
             number for each trial.

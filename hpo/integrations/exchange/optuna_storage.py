@@ -46,13 +46,14 @@ def export_study(
         target_name: the name of the copy.
         further: the trials that were trained further after the search, with their results after that training.
         layout: the folds and repeats of each trial.
-        constraints: by trial number, the amounts by which the fully trained trial exceeds each limit.
+        constraints: by trial number and then by limit, how far the trial is beyond the limit. A negative number means
+            that the trial is within the limit.
 
     Returns:
-        The number of copied trials, and the number of trials left out.
+        The number of copied trials, and the number of running and interrupted trials, which are left out.
 
     Raises:
-        StudyError: a storage cannot be opened, or the target has a study with that name.
+        StudyError: a storage cannot be opened, the source has no study `name`, or the target has a study `target_name`.
     """
     source = _load(source_url, name)
     storage = open_storage(target_url, "optuna")
@@ -108,7 +109,8 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
         most_trials: the largest allowed number of trials.
 
     Raises:
-        StudyError: the storage cannot be opened or has no such study, or the study has more than `most_trials` trials.
+        StudyError: the storage cannot be opened, the study does not exist, the study has more than `most_trials`
+            trials, or `name` is None and the storage does not have exactly one study.
     """
     study = _load(url, name, most_trials)
     trials = study.get_trials(deepcopy=False)
@@ -189,5 +191,5 @@ def _load(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> optuna
         raise StudyError(f"{shown}: has no study '{name}'{nearest(name, names)}; {there_are}")
     number = storage.get_n_trials(storage.get_study_id_from_name(name))
     if number > most_trials:
-        raise StudyError(f"{shown}: study '{name}' has {number:,} trials, but at most {most_trials:,} can be imported")
+        raise StudyError(f"{shown}: study '{name}' has {number:,} trials, but at most {most_trials:,} can be read")
     return optuna.load_study(storage=storage, study_name=name)

@@ -16,8 +16,9 @@ from hpo.trials.trial import Direction, Trial
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
     """Return the finished trials of a Ray Tune experiment. A trial's score is the last value of the metric.
 
-    Trials that ended by themselves, or that a scheduler stopped, are complete. Trials with an error are failed. All
-    other trials are left out. Hyperparameters with lists or mappings as values are left out, too.
+    Trials that ended by themselves, or that a scheduler stopped, are complete; without the metric they count as failed.
+    Trials with an error are failed. All other trials are left out. Nested hyperparameters get dotted keys.
+    Hyperparameters with lists or empty mappings as values are left out.
 
     Args:
         folder: the folder of the experiment.
@@ -25,7 +26,8 @@ def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
         direction: whether a higher or a lower score is better.
 
     Raises:
-        DataError: there are no trials, a file cannot be read, or no trial has the metric.
+        DataError: there are no trials, or no trial has the metric.
+        DocumentError: a `params.json` or the saved experiment state is not valid JSON.
     """
     if not folder.is_dir():
         raise DataError(f"ray: there is no folder {folder}")
@@ -87,7 +89,9 @@ def _last_result(path: Path, metric: str) -> dict[str, Any]:
     Read the results backwards until a result has the metric. For each key in these results, return the latest value.
     """
     file = path / "result.json"
-    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
+    # A killed driver may leave half a character.
+    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+    lines = [line for line in text.splitlines() if line.strip()]
     last: dict[str, Any] = {}
     while lines and metric not in last:
         try:
@@ -99,7 +103,7 @@ def _last_result(path: Path, metric: str) -> dict[str, Any]:
 
 
 def _error(path: Path) -> str:
-    """Return the last line of the traceback in the folder of a failed trial."""
+    """Return the last line of the traceback in the folder of a failed trial; `failed` if there is no traceback."""
     file = path / "error.txt"
     lines = file.read_text(encoding="utf-8", errors="replace").split("\n") if file.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "failed")

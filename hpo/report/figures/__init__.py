@@ -1,4 +1,4 @@
-"""The figures of a report. Each function draws one figure, or returns the reason why the figure is missing."""
+"""The figures of a report. Each function in `FIGURE_TABLE` draws a figure, or returns why the figure is missing."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass

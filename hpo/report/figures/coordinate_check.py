@@ -15,7 +15,7 @@ _LONGEST_NAME = 50
 
 
 def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
-    """Draw one line per layer. Layers with a slope beyond `BOUND` have colours; the legend names the worst layers."""
+    """Draw one line per layer. The layers in `check.outside` have colours; the legend names the worst of them."""
     figure = new_figure(len(STEPS), [f"after {step} step{'s' * (step > 1)}" for step in STEPS])
     in_legend: set[str] = set()
     named = check.outside[: len(_COLOURS) - 1]

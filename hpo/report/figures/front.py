@@ -48,13 +48,19 @@ class _Axis:
 
     @cached_property
     def is_log(self) -> bool:
-        """Whether the axis is logarithmic: its values are minimized and extend over several powers of ten."""
+        """Whether the axis is logarithmic.
+
+        This is so if the values are positive and not maximized, and the largest is at least 100 times the smallest.
+        """
         least = min(self.values.values())
         return not self.is_maximized and least > 0 and max(self.values.values()) / least >= _LOG
 
     @cached_property
     def _near(self) -> tuple[float, float]:
-        """The ends of the axis without outliers; the trials in `always` are always included."""
+        """The ends of the axis without outliers; the trials in `always` are always included.
+
+        A logarithmic axis includes all trials.
+        """
         places = [self._place(value) for value in self.values.values()]
         least, most = min(places), max(places)
         bounds = [self._place(limit.bound) for limit in self.limits if self._is_drawable(limit.bound)]

@@ -50,7 +50,10 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
 
 
 def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
-    """Return a logarithmic axis of regrets; zeros are at the lower end of the axis, with the tick label 0."""
+    """Return a logarithmic axis of regrets, or a linear axis if all regrets are 0.
+
+    On the logarithmic axis, zeros are at the lower end, with the tick label 0.
+    """
     heights = [y for trace in figure.data for y in trace.y]
     # Smaller regrets are rounding errors.
     least = _ROUNDING * max(heights)

@@ -109,7 +109,7 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis over all positions. If some trials have no value, it starts `gap` below the lowest position."""
+    """Return an axis over all positions; if some trials have no value, the axis starts `gap` below the lowest."""
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 

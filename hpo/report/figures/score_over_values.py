@@ -121,7 +121,7 @@ _DOTS = {"color": OTHER, "size": 6, "opacity": 0.7}
 
 
 def draw_slices(subject: Subject) -> Drawn | Absent:
-    """Draw one panel per hyperparameter, the most important first."""
+    """Draw one panel for each of at most twelve hyperparameters, the most important first if importances are known."""
     if not subject.scored:
         return Absent("no trial is complete")
     from plotly.subplots import make_subplots

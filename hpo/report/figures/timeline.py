@@ -32,7 +32,7 @@ class _Bar:
 
 
 def draw_timeline(subject: Subject) -> Drawn | Absent:
-    """Draw one row per worker with one bar per task."""
+    """Draw one row per worker with one bar per task; workers that never ran at the same time share a row."""
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     if not outcomes:
         return Absent("no task was run by a worker")

@@ -26,7 +26,7 @@ from hpo.study.winner.estimates import ScoresOnTest
 
 
 def render_checklist(report: ReportJson) -> str:
-    """Return the filled checklist as Markdown; bold text marks answers that only the authors know."""
+    """Return the filled checklist as Markdown; missing values, and answers that only the authors know, are bold."""
     title, name = heading(report["study"])
     lines = [f"# Reproducibility checklist: {title if name else title.lower()}", "", *([name, ""] if name else [])]
     for section, questions in _QUESTIONS.items():

@@ -39,7 +39,7 @@ def _blocks(result: ComparisonJson) -> Iterator[Block]:
 def tables(result: ComparisonJson) -> dict[str, Table]:
     """Return all tables by title, including empty tables.
 
-    The table `Verdicts` has one row for each pair of strategies (or studies) at each budget.
+    The table `Verdicts` has one row for each pair of strategies at each budget; it is empty for studies.
     """
     return {
         "Standings": _standings(result),
@@ -93,7 +93,7 @@ def _goal_text(result: ComparisonJson) -> str:
 
 
 def answers(result: ComparisonJson) -> list[str]:
-    """Return which strategy or study is better: one sentence for all strategies, or one per pair of studies."""
+    """Return which strategy or study is better: one sentence for all strategies, or the sentences for the studies."""
     return result["answers"] if result["kind"] == "studies" else [_answer(_first_pairs(result))]
 
 
@@ -140,10 +140,9 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def _winners(result: ComparisonJson) -> Table:
-    """Return the table that compares the winners of each pair of studies on each fold.
+    """Return the table that compares the winners of each compared pair of studies on each fold.
 
-    A number below 0 means that A's winner is better.
-    With several metrics, the table has no rows.
+    A number below 0 means that A's winner is better. With several metrics, the table has no rows.
     """
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     write = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))

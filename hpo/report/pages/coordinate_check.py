@@ -9,7 +9,10 @@ from hpo.study.coordinate_check import STEPS, CoordinateCheck
 
 
 def slopes_table(check: CoordinateCheck) -> Table:
-    """Return a table with the slope of each layer after each step; the last column marks slopes beyond the bound."""
+    """Return a table with the slope of each layer after each step.
+
+    The last column marks the steepest layer that is not known to change, and all layers with a slope beyond the bound.
+    """
     steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [
         (

@@ -53,7 +53,9 @@ class EnvironmentPart(TypedDict):
 class Prediction(TypedDict):
     """How well a trial's cost on the study's clock predicts the trial's seconds of training."""
 
-    correlation: Annotated[float | None, Field(description="of the logarithms; null if all costs are equal")]
+    correlation: Annotated[
+        float | None, Field(description="of the logarithms; null if all costs, or all times, are equal")
+    ]
     sigma: Annotated[float, Field(description="standard deviation of log(seconds / cost)")]
     factor: Annotated[float, Field(description="exp(sigma): two of three trials are within this factor")]
 
@@ -75,12 +77,10 @@ class Cost(TypedDict):
     overhead_share: Share | None
     lanes: Annotated[
         int | None,
-        Field(
-            description="number of parallel trainings on the study's clock; null if no proposal waits for a training"
-        ),
+        Field(description="study.lanes; null if study.order=clock, and nothing waits for the clock"),
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
-    prediction: Annotated[Prediction | None, Field(description="null for fewer than three trials")]
+    prediction: Annotated[Prediction | None, Field(description="null for fewer than three trials with both")]
 
 
 _LEAST_PAIRS = 3
@@ -88,7 +88,7 @@ _TINY = 1e-9  # a smaller standard deviation is a rounding error
 
 
 def describe_cost(subject: Subject) -> Cost:
-    """Return the training seconds, the seconds of the whole search, and the shares of time without training."""
+    """Return the training seconds, the search's seconds without pauses, and the shares of time without training."""
     trials, gpus = subject.all_trainings, subject.gpus
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
@@ -107,12 +107,17 @@ def describe_cost(subject: Subject) -> Cost:
         "workers_seen": max((each.seen for each in ran), default=0),
         "device": f"{gpus:g} GPU(s) a worker" if gpus else "CPU",
         "device_hours": busy / 3600 * (gpus or 1),
-        "idle_share": max(0.0, 1 - busy / worker_seconds) if wall else None,
-        "overhead_share": max(0.0, 1 - seconds_trained(trials) / wall) if wall else None,
+        "idle_share": None if wall is None else _unused(busy, worker_seconds),
+        "overhead_share": None if wall is None else _unused(seconds_trained(trials), wall),
         "lanes": subject.lanes,
         "order": subject.order,
         "prediction": predict_seconds(trials),
     }
+
+
+def _unused(used: float, available: float) -> float:
+    """Return the share of the available seconds that were not used; 0 if no time has passed."""
+    return max(0.0, 1 - used / available) if available else 0.0
 
 
 def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
@@ -130,7 +135,7 @@ def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
 
 
 def read_cost(report: ReportJson) -> Iterator[Block]:
-    """Yield the duration of the trainings, and the idle share of the workers."""
+    """Yield the duration of the trainings and the idle share of the workers, or a sentence if there was no training."""
     cost = require(report["cost"])
     if cost["wall_seconds"] is None:
         yield Paragraph("There was no training.")
@@ -143,7 +148,10 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
 
 
 def runtime_text(cost: Cost, each: str) -> str:
-    """Return the training time of one trial as text: `0.4 s a trial (median 0.3 s)`."""
+    """Return the training time of one trial as text: `0.4 s a trial (median 0.3 s)`; empty if there are no trials.
+
+    `each` follows the mean, such as `a trial`.
+    """
     mean, median = cost["seconds_per_trial_mean"], cost["seconds_per_trial_median"]
     if mean is None or median is None:
         return ""
@@ -151,7 +159,11 @@ def runtime_text(cost: Cost, each: str) -> str:
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
-    """Return the machine and the code at the study's start; a text replaces a missing value."""
+    """Return the machine and the code at the study's start.
+
+    A text says that there are no GPUs, no CUDA or no driver. Without a git repository, `commit` and `is_dirty` are
+    missing values with a reason.
+    """
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}
     commit = given["commit"] or missing("the study was not started inside a git repository")
     texts = {
@@ -184,7 +196,7 @@ def versions_text(environment: EnvironmentPart) -> str:
 class StretchRun:
     """The tasks of one uninterrupted stretch of the search, in order of start, and the number of workers.
 
-    The number of workers is None for simulated workers.
+    The number of workers is None for simulated workers, and if the record has no stretch.
     """
 
     outcomes: Sequence[Outcome]
@@ -192,7 +204,7 @@ class StretchRun:
 
     @property
     def started(self) -> float:
-        """Start of the first task, in seconds since the epoch."""
+        """The start of the first task, in seconds since the epoch; on the simulated clock for simulated workers."""
         return self.outcomes[0].started
 
     @property
@@ -202,7 +214,10 @@ class StretchRun:
 
     @property
     def seen(self) -> int:
-        """The largest number of workers that trained at the same time."""
+        """The largest number of workers at the same time.
+
+        A worker counts from the start of its first task to the end of its last task.
+        """
         spans = worker_spans(self.outcomes).values()
         return max(sum(begun <= start < end for begun, end in spans) or 1 for start, _ in spans)
 
@@ -210,8 +225,8 @@ class StretchRun:
 def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> list[StretchRun]:
     """Return the tasks of each uninterrupted stretch of the search, in order of time.
 
-    If `stretches` is empty, all tasks are one stretch. The tasks of simulated workers also are one stretch, because
-    simulated times start at 0.
+    Tasks that never ran are left out. If `stretches` is empty, all tasks are one stretch. The tasks of simulated
+    workers also are one stretch, because simulated times start at 0.
     """
     ordered = sorted((outcome for outcome in outcomes if outcome.worker), key=lambda outcome: outcome.started)
     begins = [-math.inf]
@@ -226,7 +241,7 @@ def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> l
 
 
 def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:
-    """Return the start of each worker's first task and the end of its last task, in seconds since the epoch."""
+    """Return, by worker, the start of the first task and the end of the last task, in the time of `Outcome.started`."""
     spans: dict[int, tuple[float, float]] = {}
     for outcome in outcomes:
         start, end = spans.get(outcome.worker, (outcome.started, 0.0))

@@ -81,7 +81,7 @@ def best_so_far(run: StudyRun) -> BestSoFar:
 
 
 def improvements(trials: Iterable[Trial]) -> list[Trial]:
-    """Return, in the given order, the trials that are better than all trials before them."""
+    """Return, in the given order, the complete trials that are better than all trials before them."""
     best, improved = math.inf, []
     for trial in trials:
         if trial.loss < best:
@@ -91,7 +91,7 @@ def improvements(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
-    """Return the winner's learning curve of each task; other curves are in the record and in report.html."""
+    """Return the winner's learning curve of each task, or the reason why there is none; curves.csv has all curves."""
     winner = run.winner
     if winner is None:
         return no_winner(run)
@@ -100,9 +100,10 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
 
 
 def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
-    """Return the biased and the unbiased estimate of the expected best score from the scores of all complete trials.
+    """Return the biased and the unbiased estimate of random search's expected best score.
 
-    If the estimates cannot be computed, return the reason.
+    `scores` has the score of each complete trial within the limits. If the estimates cannot be
+    computed, return the reason.
     """
     if (reason := dependent_text(strategy)) is not None:
         return missing(f"its estimators need {reason}")
@@ -117,7 +118,9 @@ def describe_expected(strategy: str, scores: Sequence[float], direction: Directi
 def expected_performance(
     scores: Sequence[float], direction: Direction, estimator: Literal["biased", "unbiased"]
 ) -> Expected:
-    """Return the expected best of n scores that are drawn from B given scores, for n = 1 to B/2.
+    """Return the expected best of n scores that are drawn from B given scores.
+
+    The numbers n are at most 40 numbers from 1 to B/2; see `budgets_of`.
 
     `biased` draws with replacement, `unbiased` draws without replacement. Beyond B/2 both estimators depend mostly on
     the best trial. The weights of the sorted scores v(1) <= ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and

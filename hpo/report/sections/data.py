@@ -71,7 +71,7 @@ _NO_DESCRIPTION = "the objective brings its own data (its module has no describe
 
 
 def describe_data(study: PreparedStudy) -> DataPart:
-    """Return the source of the data and its split."""
+    """Return the data's name, source, files and split; an unknown value is missing, with the reason."""
     given, name, described = study.config.report, study.reference, study.described
     absent = missing(_NO_DESCRIPTION)
     files: list[dict[str, Any]] | str | Missing = [dict(file) for file in described.files or ()]
@@ -96,7 +96,7 @@ def describe_data(study: PreparedStudy) -> DataPart:
 
 
 def describe_method(study: PreparedStudy) -> MethodPart:
-    """Return the objective's description of a training."""
+    """Return the objective's description of a training; values that it lacks are missing, with the reason."""
     described = study.described.method or {}
     reason = f"{study.objective.owner} has no describe_method that describes it"
     values = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
@@ -112,7 +112,7 @@ def no_method(reason: str) -> MethodPart:
 
 
 def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
-    """Return the metric, its definition and direction, and over what a score is averaged."""
+    """Return the (leading) metric, its definition and direction, and over what a score is averaged."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
     unit = Units.of(study.described.method or {}, study.config.objective)[config.metric]
@@ -135,7 +135,7 @@ def _not_given(name: str, key: str) -> Missing:
 
 
 def read_data(report: ReportJson) -> Iterator[Block]:
-    """Yield the data's name, source and split."""
+    """Yield the data's name, source, notes and split; without a split, yield only the reason."""
     data = require(report["data"])
     split = data["split"]
     if is_missing(split):

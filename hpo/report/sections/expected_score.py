@@ -32,7 +32,7 @@ class ExpectedPart(Interval):
     scores: NotRequired[
         Annotated[
             dict[str, Interval],
-            Field(description="of each metric, and of each number with a limit; absent with one score"),
+            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
         ]
     ]
 

@@ -69,7 +69,7 @@ OF_FRONT = {
 }
 OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
 OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.choices"}
-"""Further keys of a report with several metrics, limits or scales, by the field's number."""
+"""Further keys of a report with scales, by the field's number; `OF_FRONT` and `OF_SEVERAL` have keys of the front."""
 
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:

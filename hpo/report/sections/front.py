@@ -42,7 +42,10 @@ class FrontSection(TypedDict):
 
 
 def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, definitions: Mapping[str, str]) -> FrontPart:
-    """Return the front, the choice of the winner, limits and hypervolume; `definitions` defines the metrics."""
+    """Return the front, the choice of the winner, limits and hypervolume.
+
+    `definitions` has the definitions of metrics by name.
+    """
     goal, trials = study.goal, run.trials
     overlap = overlapping(subject.front, trials, goal)
     complete = [trial for trial in trials if trial.state == "complete"]
@@ -122,7 +125,7 @@ _MOST_MEMBERS = 20
 
 
 def read_front(report: ReportJson) -> Iterator[Block]:
-    """Yield the front, the choice of the winner, and the hypervolume."""
+    """Yield the limits, the front, changes of the choice, and the hypervolume; nothing if the report has no front."""
     if "front" not in report:
         return
     front = require(report["front"])
@@ -146,7 +149,10 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield a table of the winner, and of the front's 20 best trials by the leading metric."""
+    """Yield a table of trials on the front, and a note below the table.
+
+    The trials are the 20 best in the leading metric, and the winner if the winner is on the front.
+    """
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}

@@ -42,7 +42,9 @@ class Member(TypedDict):
     amount: NotRequired[
         Annotated[int, Field(description="its amount of training; absent if the strategy trains completely")]
     ]
-    scores: Annotated[dict[str, Spread], Field(description="of each metric, and of each number with a limit")]
+    scores: Annotated[
+        dict[str, Spread], Field(description="of each metric, each number with a limit, and study.measured")
+    ]
     is_chosen: bool
     command: NotRequired[
         Annotated[
@@ -103,7 +105,7 @@ class Volume(TypedDict):
 
 @with_config(EXACT)
 class FrontPart(TypedDict):
-    """Fields 8, 12, 15 and 17 of a study that has, or had, several metrics or limits."""
+    """Values of the report's fields 8, 11, 12, 15 and 17 for a study that has, or had, several metrics or limits."""
 
     metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
     limits: list[LimitPart]
@@ -120,7 +122,7 @@ class FrontPart(TypedDict):
 
 
 def front_of(report: ReportJson) -> FrontPart | None:
-    """Return the report's section on the front; None for one metric without limits, or if the section failed."""
+    """Return the report's section on the front; None if the report has no such section, or if the section failed."""
     front = report.get("front")
     return None if front is None or is_missing(front) else front
 
@@ -140,7 +142,7 @@ def aim_text(front: FrontPart, name: str) -> str:
     """Return a metric with its direction and limits: `parameters (minimize, <= 1e+06)`."""
     aims: list[str] = [front["metrics"][name]["direction"]] if name in front["metrics"] else []
     aims += [limit["text"].removeprefix(f"{name} ") for limit in front["limits"] if limit["metric"] == name]
-    return f"{name} ({', '.join(aims)})"
+    return f"{name} ({', '.join(aims)})" if aims else name
 
 
 def names_of(front: FrontPart) -> list[str]:
@@ -149,7 +151,7 @@ def names_of(front: FrontPart) -> list[str]:
 
 
 def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
-    """Return the function that formats the values of a metric, or of another number that has a limit.
+    """Return the function that formats the values of a name in `Goal.names`, such as a metric.
 
     The function writes enough digits to distinguish the best trials.
     """

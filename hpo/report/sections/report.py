@@ -1,6 +1,7 @@
 """The content of report.json: its sections, its schema, and its computation.
 
-Scores are in the metric's own unit, times in seconds. A missing value is `{"missing": "the reason"}`.
+Scores are in the metric's own unit. Durations are in seconds, unless a name says otherwise, such as `device_hours`.
+A missing value is `{"missing": "the reason"}`.
 """
 
 from collections.abc import Callable, Iterable
@@ -121,10 +122,11 @@ def report_schema() -> dict[str, Any]:
 
 
 def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict[str, str]) -> ReportJson:
-    """Return the report of a study as JSON data; the same record always gives the same report.
+    """Return the report of a study as JSON data; the report of an ended study depends only on stored files.
 
-    A value whose computation fails is marked as missing, with the reason. `files` has the SHA-256 of the study's other
-    files.
+    If the computation of a value fails, the value is missing, with the reason. But an HpoError is raised, because the
+    user can fix its cause. Errors in the study, environment, metric, notes, test result and best trials are also
+    raised. `files` has the SHA-256 of the study's other files.
     """
     config, trials, winner = study.config, run.trials, run.winner
     method = part(lambda: describe_method(study), no_method)
@@ -225,7 +227,10 @@ SECTIONS = (
 
 
 def read_section(section: Section, report: ReportJson) -> list[Block]:
-    """Return the blocks of a section; if `read` fails, the blocks before the failure, and the reason."""
+    """Return the blocks of a section; if `read` fails, the blocks before the failure, and the reason.
+
+    An HpoError of `read` is raised again.
+    """
     blocks: list[Block] = []
     part(lambda: blocks.extend(section.read(report)), lambda reason: blocks.append(Paragraph(f"This part {reason}.")))
     return blocks

@@ -1,4 +1,7 @@
-"""The table of a grid search at several scales: scores by scale, and by value of the only hyperparameter."""
+"""Results across scales: the power law of loss over cost, and a table for a grid of one hyperparameter.
+
+The table has the scores by scale, and by value of the hyperparameter.
+"""
 
 import math
 import statistics
@@ -30,7 +33,8 @@ class BestOfScale(TypedDict):
 class LawPart(TypedDict):
     """The power law loss = factor * cost^-exponent, fitted to the best losses of the scales below the target.
 
-    Cost is relative to the first scale."""
+    Cost is relative to the first scale.
+    """
 
     factor: float
     exponent: float
@@ -48,7 +52,10 @@ def describe_law(scale_results: ScaleResults) -> LawPart | Missing:
 
 
 def law_text(law: LawPart | Missing, best: BestOfScale | None, num_below: int, text: Callable[[float], str]) -> str:
-    """Return the power law in words; `best` is the target's best trial, `num_below` the number of scales below it."""
+    """Return the power law in words, or the reason why there is no power law.
+
+    `best` is the target's best trial. `num_below` is the number of scales below the target.
+    """
     if is_missing(law):
         return f"**Loss over cost**: there is no prediction for the target: {law['missing']}."
     low, high = law["interval"]
@@ -179,8 +186,8 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    If the smallest scale's best value is not the best at another scale, the sentence also gives the largest loss of
-    score.
+    If the smallest scale's best value is not the best at another scale, the sentence also says how much score this
+    value loses there at most. If no value has a score, the sentence says so.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:

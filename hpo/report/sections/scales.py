@@ -198,7 +198,7 @@ def scales_of(report: ReportJson) -> ScalesPart | None:
 
 
 def scales_text(report: ReportJson) -> str:
-    """Return a sentence with the number of complete trials at each scale; empty without scales."""
+    """Return a sentence with the number of complete trials at each scale; empty if `scales_of` returns None."""
     scales = scales_of(report)
     if scales is None:
         return ""
@@ -207,7 +207,10 @@ def scales_text(report: ReportJson) -> str:
 
 
 def read_scales(report: ReportJson) -> Iterator[Block]:
-    """Yield the trials at each scale, whether the best values transfer, and the predicted loss at the target."""
+    """Yield the trials at each scale, whether the best values transfer, and the predicted loss at the target.
+
+    Yield nothing if the report has no section on scales.
+    """
     if "scales" not in report:
         return
     scales = require(report["scales"])

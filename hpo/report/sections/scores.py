@@ -14,7 +14,7 @@ from hpo.trials.trial import Trial
 
 @with_config(EXACT)
 class Spread(TypedDict):
-    """The mean of a number over folds and seeds, with standard error and interval; these two are null for one value."""
+    """The mean of a number over folds and seeds; for one value, `standard_error` and `interval` are null."""
 
     mean: float
     standard_error: float | None

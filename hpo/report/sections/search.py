@@ -57,7 +57,7 @@ class Counts(TypedDict):
 
     budget: Count
     ended_by: NotRequired[
-        Annotated[EndedBy, Field(description="the budget that ended the search, or the space; absent before the end")]
+        Annotated[EndedBy, Field(description="what ended the search, such as the budget; absent before the end")]
     ]
     budget_counts: NotRequired[
         Annotated[Counted, Field(description="the unit of the budget; absent if the strategy trains completely")]
@@ -143,7 +143,7 @@ def no_search(reason: str) -> SearchPart:
 
 
 def describe_search(study: PreparedStudy, run: StudyRun) -> SearchPart:
-    """Return space, strategy, counts, the rule that chooses the winner, and sizes of the models."""
+    """Return space, strategy, counts, user actions, the rule that chooses the winner, and the sizes of the models."""
     config, trials = study.config, run.trials
     known = {trial.key for trial in run.notes.imports}
     searched = study.space.keys

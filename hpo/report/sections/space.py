@@ -91,7 +91,10 @@ def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _scale(values: Sequence[Value]) -> str | None:
-    """Return `linear` or `log` if three or more numbers are evenly spaced on that scale, within 1 %."""
+    """Return `linear` or `log` if all values are numbers, evenly spaced on this scale within 1 %.
+
+    Return None otherwise, or for fewer than three values.
+    """
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < max(3, len(values)):
         return None
@@ -148,7 +151,7 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def read_space(report: ReportJson) -> Iterator[Block]:
-    """Yield the range of every dimension, the rules, and the fixed settings."""
+    """Yield the range of every dimension, the number of points, the rules, the first points, and the fixed settings."""
     ranges = map(describe_range, require(report["space"]))
     yield Table(("hyperparameter", "kind", "range"), [(f"`{key}`", kind, text) for key, kind, text in ranges])
     yield Paragraph(f"Points: {report['space_size']:,}." if report["space_size"] else "Points: infinitely many.")

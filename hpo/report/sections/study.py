@@ -25,7 +25,7 @@ from hpo.trials.trial import Trial, loss_of
 
 @with_config(EXACT)
 class Budget(TypedDict):
-    """The budget, fixed before the search."""
+    """The budget of the search; a user may have raised the budget after the search began."""
 
     trials: Positive
     repeats: Annotated[Positive, Field(description="seeds per fold")]
@@ -119,7 +119,7 @@ class StudyPart(TypedDict):
 
 
 def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
-    """Return name, title, dates, seed, objective, budget, and the command that runs the search again."""
+    """Return the identity, dates, budget and code of the study, and the command that runs the search again."""
     config = study.config
     started = min((trial.started for trial in trials if trial.started is not None), default=None)
     ended = max((trial.ended for trial in trials if trial.ended is not None), default=None)
@@ -162,7 +162,10 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return each trial that extends another study's trial, with both scores; None if the study extends no other."""
+    """Return the extended study, the changed settings, and both scores of each extended trial.
+
+    Return None if the study extends no other study.
+    """
     section = study.config.study
     if section.extends is None:
         return None
@@ -183,7 +186,7 @@ def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart |
 
 
 def describe_budget(section: StudySection) -> Budget:
-    """Return the budget that was fixed before the search."""
+    """Return the budget of the search."""
     hours = "not limited" if section.minutes is None else f"{section.minutes / 60:.3g}"
     budget = {"trials": section.trials, "repeats": section.repeats, "hours": hours}
     optional = {name: getattr(section, name) for name in ("trial_minutes", "stop_without_gain", "target")}

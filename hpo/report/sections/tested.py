@@ -41,7 +41,7 @@ class TestedMember(TypedDict):
     error: NotRequired[Annotated[str, Field(description="why it has no score; absent with a score")]]
     validation_score: float
     validation_metrics: Annotated[
-        dict[str, float], Field(description="of each metric, and of each number with a limit")
+        dict[str, float], Field(description="of each metric, each number with a limit, and study.measured")
     ]
 
 
@@ -119,7 +119,7 @@ class FinalistPart(TypedDict):
     search_scores: NotRequired[
         Annotated[
             dict[str, float],
-            Field(description="of each metric, and of each number with a limit; absent with one score"),
+            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
         ]
     ]
     fresh_scores: NotRequired[
@@ -140,6 +140,8 @@ def describe_test(study: PreparedStudy) -> TestPart | Missing:
 
 def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
     """Return the comparison of winner and default on the test split, and the gap from validation to test.
+
+    An unknown value is missing, with the reason.
 
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
     """
@@ -166,7 +168,7 @@ def _compare_with_default(
 
 
 def describe_finalists(finalists: Sequence[Finalist], goal: Goal) -> list[FinalistPart] | Missing:
-    """Return the scores of each finalist in the search and on fresh seeds."""
+    """Return the scores of each finalist in the search and on fresh seeds, or the reason why there are no finalists."""
     if not finalists:
         return missing("no finalists were trained on fresh seeds: set study.finalists=3")
     return [_finalist(finalist, finalist.again.values(goal.metric), goal) for finalist in finalists]
@@ -189,7 +191,10 @@ def _finalist(finalist: Finalist, values: list[float], goal: Goal) -> FinalistPa
 
 
 def read_test(report: ReportJson) -> Iterator[Block]:
-    """Yield the winner's test scores, and how often the test split was evaluated."""
+    """Yield the scores of the tested trial, and how often the test split was evaluated.
+
+    Without a test result, yield the reason; yield nothing if there is also no winner.
+    """
     test = report["test"]
     if is_missing(test):
         # Without a winner there is nothing to test, so give no reason.
@@ -217,7 +222,7 @@ def read_test(report: ReportJson) -> Iterator[Block]:
 
 
 def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
-    """Yield a table of the front's trials: their scores on the test split, and their validation scores."""
+    """Yield a table of the front's trials with their test and validation scores, and the reasons for missing scores."""
     names = list(members[0]["validation_metrics"])
     columns = [[str(member["trial"]) for member in members]]
     for name in names:
@@ -235,7 +240,7 @@ def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
 
 
 def _further_metrics(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
-    """Yield a table cell per metric except the leading one: the finalist's values in the search and on fresh seeds."""
+    """Yield a cell for each further metric and number with a limit: the values in the search and on fresh seeds."""
     front = front_of(report)
     for name in [] if front is None else names_of(front)[1:]:
         text, fresh = value_format(report, name), finalist.get("fresh_scores", {})
@@ -243,7 +248,7 @@ def _further_metrics(report: ReportJson, finalist: FinalistPart) -> Iterator[str
 
 
 def read_finalists(report: ReportJson) -> Iterator[Block]:
-    """Yield the finalists' scores in the search and on fresh seeds."""
+    """Yield the finalists' scores in the search and on fresh seeds; nothing without finalists."""
     finalists = report["finalists"]
     if is_missing(finalists):
         return

@@ -63,7 +63,7 @@ def describe_actions(record: Record) -> dict[str, Any]:
 
 
 def read_actions(report: ReportJson) -> Iterator[str]:
-    """Yield a line for each user action, in the order of time."""
+    """Yield a line for each user action, in the order of time; actions at an unknown time come first."""
     added = [(each.get("time", 0.0), each, _added_text(each)) for each in require(report.get("added_points", []))]
     others = [(each["time"], each, _text(each)) for each in require(report.get("user_actions", []))]
     for time, each, text in sorted([*added, *others], key=lambda entry: entry[0]):
@@ -122,7 +122,7 @@ def describe_notes(study: PreparedStudy) -> NotesSection:
 
 
 def read_user_notes(report: ReportJson) -> Iterator[Block]:
-    """Yield the tags and the texts of the notes."""
+    """Yield the tags and the texts of the notes; nothing without notes."""
     part = report.get("notes")
     if part is None:
         return

@@ -62,7 +62,8 @@ class FreshScore(TypedDict):
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
     scores: NotRequired[
         Annotated[
-            dict[str, Spread], Field(description="of each metric, and of what has a limit; absent with one score")
+            dict[str, Spread],
+            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
         ]
     ]
 
@@ -101,7 +102,8 @@ class Winner(TypedDict):
     ]
     scores: NotRequired[
         Annotated[
-            dict[str, Spread], Field(description="of each metric, and of what has a limit; absent with one score")
+            dict[str, Spread],
+            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
         ]
     ]
     config: str
@@ -126,7 +128,10 @@ class Short(TypedDict):
         ]
     ]
     scores: NotRequired[
-        Annotated[dict[str, float], Field(description="of each metric, and of what has a limit; absent with one score")]
+        Annotated[
+            dict[str, float],
+            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
+        ]
     ]
     is_on_front: NotRequired[Annotated[bool, Field(description="absent with one score")]]
     excess: NotRequired[
@@ -146,7 +151,8 @@ class DefaultTrial(TypedDict):
         Annotated[
             dict[str, float],
             Field(
-                description="of each metric, and of each number with a limit; absent with one score, or if it has none"
+                description="of each metric, each number with a limit, and study.measured; "
+                "absent with one score, or if it has none"
             ),
         ]
     ]
@@ -173,7 +179,10 @@ _UNFINISHED = {"failed": "failed", "stopped": "was stopped"}
 
 
 def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Missing | None) -> Winner | Missing:
-    """Return the winner's point, its scores and expected score, and the paths of its configuration and model."""
+    """Return the winner's point, scores and expected score, and the paths of its configuration and model.
+
+    If there is no winner, return the reason.
+    """
     winner = run.winner
     if winner is None:
         return no_winner(run)
@@ -225,7 +234,7 @@ def chosen_score(winner: Winner) -> FreshScore | Winner:
 
 
 def winner_view(report: ReportJson) -> TrialView:
-    """Return the winner's `TrialView`, which every display uses. Raise UnknownValueError if there is no winner."""
+    """Return the winner as a `TrialView`, made from the report. Raise UnknownValueError if there is no winner."""
     winner, metric = require(report["winner"]), report["metric"]["name"]
     chosen, write = chosen_score(winner), score_text(report)
 
@@ -283,9 +292,10 @@ def describe_baselines(
     comparison: dict[str, Any] | Missing,
     expected: Expected | Missing | None,
 ) -> Baselines:
-    """Return the trial of the default configuration and the result of random search at the same budget.
+    """Return the trial of the default configuration, and the result of random search in `comparison`.
 
-    If one of the two is missing, return the reason in its place.
+    If the study's own strategy is random search, the study is the baseline. If a baseline is missing, return the reason
+    in its place.
     """
     random: dict[str, Any] | Missing = {"this_study": True}
     if study.config.strategy["name"] != "random":
@@ -332,7 +342,10 @@ def _default(
 
 
 def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
-    """Return the pairs and standings of `runs/compare-<study>`, or the reason why they are missing."""
+    """Return repeats, standings and pairs of the comparison in `compare-<study>` next to the study's folder.
+
+    If there is no such comparison, or if it has other metrics or limits, return the reason.
+    """
     config = study.config.study
     path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"
     result: dict[str, Any] = {"kind": None}
@@ -375,7 +388,7 @@ def comparison_command(study: PreparedStudy) -> str:
 
 
 def read_winner(report: ReportJson) -> Iterator[Block]:
-    """Yield the winner, its scores, and the command that trains it."""
+    """Yield the winner, its scores, and the command that trains it; without a winner, yield only the reason."""
     winner = report["winner"]
     if is_missing(winner):
         yield Paragraph(sentence(winner["missing"]))
@@ -425,9 +438,10 @@ def _metrics_table(report: ReportJson) -> Iterator[Block]:
 def against_default(summary: ReportJson) -> str:
     """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
-    The difference is in the metric's unit, with an interval if one is known. The sentence uses the winner's expected
-    score, because the score in the search is the best of many and so too good. With several metrics, the sentence
-    uses the leading metric, and names this metric.
+    The difference is in the metric's unit. If the winner's expected score is known, the sentence uses this score, and
+    gives an interval, because the score in the search is the best of many and so too good. Otherwise, the sentence uses
+    the score in the search. With several metrics, the sentence uses the leading metric, and names this metric. If the
+    two trials cannot be compared, the sentence says why.
     """
     winner, baselines = summary["winner"], summary["baselines"]
     default = baselines if is_missing(baselines) else baselines["default"]

@@ -19,7 +19,10 @@ from hpo.study.files.folder import StudyFolder
 from hpo.trials.goal import goal_of
 
 Content = Mapping[str, Any]
-"""The content of a part: a text has `html`, a figure has `figure` (None if missing) and `says` (caption or reason)."""
+"""The content of a part. A text has `html`. A figure has `figure` (None if missing) and `says` (caption or reason).
+
+If a part cannot be rendered, its content has `html` with the reason.
+"""
 
 # The drawing order: quick figures first. Figures about a whole search are only in its report.
 _FIRST, _LAST, _REPORT_ONLY = ("best-so-far", "learning-curves"), ("importance",), ("expected-performance",)
@@ -64,7 +67,8 @@ class StudyContent:
         """Yield the parts whose sources have changed, rendered again.
 
         Parts that are not reached within two seconds wait for the next call, so that the texts, which come first, stay
-        current. While a search runs, yield only the first figure and the figures in `wanted` (None = all figures).
+        current. While a search runs, yield only texts, the first figure and the figures in `wanted` (None = all
+        figures), and yield a part less often if rendering it takes long.
         """
         live, end = self._read(), time.monotonic() + _LONGEST_LOOK
         if not self._drawing_began:
@@ -84,7 +88,7 @@ class StudyContent:
         self.is_over = live.is_over and not self._stale
 
     def _read(self) -> LiveStudy:
-        """Return the study's current state, or the state read last if a new reading would take too much time."""
+        """Return the study's current state; soon after a reading that took long, return the state from that reading."""
         before = self._live
         if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
             return replace(before, changed=frozenset())

@@ -30,7 +30,7 @@ class LiveStudy:
 
     Attributes:
         view: the source of the page's texts.
-        subject: the source of the page's figures, from the last reading; None if the record was never read.
+        subject: the source of the page's figures, from the last successful reading; None if there was none.
         changed: which of `status`, `tasks` and `record` have changed since the last reading.
     """
 
@@ -41,7 +41,7 @@ class LiveStudy:
 
     @property
     def is_over(self) -> bool:
-        """Whether no process runs the study; False for an unreadable study, because it may become readable again."""
+        """Whether no new trial may come; False for an unreadable study, because the study may become readable again."""
         return not self.view.goes_on and self.view.state != "unreadable"
 
     @property
@@ -63,7 +63,7 @@ class PageReader:
         self._live: LiveStudy | None = None
 
     def read(self) -> LiveStudy:
-        """Return the current state of the study. For an unreadable study, the state's `view.fault` has the reason."""
+        """Return the current state of the study; for an unreadable study, the state's `view.fault` has the reason."""
         before, stamps = self._live, self._read_stamps()
         if before is not None and stamps == self._stamps:
             return replace(before, changed=frozenset())
@@ -101,7 +101,7 @@ class PageReader:
         return replace(live, changed=frozenset(name for name in is_changed if is_changed[name]))
 
     def _read_stamps(self) -> dict[str, Any]:
-        """Return the times and sizes of the study's files; they change if the content of a file changes."""
+        """Return the times and sizes of the study's files, and the process that runs the study."""
         folder = self._folder
         database = folder.database_path
         return {

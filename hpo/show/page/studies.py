@@ -26,7 +26,7 @@ class StudiesContent:
         self.is_over = False
 
     def refresh(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:  # noqa: ARG002
-        """Yield the table."""
+        """Yield the table of studies; if the folder cannot be read, the table says why."""
         known, fault = dict[Path, tuple[Any, StudyView]](), ""
         try:
             for path in listed_in(self._where):

@@ -31,7 +31,10 @@ def cautions(view: StudyView) -> Mapping[str, Any]:
 
 
 def workers(view: StudyView, places: int) -> Mapping[str, Any]:
-    """Return a row for each worker, with the worker's running task; `places` is the number of workers."""
+    """Return a row for each worker, with the worker's running task; no rows if no new trial may come.
+
+    `places` is the number of workers. `why_none` is the text for a page without rows.
+    """
     tasks = {task.worker: task for task in view.running}
     placed = enumerate(tasks.get(place) for place in range(places))
     rows = [(place, task, report_text(view, task) if task else "") for place, task in placed]
@@ -40,7 +43,7 @@ def workers(view: StudyView, places: int) -> Mapping[str, Any]:
 
 
 def trials(view: StudyView, subject: Subject | None) -> Mapping[str, Any]:
-    """Return the table of trials: the best trial, then the latest ones."""
+    """Return the table of trials: the best trial, then the latest trials, the latest first; empty without trials."""
     if subject is None or not subject.trials:
         which = "Not known." if view.fault else "No trial has started yet."
         return {"which": which, "head": [], "cells": [], "marks": [], "ids": []}
@@ -78,7 +81,7 @@ def _mark(subject: Subject, trial: Trial) -> str:
 
 
 def failures(view: StudyView) -> Mapping[str, Any]:
-    """Return the latest failures."""
+    """Return the latest failures, and a text with their number."""
     total, listed = view.num_failed, len(view.failures)
     selection = f", the latest {listed}" if 0 < listed < total else ""
     none = "Not known." if view.fault else "None."

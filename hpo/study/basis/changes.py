@@ -1,4 +1,4 @@
-"""Finds what has changed in a study's configuration, data and code since the study was started."""
+"""Finds changes of a study's configuration, data and code since the study was started."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class Basis:
     code: Code | None
 
     def changes_to(self, now: "Basis") -> list[str]:
-        """Return a line for each difference between this basis and `now`."""
+        """Return a line for each forbidden change from this basis to `now`; compare the code if both bases have it."""
         changes = [f"config: {change}" for change in self.changed_config(now).values()]
         changes += [f"data: {change}" for change in self.changed_data(now).values()]
         return changes + ([] if self.code is None or now.code is None else self.code.changes_to(now.code))
@@ -57,7 +57,7 @@ class Basis:
 
         The dict maps the name of each changed split or file to a line of text.
         If the study has a split, compare the train, validation and test splits, and the files that have a new path.
-        Otherwise compare all files.
+        Otherwise compare all files. The dict is empty if `now` has no data.
         """
         if now.data is None:
             return {}
@@ -86,7 +86,7 @@ class Basis:
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
 
     def remarks_on(self, now: "Basis") -> list[str]:
-        """Return a line for each allowed difference from `now`: in the toolkit's files, or in library versions."""
+        """Return a line for each allowed change to `now`: in the toolkit's files, or in `Code.versions`."""
         if self.code is None or now.code is None:
             return []
         versions = changed_names(self.code.versions, now.code.versions)
@@ -95,11 +95,11 @@ class Basis:
 
 @dataclass(frozen=True)
 class AllowedChange:
-    """The changes of a study's basis that a user allowed when the study was continued.
+    """The changes of a study's basis with which a user continued the study.
 
     Attributes:
         time: when the study was continued, in ISO 8601.
-        changes: a line for each change.
+        changes: a line for each change, including changes that need no permission (`Basis.remarks_on`).
         trial: the objective's configuration before the changes.
         threads, processes: the numbers of threads and processes of each training before the changes.
         trials: how many trials existed at that time.
@@ -138,7 +138,7 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
 
 
 def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
-    """Raise StudyError if the current data are not those with which the study was started."""
+    """Raise StudyError if the data have changed from `before`, the recorded basis, to `now`; `name` names the study."""
     changed, moved = before.changed_data(now), moved_sources(before.config, now.config)
     if changed and moved:
         places, lines = ", ".join(f"{key}={new}" for key, (_, new) in moved.items()), first_of(list(changed.values()))
@@ -154,7 +154,7 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return a note on the allowed changes from `before` to `now`; `trials` are the study's trials so far."""
+    """Return a note on the changes from `before` to `now`; `trials` are the study's trials so far."""
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.remarks_on(now)],
@@ -167,7 +167,10 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
 
 
 def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
-    """Return the configuration with which a trial was trained: it lacks changes that came after the trial's end."""
+    """Return the configuration with which a trial was trained: it lacks changes that came after the trial's end.
+
+    Only the paths of data sources are the current ones.
+    """
     for change in allowed:
         if number < change.trials and number not in change.unfinished:
             # Use the current data sources; fingerprints detect other content.

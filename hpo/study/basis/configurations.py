@@ -23,7 +23,7 @@ _MISSING = _Missing()
 
 
 def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError if anything but budget and workers differs between the frozen and the given configuration."""
+    """Raise StudyError if the given configuration has forbidden changes; see `changed_config`."""
     changes = made_changes(frozen.to_dict(), given.to_dict())
     if changes:
         command = "hpo ask" if frozen.objective == OUTSIDE else "hpo resume"
@@ -36,7 +36,8 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return a line of text for each forbidden change that a user made, by key. The most important section is first.
 
-    Skip changes that follow from other changes. A changed dimension of the space has a single line.
+    Skip changes that follow from other changes; if no other changes remain, skip none. A changed dimension of the space
+    has a single line.
     """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
@@ -84,7 +85,8 @@ def _dimension_text(dimension: Any) -> str:
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return a line of text for each forbidden change of a configuration, by key.
 
-    The result does not contain changed paths of data sources; `moved_sources` returns these paths.
+    Changes of the keys in `FREE_KEYS`, such as the budget, are allowed. The result does not contain changed paths of
+    data sources; `moved_sources` returns these paths.
     """
     moved = moved_sources(before, now)
     changed = {

@@ -88,7 +88,10 @@ class Described:
 
     @classmethod
     def at(cls, path: Path) -> Self | None:
-        """Return the description in a file; None if the file is missing, as in a published study."""
+        """Return the description in a file; None if the file is missing, as in a published study.
+
+        Raise DocumentError if the content is not valid.
+        """
         if not path.exists():
             return None
         try:

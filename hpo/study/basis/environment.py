@@ -29,9 +29,9 @@ _KEYS = (
 
 
 def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
-    """Return versions, machine and commit as a dict for JSON, with the format number of the study's files.
+    """Return versions, machine, commit and command as a dict for JSON, with the format number of the study's files.
 
-    Secrets in the command are redacted.
+    The commit is from the git repository of the working directory. Secrets in the command are redacted.
     """
     return {
         "format": FORMAT,
@@ -62,7 +62,7 @@ def read_environment(path: Path) -> dict[str, Any]:
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each difference between two environments, and for uncommitted changes in either environment."""
+    """Yield a line for each change of Python, platform, processor, commit or packages, and for uncommitted changes."""
     for key in ("python", "platform", "processor", "commit"):
         if before.get(key) != now.get(key):
             yield f"{key}: was {before.get(key)}, is {now.get(key)}"
@@ -76,7 +76,7 @@ def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> It
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of a package; None if it is not installed."""
+    """Return the version of a package; None if the package is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

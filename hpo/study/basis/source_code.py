@@ -25,7 +25,7 @@ _DIGITS = 12
 
 
 class Toolkit(TypedDict):
-    """The version of the toolkit's own files: the commit (None without a git repository) and a hash of all files."""
+    """The version of the toolkit: the commit (None without a git repository), and a hash of all its Python files."""
 
     commit: str | None
     files: str
@@ -36,9 +36,9 @@ class Code:
     """The code that decided a study's trials.
 
     Attributes:
-        revisions: the REVISION of the search loop, and of the toolkit's own strategies and objectives, by name.
+        revisions: the REVISION of the search loop, the strategies and the toolkit's own objectives, by name.
         pieces: a hash of each piece of the user's code. A piece is a source file, or a function given from Python.
-            Docstrings and comments do not count.
+            Docstrings and comments do not count. For data given from Python, `data` is the kind of the data.
         toolkit: the version of the toolkit's own files.
         versions: the versions of Python and of libraries, by name.
     """
@@ -100,7 +100,8 @@ def describe_code(
 
     The code of a user's objective is its whole package. An objective in a single module depends on this module, and
     on the modules and packages that the module imports from its folder. A function given from Python depends on
-    modules in the working directory, and on the code that it uses from its script or notebook.
+    modules in the working directory, and on the code that it uses from its script or notebook. The code of the
+    toolkit's own objective is its REVISION, and the files that it runs, such as a user's program.
 
     Args:
         objective: the objective.

@@ -84,8 +84,8 @@ class Units:
     def at(cls, folder: StudyFolder, config: StudyConfig) -> "Units":
         """Return the units of an existing study with this frozen configuration.
 
-        A published study has no file with units. Its units come from the objective if that is the toolkit's own;
-        otherwise they are unknown, because user code must not run.
+        A published study has no file with units. Its units come from the objective if the objective is the toolkit's
+        own. Otherwise the units are unknown, because user code must not run.
         """
         described = Described.at(short_path(folder.described_path))
         if described is None and config.objective.startswith("model."):

@@ -35,7 +35,7 @@ _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 class StudyFolder:
     """The folder of one study: the absolute paths of its files, and operations on these files.
 
-    Methods refuse links that lead out of the folder, because a stranger may have made the folder.
+    `config`, `make` and `inside` refuse links that lead out of the folder, because a stranger may have made the folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,7 +119,7 @@ class StudyFolder:
         temporary_dir.rename(self.given_data_dir)
 
     def remove_unfinished(self) -> None:
-        """Delete the files left by a driver that died while creating the study."""
+        """Delete the record and the data of a driver that died while it created the study."""
         # Delete the logs too: SQLite would apply a left-over log to the new database.
         for suffix in ("", "-wal", "-shm"):
             self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
@@ -127,7 +127,7 @@ class StudyFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def config(self) -> StudyConfig:
-        """Return the frozen configuration; StudyError if there is no study, or the file cannot be read."""
+        """Return the frozen configuration; HpoError if there is no study, or its files are not valid."""
         if not self.exists:
             raise StudyError(f"study: {self} does not exist; see `ls {RUNS}`, or start a study with `hpo search`")
         self.refuse_links()
@@ -135,7 +135,7 @@ class StudyFolder:
         return config_from_dict(read_yaml(short_path(self.config_path)))
 
     def refuse_other_format(self) -> None:
-        """Raise StudyError if environment.json is missing, or its format number is missing, invalid or too large."""
+        """Raise HpoError if environment.json is missing or unreadable, or its format number is missing or not valid."""
         path = short_path(self.environment_path)
         if not path.exists():
             raise StudyError(f"{path}: is missing; restore the file")
@@ -168,14 +168,17 @@ class StudyFolder:
         return path
 
     def changed_files(self, below: str) -> list[str]:
-        """Return the changed files in subfolder `below`: their hashes differ from the report's; [] without a report."""
+        """Return the files in subfolder `below` that are missing or differ from their hashes in the report.
+
+        Return [] if there is no report, or if it is not valid JSON.
+        """
         files: Mapping[str, str] = {}
         with suppress(DocumentError):
             files = inner(self.report(), "files")
         return [name for name in files if name.startswith(f"{below}/") and not self.is_file(name, files[name])]
 
     def is_file(self, name: str, digest: str) -> bool:
-        """Return whether the folder has a file with this name and this SHA-256."""
+        """Return whether the folder has a file with this name and this SHA-256; StudyError as for `inside`."""
         path = self.inside(name)
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
@@ -188,7 +191,11 @@ class StudyFolder:
         return reveal_secrets(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
-        """Create the folder, readable by this user only; StudyError if this fails or a link leads out of the folder."""
+        """Create the folder, readable by this user only.
+
+        Raises:
+            StudyError: the folder is a link, a link leads out of the folder, or the folder cannot be created.
+        """
         refuse_link(self.path)
         self.refuse_links()
         try:
@@ -209,7 +216,7 @@ class StudyFolder:
         return self.read_json("test.json") or None
 
     def report(self) -> dict[str, Any]:
-        """Return the content of report.json; {} without this file. StudyError if the format number is too large."""
+        """Return the content of report.json; {} without this file. HpoError if the file is not valid."""
         report = self.read_json("report.json")
         return upgraded("report", report, str(short_path(self.path / "report.json"))) if report else {}
 
@@ -232,7 +239,8 @@ class StudyFolder:
         """Lock the study until the end of the `with` block or of the process.
 
         Raises:
-            StudyError: another process holds the lock; the message names that process.
+            StudyError: another process holds the lock, and the message names this process; or the folder cannot be
+                created.
         """
         self._is_first = not self.path.parent.exists()
         self.make()
@@ -245,7 +253,10 @@ class StudyFolder:
                 self.remove_uncreated()
 
     def remove_uncreated(self) -> None:
-        """Remove the folder if it contains only the lock, because no study was created in it."""
+        """Remove the folder if it contains only the lock, because no study was created in it.
+
+        Also remove the parent folder if `lock` created the parent folder and it is empty.
+        """
         if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
             self._lock.path.unlink()
             self.path.rmdir()
@@ -314,7 +325,10 @@ def find_study(name: str) -> StudyFolder:
 
 
 def studies_in(runs: Path) -> list[Path]:
-    """Return the folders of the studies in `runs`, sorted by name; skip hidden folders, which are unfinished copies."""
+    """Return the folders of the studies in `runs`, sorted by name.
+
+    Skip hidden folders, which are unfinished copies, and the folders of trainings without a search.
+    """
     return sorted(path.parent for path in runs.glob("[!.]*/config.yaml") if not is_training(path.parent))
 
 
@@ -322,7 +336,7 @@ def listed_in(folder: Path) -> Iterator[Path]:
     """Yield the folders that a list of studies shows: studies, starting studies, imports and unreadable folders.
 
     Raises:
-        StudyError: `folder` cannot be read. A missing folder runs/ is no error.
+        StudyError: `folder` is missing or cannot be read. A missing folder runs/ is no error.
     """
     try:
         # Skip hidden folders, which are being copied or removed.

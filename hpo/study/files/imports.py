@@ -30,13 +30,13 @@ def unnamed(count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class ImportedTable:
-    """The numbers of trials that a study imports from a table, and that the study skips.
+    """How many trials of a table a study imports, and how many the study skips.
 
     Attributes:
         source: the table's path.
-        finished: the number of finished trials in the table.
+        finished: the number of finished trials in the table; these are the complete and the failed trials.
         outside: the number of finished trials that are not in the study's space.
-        shorter: the number of finished trials that are in the space, but have less than the table's largest amount.
+        shorter: the number of finished trials that are in the space, but do not have the table's largest amount.
         filled: the number of used trials that got a value from `study.imports_fill`.
         has_metrics: whether config.yaml or import.json in the table's folder defines the metrics of the scores.
     """
@@ -102,10 +102,11 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 
 
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
-    """Return those trials of other studies that are finished and have a point in `space`.
+    """Return the complete and failed trials of other studies whose points are in `space`.
 
     Skip a trial if another trial in the same table has a larger amount. Trials of the same point become one trial, even
-    if they come from several studies. The scores of this trial are the means over the complete trials.
+    if they come from several studies. The scores of this trial are the means over the complete trials. Without a
+    complete trial, this trial is failed.
 
     Args:
         references: study names, study folders, or tables with the columns of trials.csv. A table needs a column for
@@ -116,7 +117,9 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
 
     Raises:
         ConfigError: a table does not exist, is given twice, has other metrics, or has a score that is no number; no
-            trial is in the space; `fill` has a value outside of the space, or a key that every trial already has.
+            trial can be used; or `fill` has a value outside of the space, a value for the scale, or a key that every
+            trial already has.
+        DocumentError: config.yaml or import.json in a table's folder cannot be read.
         SpaceError: `fill` has a key that is not searched.
         StudyError: a table cannot be read, or lacks columns.
     """
@@ -132,8 +135,10 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
             by_point[trial.key].append(trial)
     if not by_point:
         counted = " and ".join(f"the {table.finished} trials in {table.source}" for table in tables)
+        shorter = ", and trained for its table's largest amount" * any(table.shorter for table in tables)
         raise ConfigError(
-            f"study.imports: none of {counted} is in the study's space; import other trials, or widen the space"
+            f"study.imports: none of {counted} is in the study's space{shorter}; import other "
+            f"trials, or widen the space"
         )
     if unused := [key for key in values if key not in lacking]:
         raise ConfigError(
@@ -149,7 +154,12 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
 
 
 def _fill_values(fill: Mapping[str, Any], space: Space) -> dict[str, Value]:
-    """Return the values of `study.imports_fill`, in the space's types; ConfigError if a value is out of range."""
+    """Return the values of `study.imports_fill`, in the space's types.
+
+    Raises:
+        ConfigError: a value is out of range, or the scale has a value.
+        SpaceError: a key is not searched.
+    """
     values: dict[str, Value] = {}
     given = given_values("study.imports_fill", fill, space)
     for dimension in space.dimensions:
@@ -230,7 +240,10 @@ def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[st
 
 
 def table_path(reference: str) -> Path:
-    """Return the path of a table of trials; `reference` is a study's name, a study's folder, or the table's path."""
+    """Return the path of a table of trials; ConfigError if there is no such table.
+
+    `reference` is a study's name, a study's folder, or the table's path.
+    """
     for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
         if path.is_file():
             return path

@@ -78,7 +78,10 @@ class Lock:
                 file.truncate(0)
 
     def holder(self) -> Holder | None:
-        """Return the process that holds the lock, or None; do not wait or change anything."""
+        """Return the process that holds the lock; None if the lock is free, or if the file cannot be opened.
+
+        Do not wait or change anything.
+        """
         try:
             lock = os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "r")
         except (OSError, ValueError):  # ValueError: no file can have such a name

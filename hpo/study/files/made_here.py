@@ -1,4 +1,4 @@
-"""Remembers, in a file outside all study folders, which studies this user has run or trusts."""
+"""Remembers which studies this user has run or trusts, in a file outside all study folders."""
 
 import hashlib
 import json
@@ -22,9 +22,10 @@ _OWN_STORE = "sqlite:///mlflow.db"
 
 
 def remember(config: StudyConfig, pickled: PickledFunction | None = None, reaches: Iterable[str] = ()) -> None:
-    """Record that this user trusts every study with this objective, configuration and space.
+    """Record that this user trusts every study with this objective, objective configuration and space.
 
-    If a user wrote the strategy, the strategy's settings must be the same, too.
+    If a user wrote the strategy, the strategy's settings must be the same, too. If the file cannot be written, record
+    nothing.
 
     Args:
         config: the study's configuration.
@@ -45,7 +46,7 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
 
 
 def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) -> bool:
-    """Return whether this user has run or trusted a study with the same objective, configuration and space."""
+    """Return whether this user has run or trusted a study like this one; `remember` says which studies are alike."""
     with suppress(OSError, UnicodeDecodeError):
         return _digest(config, pickled) in _known_digests()
     return False
@@ -101,7 +102,11 @@ def _digest_of(text: str) -> str:
 
 
 def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledFunction | None:
-    """Return the study's pickled objective, if any; StudyError if this user neither ran nor trusts the study."""
+    """Return the study's pickled objective; None if the study has none.
+
+    Raises:
+        StudyError: there is a pickled objective, and this user neither ran nor trusts the study.
+    """
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(

@@ -71,7 +71,8 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     """Send a request to the process that runs a study's search, and return the text of the answer.
 
     Raises:
-        StudyError: the process refuses the request, or the search ends before the process reads the request.
+        StudyError: the process refuses the request, the search ends before the process reads the request, or an
+            ask-and-tell session has the study open.
     """
     if read_status(folder).phase == "ask-and-tell":
         raise StudyError(

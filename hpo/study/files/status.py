@@ -40,8 +40,8 @@ class Status(BaseModel):
         format: the format number; see `hpo.study.upgrade`.
         name: the study's name.
         state: `running`: a process runs the study; `interrupted`: no process runs the unfinished search, and
-            `hpo resume` continues it; `open`: another program trains the trials, by ask-and-tell; `ended`: a budget
-            ended the search; `failed`: an error ended the search; `imported`: the trials come from
+            `hpo resume` continues it; `open`: another program trains the trials, by ask-and-tell; `ended`: the
+            search is over (see `ended_by`); `failed`: an error ended the search; `imported`: the trials come from
             `hpo import`; `unreadable`: the study cannot be read.
         phase: the phase of a running study: `starting` (its first workers start), `search`, `after the search`, or
             `ask-and-tell`.
@@ -59,16 +59,17 @@ class Status(BaseModel):
         search_scores: the same means over the trainings of the search, if fresh seeds chose `best`; otherwise empty.
         expected: the winner's expected score in a new training; `expected_texts` has this score as text.
         texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
-        on_front: with several metrics the number of trials on the Pareto front; else None.
+        on_front: with several metrics, the number of trials on the Pareto front; otherwise None.
         done: how much of the budget is used.
         budget: the budget, `study.trials`.
         counts: what the budget counts: trials or configurations.
         trials: the number of trials by state: complete, failed, stopped, running.
         minutes: the duration of the search without interruptions.
-        ended_by: the budget that ended the search.
+        ended_by: what ended the search: `trials`, `minutes`, `stop_without_gain` or `target` (keys of `study`), `space`
+            (nothing is left to propose), or `callback`; None if unknown, or if the search is not over.
         error: why the study failed, or cannot be read.
         test: the metrics on the test split; empty before the test evaluation.
-        lags: whether the driver was killed; the record may then have more trials than the status.
+        lags: whether the record may have more trials than the status, for example because the driver was killed.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -106,7 +107,7 @@ class Status(BaseModel):
 
     @property
     def score(self) -> float | None:
-        """The value of the leading metric of `best`."""
+        """The value of the leading metric of `best`; None if there is none."""
         return self.scores.get(next(iter(self.metrics), ""))
 
     @property
@@ -161,7 +162,7 @@ def read_status(folder: StudyFolder) -> Status:
 
 
 def parse_status(text: str, where: str) -> Status:
-    """Return the status from the text of a status file; DocumentError if the text is not valid."""
+    """Return the status from the text of a status file; HpoError if the text or its format is not valid."""
     return _validate_status(parse_json(text, where), where)
 
 
@@ -295,7 +296,10 @@ def write_running(folder: StudyFolder, tasks: list[RunningTask]) -> None:
 
 
 def read_running(folder: StudyFolder) -> list[RunningTask]:
-    """Return the running tasks, ordered by trial and task; [] if no process runs the study."""
+    """Return the running tasks, ordered by trial and task.
+
+    Return [] if no process runs the study, or if running.json is missing or not valid.
+    """
     path = folder.running_path
     if folder.holder() is None or not path.exists():
         return []

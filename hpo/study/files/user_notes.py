@@ -37,7 +37,11 @@ class UserNote(BaseModel):
 
 
 def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
-    """Add a note to a study; StudyError if the note is empty, or if a tag's name or value is invalid."""
+    """Add a note to a study.
+
+    Raises:
+        StudyError: the note is empty, a tag's name or value is invalid, or a link leads out of the study's folder.
+    """
     for key, value in tags.items():
         if not _KEY.fullmatch(key) or key.startswith(_RESERVED):
             raise StudyError(

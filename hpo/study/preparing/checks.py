@@ -126,7 +126,11 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
 
 
 def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Objective) -> None:
-    """Refuse metrics and limits that `method` (from `describe_method`) does not list; if it lists none, allow all."""
+    """Raise ConfigError for a metric or a limit that the objective does not report.
+
+    `method` is the result of `describe_method`. If `method` lists no metrics, allow all. An objective that reads a
+    table accepts any name for the score.
+    """
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     names = list(goal.names)
     if known and "columns" in method:
@@ -147,10 +151,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a line that names the deciding metrics that depend on the machine, such as times.
-
-    Return no line if no deciding metric depends on the machine.
-    """
+    """Return a line with the deciding metrics that depend on the machine, such as times; () without such metrics."""
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
@@ -226,7 +227,10 @@ def refuse_no_amounts(own: SearchDescription, who: str) -> None:
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
-    """Refuse an objective that does not fit the strategy: one of the two needs amounts, and the other has none."""
+    """Refuse an objective that does not fit the strategy: one of the two needs amounts, and the other has none.
+
+    Also refuse a function that continues trainings without the parameter `trial`, and trainings that are too short.
+    """
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Prepares a new or an existing study: runs all checks, and creates nothing."""
+"""Prepares a new or an existing study: runs the preflight checks, and creates nothing."""
 
 import logging
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, is_again: bool = False) -> PreparedStudy:
-    """Run all checks, and return the prepared study; create nothing.
+    """Run the preflight checks, and return the prepared study; create nothing.
 
     Args:
         config: the study's configuration.
@@ -232,13 +232,14 @@ def load_study(
 
     Args:
         name: the study's name under runs/, or its folder.
-        config: the configuration; without `allow_changes` it may differ from the frozen one only in budget and
-            workers. None = the frozen configuration.
+        config: the configuration; None = the frozen configuration. Without `allow_changes`, only `FREE_KEYS` may differ
+            from the frozen configuration, such as the budget and the workers.
         allow_changes: whether the study may continue although its basis has changed.
         elsewhere: new paths of the study's data sources, by key.
 
     Raises:
-        HpoError: a check fails, the configuration differs without permission, or the folder is a published copy.
+        HpoError: a check fails, the configuration differs without permission, the folder is a published copy, or this
+            user does not trust the study's pickled objective.
     """
     folder = find_study(name)
     frozen = folder.config()
@@ -268,7 +269,16 @@ def _refuse_published(folder: StudyFolder, config: StudyConfig) -> None:
 
 
 def known_study(name: str, config: StudyConfig | None = None) -> PreparedStudy:
-    """Return an existing study without its data; this is enough to read or report it, but not to train or test."""
+    """Return an existing study without its data; this is enough to read or report it, but not to train or test.
+
+    Args:
+        name: the study's name under runs/, or its folder.
+        config: the configuration, which may differ from the frozen configuration only in `FREE_KEYS`; None = the
+            frozen configuration.
+
+    Raises:
+        HpoError: as for `load_study`.
+    """
     folder = find_study(name)
     frozen = folder.config()
     _refuse_published(folder, frozen)

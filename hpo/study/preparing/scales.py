@@ -35,8 +35,11 @@ _COMPARING_KEYS = {
 def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
     """Return the configuration with the scale as a dimension of the space, and with all settings of a ladder.
 
+    Without scales, return the configuration unchanged.
+
     Raises:
-        ConfigError: the scales are invalid, or the strategy does not support them.
+        ConfigError: the scales are invalid, the strategy does not support scales, a ladder has no scales, or the space
+            has a reserved key.
     """
     scales, strategy = config.study.scales, dict(config.strategy)
     is_ladder, branch = strategy.get("name") == "ladder", config.space.get("study")
@@ -46,7 +49,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
         raise ConfigError("space.study: is reserved in a study with study.scales; use another name")
     # An existing study has the dimension already.
     if SCALE in searched and not (isinstance(branch, Mapping) and branch.get("scale") == dimension):
-        raise ConfigError(f"space.{SCALE}: is reserved in a study with study.scales; use another name")
+        raise ConfigError(f"space.{SCALE}: is reserved for study.scales; use another name")
     if scales is None:
         if is_ladder:
             raise ConfigError(
@@ -70,7 +73,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
-    """Return a line if the budget ends before a ladder reaches its target scale; otherwise no line."""
+    """Return a line if the budget of a new ladder ends before its target scale; no line otherwise, or with imports."""
     ladder = strategy.strategy if isinstance(strategy, FirstPoints) else strategy
     if imports or not isinstance(ladder, Ladder):
         return ()
@@ -106,7 +109,10 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
 
 
 def _first_settings(given: Any, full: int | None) -> dict[str, Any]:
-    """Return all settings of the strategy that searches the smallest scale; `full` is the default of `max_amount`."""
+    """Return all settings of the strategy that searches the smallest scale; ConfigError if a setting is invalid.
+
+    `full` is the default of `max_amount`.
+    """
     settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
     allowed = [name for name in STRATEGIES if name not in ("ladder", "hyperband")]
     if (name := settings.get("name", "")) not in allowed:
@@ -181,7 +187,7 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
         over: what grows from scale to scale: "width" or "depth".
 
     Raises:
-        ConfigError: neither the configuration nor the objective has scales.
+        HpoError: the configuration is not valid, or neither the configuration nor the objective has scales.
     """
     config = config_from_dict(tree)
     objective = resolve(config.objective, str(Path.cwd()), config.secrets)

@@ -29,7 +29,7 @@ class Repetition:
         recorded: the value in trials.csv.
         reproduced: the value now; None if the training failed.
         error: why the training failed; None if it did not fail.
-        is_mean: whether the value is a mean over the trial's tasks. Only the first metric has a value for each task.
+        is_mean: whether the value is a mean over the trial's tasks. Only the leading metric has a value for each task.
     """
 
     trial: int
@@ -40,7 +40,10 @@ class Repetition:
     is_mean: bool = False
 
     def holds(self, tolerance: float) -> bool:
-        """Return whether the two values differ by at most `tolerance`, relative to the larger value."""
+        """Return whether the two values differ by at most `tolerance`, relative to the larger absolute value.
+
+        Return False if the training failed.
+        """
         return self.reproduced is not None and math.isclose(self.recorded, self.reproduced, rel_tol=tolerance)
 
 
@@ -54,10 +57,11 @@ def reproduce(
         which: `best`, `all` or a trial's number.
         folds: the folds to train; None = all folds. The leading metric is compared for each training. If all folds
             are trained, the trial's means of all further metrics and of the values with a limit are compared, too.
+            Values that depend on the machine are not compared; see `measured_metrics`.
         show: a function that is called with each finished repetition.
 
     Raises:
-        StudyError: the chosen trial or fold does not exist, or trials.csv is not valid.
+        StudyError: the chosen trial or fold does not exist, the study has no winner, or trials.csv is not valid.
     """
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:

@@ -10,7 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from hpo.config.documents import read_json, yaml_text
 from hpo.config.goals import SCALE
-from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
 from hpo.config.study_config import StudyConfig, explain
 from hpo.errors import StudyError
@@ -20,7 +19,7 @@ from hpo.study.basis.environment import changed_environment, describe_environmen
 from hpo.study.basis.source_code import Code, changed_names
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
-from hpo.study.preparing.preparation import prepare_study
+from hpo.study.preparing.preparation import at_places, prepare_study
 from hpo.study.results.choosing import choose, why_none
 from hpo.study.study import PreparedStudy, is_outside
 from hpo.study.upgrade import FORMAT, upgraded
@@ -77,7 +76,8 @@ class Recorded:
         study: the prepared study.
         rows: all rows of trials.csv.
         winner: the winner's row; None if the study has no winner. See `recorded_winner`.
-        is_same_study: whether data and code are unchanged since the report was written.
+        is_same_study: whether data and code are unchanged since the report was written, and the study was never
+            continued with a changed basis.
     """
 
     files: StudyFiles
@@ -90,7 +90,7 @@ class Recorded:
         """Return the rows of the complete trials that `which` selects: `best`, `all` or a trial's number.
 
         Raises:
-            StudyError: there is no such trial, or no winner.
+            StudyError: no trial is complete, there is no such complete trial, or there is no winner.
         """
         complete = [row for row in self.rows if row["state"] == "complete"]
         if not complete:
@@ -111,7 +111,11 @@ class Recorded:
 
 
 def read_files(folder: StudyFolder) -> StudyFiles:
-    """Read the files of a study, or of a published copy; HpoError if a file is missing or was changed."""
+    """Read the files of a study, or of a published copy.
+
+    Raises:
+        HpoError: a file is missing, unreadable or changed, or another program trained the study's trials.
+    """
     config, report = folder.config(), folder.report()
     if is_outside(config):
         raise StudyError(
@@ -136,15 +140,13 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
         elsewhere: new paths of data sources, by their keys in the configuration.
 
     Raises:
-        HpoError: a key of `elsewhere` is not in the configuration, or the study cannot be prepared.
+        HpoError: a key of `elsewhere` is not a data source, the study cannot be prepared, or trials.csv or the
+            report cannot be read.
     """
     folder, config, report = files.folder, files.config, files.report
-    for key in elsewhere or {}:
-        if key not in flatten(config.objective_config):
-            raise StudyError(f"{key}: is not a data source of the study; remove it")
+    config = at_places(config, elsewhere or {})
     section = config.study.model_copy(update={"imports": None, "imports_fill": None})
-    update = {"objective_config": config.trial_config(elsewhere or {}), "study": section}
-    study = prepare_study(config.model_copy(update=update), folder.pickled_function(config), is_again=True)
+    study = prepare_study(config.model_copy(update={"study": section}), folder.pickled_function(config), is_again=True)
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(
         short_path(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names)
@@ -194,7 +196,7 @@ def is_at_target(row: Row, study: StudySection) -> bool:
 
 
 def _as_trials(complete: Iterable[Row], goal: Goal) -> list[Trial]:
-    """Return the complete trials in these rows, sorted by number; StudyError if a row lacks a number."""
+    """Return the complete trials in these rows, sorted by number; StudyError if a value or a column is not valid."""
     try:
         return sorted((_as_trial(row, goal) for row in complete), key=lambda trial: trial.number)
     except ValueError as error:
@@ -233,6 +235,9 @@ def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[st
     """Yield a line for each revision, code file, toolkit file and library version that differs from the report.
 
     Skip versions in the report's environment, because `read_files` compares them. Without a report, yield nothing.
+
+    Raises:
+        StudyError: the report's description of the code is malformed.
     """
     if not report:
         return
@@ -262,7 +267,10 @@ def amount_of(row: Row) -> int | None:
 
 
 def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
-    """Raise StudyError if a file of the study differs from its hash in the report."""
+    """Raise StudyError if a file of the study is missing or differs from its hash in the report.
+
+    Files in subfolders may be missing.
+    """
     hashes = report.get("files") or {}
     if not isinstance(hashes, Mapping):
         raise StudyError(
@@ -285,7 +293,7 @@ def unpack_report(path: Path, into: Path) -> StudyFolder:
     """Make a study's folder from a report alone; the folder's trials.csv has only the winner.
 
     Raises:
-        StudyError: the file is no report, or the report has no winner with a score.
+        HpoError: the file is no report, or the report has no winner with a score.
     """
     report = upgraded("report", read_json(path), str(path))
     winner = report.get("winner")

@@ -40,12 +40,12 @@ class Replay:
     rows: Sequence[Row]
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
-        """Return the replay's prepared study with the added points and user actions of the original study.
+        """Return the replay's prepared study with the added points and the stops of trials from the original study.
 
         With `study.order=free`, the study's `script` also says which outcomes were known at each original proposal.
 
         Raises:
-            StudyError: the report's user actions cannot be read.
+            HpoError: the report's added points or user actions cannot be read.
         """
         added = read_added(self.files.report.get("added_points", ()), prepared.space)
         actions = read_actions(self.files.report.get("user_actions", ()))
@@ -66,7 +66,10 @@ def refuse_changed_config(files: StudyFiles) -> None:
 
 
 def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
-    """Read from a report which points users added to the search; StudyError if these points cannot be read."""
+    """Return the points that users added to a search; HpoError if the points cannot be read.
+
+    `reported` is `added_points` of the report. A mapping says why the points are missing; then return ().
+    """
     where = "report.json: added_points"
     if isinstance(reported, Mapping):
         # Instead of these points, the report has the reason why they are missing.
@@ -87,7 +90,10 @@ def _added_point(reported: Mapping[str, Any], point: Point) -> AddedPoint:
 
 
 def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
-    """Read from a report the user actions that stopped trials; StudyError if these actions cannot be read."""
+    """Return the user actions that stopped trials; StudyError if the actions cannot be read.
+
+    `reported` is `user_actions` of the report. A mapping says why the actions are missing; then return ().
+    """
     if isinstance(reported, Mapping):
         return ()
     try:

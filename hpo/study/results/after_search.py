@@ -25,7 +25,8 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
 
     Choose the best points; their number is `eta` or `study.finalists`, whichever is more. For each point, choose the
     trial with the longest training. Points within the limits come first; with several metrics, Pareto fronts rank the
-    points. If the full training of a trial fails, the next best trial replaces this trial.
+    points. If the full training of a trial fails, the next best trial replaces this trial. At the end, leave out trials
+    that the search itself has fully trained.
 
     Args:
         config: the study's configuration.
@@ -98,7 +99,9 @@ class Finalist:
 
 
 def read_finalists(section: StudySection, record: Record, history: History) -> list[Finalist]:
-    """Return the finalists, sorted by their scores in the search, best first; all finalists have the same amount.
+    """Return the finalists, sorted by their scores in the search, best first; [] without `study.finalists`.
+
+    All finalists have the same scale and amount. With several metrics, the trial that `study.choose` picks comes first.
 
     Args:
         section: the section `study` of the configuration.
@@ -137,7 +140,7 @@ def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return how many of the best points get a full training after the search; the strategy must have amounts."""
+    """Return how many of the best points must be fully trained after the search; the strategy must have amounts."""
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 

@@ -34,6 +34,7 @@ def choose_best(
 
     Returns:
         The winner; None if no trial is complete (at the target scale if `at_target`), or if no trial keeps the limits.
+        Once the finalists decide, also None if no finalist keeps the limits.
     """
     deciding = deciding_finalists(again) or trials
     members = front(deciding)
@@ -147,7 +148,10 @@ def standard_error(trial: Trial, metric: str) -> float | None:
 
 
 def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
-    """Return the other complete trials that are within one standard error of `best`, at its scale and amount."""
+    """Return the other trials within one standard error of `best`; [] if `best` has a single score.
+
+    Only complete trials that keep the limits and have the scale and amount of `best` count.
+    """
     error = standard_error(best, metric)
     if error is None:
         return []
@@ -157,6 +161,8 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
 
 def cheapest(trials: Iterable[Trial]) -> Trial:
     """Return the trial with the lowest cost; of several such trials, return the best.
+
+    Under a strategy with amounts, compare the cost of one unit instead of the whole cost.
 
     Source: the 1 SE rule for the smallest tree, section 3.4.3 of Breiman, Friedman, Olshen & Stone 1984,
     "Classification and Regression Trees".

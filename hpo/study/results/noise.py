@@ -23,7 +23,7 @@ class Noise:
         variances: the variance of each trial around the sum of its mean and the fold effects.
         freedom: the degrees of freedom of each variance.
         effects: the effect of each fold on the loss of every trial; 0 for seeds, which have no common effects.
-        effects_noise: the share of the variance of `effects` that comes from the noise of the trials.
+        effects_noise: the variance of `effects` that comes from the noise of the trials.
         has_one_trial: whether there is a single trial, with several folds; then its noise includes the fold effects.
     """
 
@@ -51,10 +51,11 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
     variances are shrunk towards a line over the trials' ranks: moderated variances with a trend (Smyth 2004, "Linear
     models and empirical Bayes methods for assessing differential expression in microarray experiments", sections 3 and
     6; the trend is that of limma, the program of that paper). The uncertainty of the line (the leverage of each trial)
-    reduces the degrees of freedom.
+    reduces the degrees of freedom. With fewer than 8 trials there is no trend. With fewer than 4 trials, every trial
+    gets the mean variance.
 
-    All trials have the same fold effects, which are estimated as weighted means over the trials. The weight of a trial
-    is the inverse of its variance on the line, so that noisy trials do not hide the effects.
+    If the columns are folds, all trials have the same fold effects, which are weighted means over the trials.
+    The weight of a trial is the inverse of its variance on the line, so that noisy trials do not hide the effects.
     """
     trials, columns = losses.shape
     means = losses.mean(axis=1)

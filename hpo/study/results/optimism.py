@@ -41,7 +41,8 @@ class Worth:
 
     Attributes:
         value: the mean of the trial's observed values minus the optimism.
-        own: the variance of the trial's noise or of the optimism, whichever is larger.
+        own: the variance of the trial's mean from noise, or the variance of the winner's error in simulated searches,
+            whichever is larger.
         folds: the variance of the mean fold effect, which all trials share.
         columns: the observed value in each fold or, with a hold-out split, with each seed.
         is_alone: whether there is no other trial; then `own` includes the fold effects.
@@ -142,8 +143,12 @@ class Candidates:
 def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1) -> NDArray[np.intp]:
     """Return the rows of the trials that may be the best; leave out far worse trials, such as diverged trainings.
 
-    The first `num_metrics` values are metrics, for which lower is better. With several metrics, the trials on the
-    Pareto front are always included.
+    With several metrics, include the trials on the Pareto front. If more than 1000 rows remain, return the best 1000.
+
+    Args:
+        means: the means of the trials, with shape (trials, values). Lower values are better.
+        keep_limits: for each trial, whether it keeps the limits; at least one trial must.
+        num_metrics: how many of the first values are metrics; all others are values with a limit.
     """
     leading = means[:, 0]
     middle = np.median(leading[keep_limits])
@@ -158,6 +163,8 @@ def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1)
 
 def true_values(means: Array, errors: Array) -> Array:
     """Return the posterior mean of the true value for each observed mean and its standard error.
+
+    If any standard error is 0, return the observed means.
 
     The prior, the distribution of the true values, is the nonparametric maximum likelihood estimate (Kiefer & Wolfowitz
     1956, "Consistency of the maximum likelihood estimator in the presence of infinitely many incidental parameters").

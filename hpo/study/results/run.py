@@ -1,7 +1,7 @@
 """A study with its record: the trials, the trainings after the search, and the winner.
 
-The driver opens the record for writing. All other processes only read: they do not import or run the objective, and
-do not create or change files.
+`StudyRun.of` uses the record that the caller has opened. `StudyRun.read` only reads: it does not import or run the
+objective, and does not create or change files.
 """
 
 import re
@@ -52,7 +52,8 @@ class StudyRun:
         record: the record; for a published study, a record in memory with the content of trials.csv and report.
         described: the objective's description; None for a published study.
         reported_winner: for a published study, the winner's number in the report; otherwise None.
-        new_model: the model if it was trained after the report was written; otherwise None.
+        new_model: the winner's model if this process has just trained it, so that the report does not know it yet;
+            otherwise None.
     """
 
     folder: StudyFolder
@@ -209,7 +210,10 @@ class StudyRun:
 
     @cached_property
     def best(self) -> Trial | None:
-        """The winner, or the best trial so far if no trial is complete at the target scale."""
+        """The winner, or the best trial so far if no trial is complete at the target scale.
+
+        None if no trial is complete, or if no trial keeps the limits.
+        """
         return choose_best(self.config.study, self.goal, self.history, self._fresh_finalists, at_target=False)
 
     @property
@@ -225,7 +229,7 @@ class StudyRun:
 
     @cached_property
     def model(self) -> FinalModel | None:
-        """The winner's model; None if the model is missing or was changed, or if the objective saves no models."""
+        """The winner's model; None if the model is missing, was changed, or is not noted in the record."""
         if self.new_model is not None:
             return self.new_model
         noted = self.notes.final_model

@@ -32,11 +32,13 @@ _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError,
 def archive(folder: StudyFolder, file: Path) -> Manifest:
     """Write a study as an archive in one step, and return the archive's manifest.
 
-    Leave out files that the toolkit makes again: the workers' copy of the data, locks, and the record's backup.
+    Leave out files that the toolkit makes again, such as the workers' copy of the data, locks, and the record's backup.
+    Also leave out temporary files, files of a running search, and links that lead out of the study's folder.
 
     Raises:
         ConfigError: the file's name does not end in .tar.gz or .tgz.
-        StudyError: the study runs, its record is damaged, or the archive exists or would be inside the study's folder.
+        StudyError: the study runs, its record is damaged, the archive exists or would be inside the study's folder, or
+            the archive's directory is missing.
     """
     if not file.name.endswith((".tar.gz", ".tgz")):
         raise ConfigError(f"archive: must be a file NAME.tar.gz, given {str(file)!r}")
@@ -82,8 +84,8 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
     """Unpack an archived study into a folder under `runs`, compare the files with the manifest, and return the folder.
 
     Raises:
-        StudyError: a study with the same name exists, the file is damaged, the file is no archive of a study, or a link
-            in the archive leads out of the study's folder.
+        StudyError: a study with the same name exists; the file is missing, damaged or no archive of a study; a later
+            version wrote the archive; or a link in the archive leads out of the study's folder.
     """
     is_new = not runs.exists()
     try:

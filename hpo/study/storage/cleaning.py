@@ -31,7 +31,7 @@ class Cleaned:
     Attributes:
         study: the folder's name.
         folder: the folder's path.
-        bytes: the total number of freed bytes.
+        bytes: the total number of freed bytes; in a dry run, of bytes that would be freed.
         freed: for each kind of deleted files, such as `states`, the number of freed bytes.
         kept: why states or models stay; `null` = all unneeded states and models were deleted.
     """
@@ -58,7 +58,8 @@ def clean(
 
     An unfinished search keeps its training states and models, because resuming needs them. A finished search keeps the
     models of the winner and of the best `study.checkpoints` trials. Under a strategy with amounts, it also keeps the
-    states, because a larger budget continues from these states.
+    states, because a larger budget continues from these states. The workers' copy of the data stays only if the
+    original data are missing.
 
     Args:
         folder: the study's folder.

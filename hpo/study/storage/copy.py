@@ -39,7 +39,7 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     """Copy a study to `runs/<name>` in one step.
 
     Raises:
-        StudyError: the study runs, its record is in `study.storage`, or the target exists.
+        StudyError: the study runs, its record is missing or is in `study.storage`, or the target exists.
     """
     config, target = folder.config(), StudyFolder(RUNS / name)
     if config.study.storage is not None:

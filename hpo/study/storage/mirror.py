@@ -112,7 +112,7 @@ class Manifest(BaseModel):
         """Return the manifest at a mirror's URL; None if there is no manifest.
 
         Raises:
-            NotOursError: this version cannot read the manifest's fields.
+            NotOursError: this version cannot read the manifest's format or fields.
             HpoError: the manifest is not JSON, or the study's name in the manifest is not valid.
         """
         content = place.read(_FILE)
@@ -139,7 +139,10 @@ def _unreadable_error(place: Place) -> NotOursError:
 
 
 def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError if the manifest at a URL belongs to another study, or if another folder wrote the manifest."""
+    """Raise NotOursError if the manifest at a URL belongs to another study, or if another folder wrote the manifest.
+
+    The second check needs the noted ids of this folder's copies. Skip the check if no ids are noted.
+    """
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
             f"study.mirror: {place.url} has another study, '{manifest.name}'; give another URL, or continue that "
@@ -304,8 +307,8 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
 def _is_excluded(name: PurePosixPath) -> bool:
     """Return whether to leave out a file or folder.
 
-    In the top two levels, leave out hidden names, because they are temporary. Deeper hidden files belong to states
-    and models.
+    Leave out names in `_EXCLUDED`. In the top two levels, also leave out hidden names, because they are temporary.
+    Deeper hidden files belong to states and models.
     """
     is_temporary = any(part.startswith(".") for part in name.parts[:2])
     return is_temporary or name.parts[0] in _EXCLUDED

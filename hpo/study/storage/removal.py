@@ -22,7 +22,7 @@ class Removal:
 
     Attributes:
         folder: the study's folder.
-        is_link: whether the path is a link. If so, only the link is deleted, and the other fields are empty.
+        is_link: whether the path is a link. If so, only the link is deleted, and the fields below are empty.
         sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
         config: the study's configuration. If it cannot be read, it is None, and the mirror and the runs in MLflow stay.
@@ -45,7 +45,8 @@ class Removal:
     def same(self) -> StudyFolder | None:
         """Another folder with the same study id, such as a manual copy; None if there is no such folder.
 
-        If there is such a folder, the mirror and the runs in MLflow stay, because they belong to that folder too.
+        The search covers runs/ and the folders next to the study. If there is such a folder, the mirror and the runs in
+        MLflow stay, because they belong to that folder too.
         """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):

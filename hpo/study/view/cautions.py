@@ -1,4 +1,4 @@
-"""Cautions: reasons to doubt a search's result, as a reviewer would raise them. Only the search's trials are used."""
+"""Cautions: reasons to doubt a search's result, as a reviewer would raise them. They use only trials and finalists."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -67,7 +67,10 @@ def cautions_so_far(search: Searched) -> list[str]:
 
 
 def search_cautions(search: Searched, has_ended: bool = True) -> Iterator[str]:
-    """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings, few trials."""
+    """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
+
+    If `has_ended`, also yield cautions about unfinished trials and about too few trials.
+    """
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
     # A failure does not count if its retry is complete: the fault was not in the point.
@@ -137,7 +140,7 @@ def boundary_cautions(search: Searched, winner: Trial) -> Iterator[str]:
 
 
 def noise_cautions(search: Searched, winner: Trial) -> Iterator[str]:
-    """Yield a caution that names the trials within one standard error (over folds and seeds) of the winner."""
+    """Yield a caution that names the trials within one standard error (over folds and seeds) of the winner, if any."""
     trials, seeds = search.finalists or search.trials, " on fresh seeds" if search.finalists else ""
     deciding = next(trial for trial in trials if trial.number == winner.number)
     near = as_good_as(deciding, trials, search.goal.metric)

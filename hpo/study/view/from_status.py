@@ -42,7 +42,7 @@ def view_of_status(
         status: the status.
         reference: the name or the mirror's URL that names the study in commands; None = the folder's name or path.
         copied: when the mirror was written; empty for a folder.
-        fault: why the configuration or record cannot be read.
+        fault: why the configuration, the record or the mirror cannot be read.
     """
     best, texts, in_search = None, status.texts or _texts(status.scores), status.search_texts
     if status.best is not None and status.scores:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def latest_status(folder: StudyFolder) -> Status:
-    """Return a study's status; if the driver was killed, try to update the status from the record."""
+    """Return a study's status; if the status `lags`, try to update it from the record."""
     if folder.is_import:
         return _imported_status(folder)
     status = read_status(folder)
@@ -57,7 +57,10 @@ def _imported_status(folder: StudyFolder) -> Status:
 
 
 def status_of_record(run: "StudyRun", state: State) -> Status:
-    """Return a study's status with the given state; all other fields come from the record and the configuration."""
+    """Return a study's status with the given state; the other fields come from the study's other files.
+
+    Fields that only the driver knows, such as `holder` and `updated`, have their defaults.
+    """
     from hpo.engine.loop import seconds_spent
     from hpo.study.notes import Notes
 

@@ -48,7 +48,7 @@ def view_of(
     Args:
         run: the study with its record.
         status: the study's status, or only its state. In the second case, the other fields of the status come from
-            the record and the configuration.
+            `status_of_record`.
         tasks: the running tasks.
         reference: the study's name, or its mirror's URL, for commands; None = the name or path of the study's folder.
         copied: when the mirror was written; empty if the study is read from its folder.
@@ -99,7 +99,7 @@ def view_of(
 
 
 def trial_view(run: StudyRun, trial: Trial) -> TrialView:
-    """Return the view of one trial; the scores are empty unless the trial is complete."""
+    """Return the view of one trial; `scores` is empty unless the trial is complete."""
     return _TrialViewMaker(run).trial(trial)
 
 
@@ -141,7 +141,7 @@ class _TrialViewMaker:
         )
 
     def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
-        """Return the view of the winner; this view has the expected score if the report has one."""
+        """Return the view of the winner; the view has the expected score if the report has this score for `trial`."""
         view = self.trial(trial)
         expected = None if report is None else ExpectedScore.of(report)
         if expected is None or inner(report or {}, "winner").get("number") != trial.number:

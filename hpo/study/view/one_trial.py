@@ -37,7 +37,7 @@ class TrainingDetails:
         host: the machine of the training.
         process: the id of the training's process.
         gpus: the GPUs of the training.
-        attempt: the number of the attempt, if the training was repeated.
+        attempt: the number of the attempt that gave the result, from 1; above 1 if workers died.
         error: why the training failed, in one line.
         details: the traceback of the error.
         stopped: where and why the training was stopped.
@@ -73,7 +73,7 @@ class TrialDetails:
     """All details of a trial. Unknown values are `null` or empty; times are in seconds since the epoch.
 
     Attributes:
-        study: the name of the study's folder.
+        study: the study's name, which is the name of its folder.
         folder: the path of the study's folder; `null` for a mirror.
         copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` without a mirror.
         trial: the trial's number.
@@ -84,7 +84,8 @@ class TrialDetails:
         search_scores: as in [a trial of a study](#a-trial-of-it).
         texts: as in [a trial of a study](#a-trial-of-it).
         search_texts: as in [a trial of a study](#a-trial-of-it).
-        excess: how far the trial's values exceed the limits, relative to the limits; `null` without limits.
+        excess: how far the trial's values exceed the limits, relative to the limits; `null` without limits, or if the
+            trial is not complete.
         point: the trial's hyperparameters.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         config: the whole configuration of the trainings.
@@ -94,7 +95,7 @@ class TrialDetails:
         retry_of: the number of the failed trial that this trial tries again.
         error: why the trial failed.
         stopped: where and why the trial was stopped.
-        seconds: the duration of the trainings.
+        seconds: the sum of the durations of the trainings.
         started: when the first training began.
         ended: when the last training ended.
         num_parameters: the number of the network's parameters.
@@ -242,6 +243,6 @@ def _curve(points: Sequence[Mapping[str, float]], metric: str) -> list[tuple[flo
 
 
 def _asked_task(trial: int, asked: Asked, metric: str) -> RunningTask:
-    """Return the running training of a trial for which another program has called `ask`, but not yet `tell`."""
+    """Return the running training of an ask-and-tell trial: the trial was asked for, and has no result yet."""
     point, curve = dict(asked.curve[-1]) if asked.curve else {}, _curve(asked.curve, metric)
     return RunningTask(trial=trial, task=0, worker=asked.place - 1, started=asked.time, point=point, curve=curve)

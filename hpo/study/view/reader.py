@@ -118,7 +118,9 @@ class StudyReader:
             time.sleep(self.seconds)
 
     def wait_until_created(self, show: Callable[[str], None]) -> None:
-        """Wait until the study exists. If it is starting, first call `show` with its status as a line of text.
+        """If the study is starting, call `show` with the status as a line of text, and wait until the study exists.
+
+        Otherwise, return at once.
 
         Raises:
             StudyError: as for `follow`.
@@ -141,10 +143,14 @@ class MirrorReader(StudyReader):
         self._last: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Fetch the changed files and return the current state; if this fails, return the last state and the fault."""
+        """Fetch the changed files and return the current state; if this fails, return the last state and the fault.
+
+        Raises:
+            HpoError: the fetch fails, or a fetched file is not valid, and there is no last state.
+        """
         try:
             self._last = self._fetch_snapshot()
-        except StudyError as error:
+        except HpoError as error:
             if self._last is None:
                 raise
             self._last = replace(self._last, fault=str(error))
@@ -195,10 +201,11 @@ def open_reader(study: str, patience_seconds: float = 0.0) -> Iterator[StudyRead
 
     Args:
         study: the study's name under `runs/`, its folder, or its mirror's URL.
-        patience_seconds: how long to wait for the study's folder if it does not exist yet; 0 = do not wait.
+        patience_seconds: how long to wait for the study's folder if it does not exist yet; 0 = do not wait. With a
+            URL, do not wait.
 
     Raises:
-        StudyError: the study does not exist.
+        StudyError: the study does not exist. For a URL, the reader's methods raise this error.
     """
     if "://" not in study:
         folders, deadline = [*map(StudyFolder, (RUNS / study, Path(study)))], time.monotonic() + patience_seconds

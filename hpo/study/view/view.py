@@ -16,13 +16,14 @@ from hpo.trials.score_format import with_spread
 
 @dataclass(frozen=True)
 class TrialView:
-    """A trial: the winner, the best trial so far, or a trial on the Pareto front.
+    """A trial: the winner, the best trial so far, a trial on the Pareto front, or another trial.
 
     Attributes:
         trial: the trial's number.
-        score: the mean of the (leading) metric over folds and seeds. If fresh seeds chose the winner, the score of a
-            finalist is the mean over only the fresh seeds.
-        scores: the mean of each metric and of each value with a limit, by name, over the same trainings as `score`.
+        score: the mean of the (leading) metric over folds and seeds; `null` if the trial has no score. If fresh seeds
+            chose the winner, the score of a finalist is the mean over only the fresh seeds.
+        scores: the mean of each metric and of each value with a limit, by name, over the same trainings as `score`;
+            empty unless the trial is complete.
         search_scores: a finalist's means in the search, by name, if fresh seeds chose the winner; otherwise empty.
         texts: `scores` as text, with enough digits to distinguish the trials.
         search_texts: `search_scores` as text, with enough digits to distinguish the trials.
@@ -207,7 +208,7 @@ class StudyView:
         begun: when the first training began.
         updated: when the status was last written.
         error: why the study failed, or cannot be read.
-        fault: why the configuration or record cannot be read.
+        fault: why the configuration, the record or the mirror cannot be read.
         objective: the path of the objective.
         data: the name of the data.
         parts: the number of examples in the train, validation and test splits, by name; empty if the objective reads
@@ -218,7 +219,7 @@ class StudyView:
         limits: the limits that the winner must keep, as text.
         hyperparameters: the number of searched hyperparameters.
         points: the number of points in the space; `null` = infinite, or too many to count.
-        scales: the number of scales.
+        scales: the number of scales; `null` without scales.
         folds: the number of folds of each trial; 1 = a hold-out split.
         repeats: the number of seeds on each fold.
         done: how much of the budget is used.
@@ -226,11 +227,12 @@ class StudyView:
         counts: what `done` and `budget` count: `trials` or `configurations`.
         trials: the number of trials by state: `complete`, `failed`, `stopped`, `running` (unfinished).
         minutes: the duration of the search without interruptions.
-        ended_by: the budget that ended the search.
+        ended_by: what ended the search: `trials`, `minutes`, `stop_without_gain` or `target` (keys of `study`), `space`
+            (nothing is left to propose), or `callback`; `null` if the search is not over.
         best: the winner, or the best trial so far; see [a trial](#a-trial-of-it).
         why_none: why there is no best trial.
         why_chosen: with several metrics, how the best trial is chosen.
-        on_front: with several metrics, the number of trials on the Pareto front.
+        on_front: with several metrics, the number of trials on the Pareto front; otherwise `null`.
         front: with several metrics, the trials on the Pareto front, the best in the leading metric first; at most 100.
         leaders: the best trials within the limits, at most 5, the best first, by their scores in the search. With
             several metrics: the trials that contribute most to the Pareto front, in the order of `front`.
@@ -251,7 +253,7 @@ class StudyView:
         next: the [commands](#a-next-step) that are useful now.
         cost: seconds and shares of time, as in [report.json](report.md); `null` before there is a report.
         files: the paths of the study's report and tables, by name.
-        size: the total size of the study's files in bytes.
+        size: the total size of the study's files in bytes; `null` except in `hpo list`.
         metric: the metric; with several metrics, the leading one.
         direction: the direction of `metric`: `maximize` or `minimize`.
     """

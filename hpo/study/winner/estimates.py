@@ -37,11 +37,17 @@ class Sample:
     is_grouped: bool = False
 
     def estimates(self, scored: Scored) -> dict[str, Estimate]:
-        """Return each metric with an interval: Wilson's interval for a share, else a bootstrap of scores by example."""
+        """Return each metric with an interval: Wilson's interval for a share, else a bootstrap of scores by example.
+
+        An estimate without an interval has a note that says why.
+        """
         return {name: self._estimate(value, name, scored) for name, value in scored.metrics.items()}
 
     def differences(self, scored: Scored, other: Scored) -> dict[str, Estimate]:
-        """Return the difference of two models in each metric, with a bootstrap interval over paired examples."""
+        """Return the difference of two models in each metric that both have, with a bootstrap interval.
+
+        The bootstrap draws paired examples. An estimate without an interval has a note that says why.
+        """
         both = {name: (value, other.metrics[name]) for name, value in scored.metrics.items() if name in other.metrics}
         return {name: self._bootstrap(ours - theirs, name, scored, other) for name, (ours, theirs) in both.items()}
 

@@ -19,7 +19,8 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
     """Return whether the winner's model is missing or was changed, or is not yet noted in the record.
 
-    Without a test split, the winner needs a model only if the trainings have written models.
+    If the data are not split, or the objective has no `run_test`, only the note can be missing. Then the winner needs a
+    model only if the trainings have written models.
     """
     if run.winner is None or run.model is not None:
         return False
@@ -39,8 +40,9 @@ def make_final_model(
 ) -> FinalModel | None:
     """Train the winner's model if it is missing, note it in the record, and return it.
 
-    With a hold-out split, a missing model is trained again with the winner's seed. With folds, the winner's
-    configuration is trained once on all folds together; the number of epochs is the mean of the folds' best epochs.
+    With a hold-out split, a missing model is trained again with the winner's seed; an existing model is only noted.
+    With folds, the winner's configuration is trained once on all folds together; the number of epochs is the mean of
+    the folds' best epochs.
 
     Args:
         study: the study.
@@ -49,7 +51,7 @@ def make_final_model(
         report: called with three values: a text, the number of finished trainings, and the number of all trainings.
 
     Returns:
-        The new model; None if no model was missing.
+        The new model; None if there is no winner, or if no model was missing.
 
     Raises:
         StudyError: the training failed.
@@ -78,7 +80,7 @@ def model_task(builder: TaskBuilder, trial: Trial) -> Task:
     """Return the task that trains a trial's model, with the trial's seed.
 
     With a hold-out split, the task repeats the trial's training. With folds, the task trains on all folds together;
-    the number of epochs is the mean of the folds' best epochs.
+    the number of epochs is the mean of the folds' best epochs, if the trainings returned best epochs.
     """
     if builder.layout.folds == 1:
         return builder.tasks_of(replace(trial, trained=0))[0]

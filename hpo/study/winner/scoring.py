@@ -42,7 +42,8 @@ class _Model:
     Attributes:
         trial: the trial.
         study: the study with the configuration under which the trial was trained.
-        checkpoint_dir: the folder of the model; None if the objective saves no models; scoring then trains a model.
+        checkpoint_dir: the folder of the model; None if the objective saves no models (scoring then trains a model), or
+            if the training of the model failed.
         error: why the training of the model failed; None if the training did not fail.
     """
 
@@ -73,8 +74,10 @@ def open_test(
         The content of test.json.
 
     Raises:
-        StudyError: the search is not finished, or there is no winner or no test split. Also raised if the test split
-            was scored before (unless `again`), or if `with_front` is True with one metric.
+        StudyError: the search or the trainings after it are not finished. Also raised if there is no winner, no test
+            split or no model of the winner, or if the scoring of the winner fails. Also raised if the test split was
+            scored before (unless `again`), or if `with_front` is True with one metric.
+        MachineError: the machine could not score the winner.
     """
     if with_front and len(study.goal.metrics) == 1:
         raise StudyError(
@@ -176,8 +179,8 @@ def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> 
     front = "" if number == 1 else f" with {number} configurations"
     return (
         f"test: the test split of these data was scored before ({len(earlier)} time(s), last by study "
-        f"'{last['study']}' at {last['time']}{front}); the comparison used {examples.compared_by}; `--again` (from "
-        f"Python `again=True`) scores it once more, and the report will always mention this"
+        f"'{last['study']}' at {last['time']}{front}); this split was recognized by {examples.compared_by}; "
+        f"`--again` (from Python `again=True`) scores the split once more, and the report will always mention this"
     )
 
 
@@ -199,8 +202,8 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
     """Return the default configuration as a model to score; return None if there is no default configuration.
 
-    If the objective saves models, first train the model in this process, and save it below `scratch`. With a hold-out
-    split, the validation score stops the training early, as in every trial. With folds, the training uses all folds
+    If the objective saves models, first train the model on this machine, and save it below `scratch`. With a hold-out
+    split, the validation score can stop the training early, as in every trial. With folds, the training uses all folds
     together and all epochs, because the default's best epoch is not known.
     """
     if why_no_default(study.space, study.config):
@@ -217,9 +220,10 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
-    """Return the model of a trial on the Pareto front, from its hold-out training.
+    """Return a trial on the Pareto front with its model.
 
-    If the model is missing, train it in a folder below `scratch`.
+    Use the model of the trial's hold-out training if this model exists unchanged. Otherwise, train the model in a
+    folder below `scratch`. If the objective saves no models, the result has no model.
     """
     if not study.keeps_models:
         return _Model(trial, study)

@@ -1,8 +1,8 @@
 """Trains the best trials of a search to the end, so that the winner is fully trained; trains the finalists again.
 
-The best trials continue from their states, with their seeds. These trainings do not belong to the search. If the
-search continues with a larger budget, it proposes the same trials as if these trainings had not run. The outcomes
-of these trainings are kept, so none of them has to run again after that search.
+The best trials continue from their states (without a state, from the start), with their seeds. These trainings do not
+belong to the search. If the search continues with a larger budget, it proposes the same trials as if these trainings
+had not run. The outcomes of these trainings are kept, so none of them has to run again after that search.
 """
 
 import logging
@@ -31,7 +31,10 @@ _SUFFIX = "_full"
 
 
 def expected_at_end(study: PreparedStudy) -> str | None:
-    """Return a line that says how many configurations will probably be fully trained; None if probably all will."""
+    """Return a line that says how many configurations will probably be fully trained.
+
+    Return None if the budget counts trials, or if the strategy is neither ASHA nor successive halving.
+    """
     strategy = study.strategy.strategy if isinstance(study.strategy, FirstPoints) else study.strategy
     if study.counts == "trials" or not isinstance(strategy, Asha | SuccessiveHalving):
         return None
@@ -84,7 +87,8 @@ def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
     """Return the tasks that train the best trials to the end and have no outcome yet.
 
-    The tasks of a trial continue from the trial's states; if a state is missing, they start anew.
+    The tasks of a trial continue from the trial's states. If one of these states is missing, all of these tasks start
+    anew.
     """
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
@@ -111,7 +115,10 @@ def _missing_finalist_tasks(study: PreparedStudy, finalist: Finalist, notes: Not
 
 
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
-    """Copy the search's state in `before` to `own` unless `own` exists; return whether `own` exists afterwards."""
+    """Copy the search's state in `before` to `own` unless `own` exists; return whether `own` exists afterwards.
+
+    If the study has `artifacts`, both states are in this store.
+    """
     if study.artifacts is None:
         if before.is_dir() and not own.exists():
             copy_tree(before, own)

@@ -27,7 +27,7 @@ DATABASE_SUFFIXES = ("", "-wal", "-shm")
 
 
 class DamagedRecordError(StudyError):
-    """The file of the record is missing or damaged, or it is an older copy of the record."""
+    """The record is missing, damaged or unreadable, or its file is an older copy of the record."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Guard:
     """Updates the mark file of a record after every write, and the record's backup from time to time.
 
     The mark file stores a `Mark`. An update usually takes microseconds. The mark is written after the rows, so a record
-    may have more rows than its mark says, but not fewer. A record with fewer rows is an older copy.
+    may have more rows than its mark says, but not fewer. A record with fewer rows is an older copy, or has lost rows.
 
     Before a backup, `refuse_damaged` checks that the record can be read and has at least as many rows as the mark says.
     A new backup replaces the previous backup only if `refuse_damaged` raises no StudyError, and if the new backup is
@@ -120,7 +120,10 @@ def backup_path(path: Path) -> Path:
 
 
 def refuse_damaged_file(path: Path) -> None:
-    """Raise DamagedRecordError if the file is missing or empty, or if SQLite's own check finds damage."""
+    """Raise DamagedRecordError if the file is missing or empty, or if SQLite's own checks find damage.
+
+    Raise `sqlite3.OperationalError` if the file is locked or cannot be opened.
+    """
     if not path.exists():
         raise DamagedRecordError(f"{path} is missing")
     try:

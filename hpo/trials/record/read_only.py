@@ -41,7 +41,7 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
     case, SQLite removes the log when the last connection closes; the last connection may be this one.
 
     Raises:
-        DamagedRecordError: the file cannot be read.
+        DamagedRecordError: the file cannot be read, or the block raises an error that damaged content can cause.
     """
     logs = [path.with_name(f"{path.name}{suffix}") for suffix in DATABASE_SUFFIXES if suffix]
     with tempfile.TemporaryDirectory(prefix="hpo-read-") as scratch:
@@ -93,7 +93,11 @@ class ReadOnlyRows(Rows):
         self._own: dict[int, int] = {}
 
     def read(self) -> Iterator[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Yield the number, point, state and attributes of each trial that is new or was running at the last call."""
+        """Yield the number, point, state and attributes of each trial that is new or was running at the last call.
+
+        Raises:
+            DamagedRecordError: the file cannot be read, or does not have the study.
+        """
         with read_only_connection(self._path, self._is_written()) as file:
             # Use a transaction, so that all queries read the same state of the file.
             file.execute("BEGIN")

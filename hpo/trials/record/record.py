@@ -73,7 +73,7 @@ class Note(Generic[T]):
 
 @dataclass(frozen=True)
 class Stretch:
-    """A period in which the search runs without interruption.
+    """A period in which a study trains without interruption.
 
     Attributes:
         start: the start of the period's first task, in seconds since the epoch.
@@ -89,9 +89,9 @@ class Ended:
     """The end of a search.
 
     Attributes:
-        by: what ended the search; None while the search runs.
+        by: what ended the search; None = the search has not ended.
         seconds: the duration of the search so far, without interruptions.
-        limit: the value of `stop_without_gain` when the search ended.
+        limit: the value of `Rules.stop_without_gain` at that time; None = the search never stops without gain.
     """
 
     by: EndedBy | None
@@ -131,7 +131,7 @@ class Asked:
 class Rows:
     """The storage of a record's rows.
 
-    This base class stores only notes, in memory. It serves simulations, tests, and searches over tables.
+    This base class stores only notes, in memory. It serves all records that are only in memory; see `memory_record`.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,10 @@ class Rows:
         """
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Return the number, point, state and attributes of every trial, in any order."""
+        """Return the number, point, state and attributes of each trial that is new or may have changed.
+
+        A trial comes after the trial that it continues.
+        """
         return ()
 
     def queued(self) -> Iterable[tuple[int, Mapping[str, Any]]]:
@@ -182,8 +185,8 @@ class Record:
 
     Trials are opened in the order of their numbers, which is the order of proposal. Each outcome is written under the
     name of its task (`fold_0`) as soon as it arrives, and the last outcome closes the trial. If no driver runs the
-    study, a trial in the state `running` was interrupted. A continued search trains the tasks of this trial that have
-    no outcome.
+    study, a trial in the state `running` was interrupted, or is an open trial of ask-and-tell. A continued search
+    trains the tasks of an interrupted trial that have no outcome.
     """
 
     # The notes of a study. Lists are in chronological order.
@@ -221,7 +224,10 @@ class Record:
         self.read_again()
 
     def read_again(self) -> bool:
-        """Read the new and the changed rows of the storage; return whether there are any such rows."""
+        """Read the trials that `Rows.read` returns, and return whether there are any.
+
+        `ReadOnlyRows` returns only new and changed trials, while `OptunaRows` returns all trials at each call.
+        """
         has_changed = False
         for row in self._rows.read():
             # Store each trial before reading the next, because later trials may continue it.
@@ -273,7 +279,8 @@ class Record:
     def add_outcome(self, number: int, index: int, outcome: Outcome) -> Trial:
         """Write the outcome of a task and return the updated trial.
 
-        The last outcome ends the trial. A second outcome of the same task changes nothing.
+        The last outcome ends the trial. A second outcome of the same task, or an outcome of an ended trial, changes
+        nothing.
         """
         trial = self._trials[number]
         if index in trial.outcomes or trial.state != "running":
@@ -334,7 +341,7 @@ class Record:
         self._has_begun = True
 
     def copy(self) -> "Record":
-        """Return a copy in memory, with all trials and user actions, for simulating the search."""
+        """Return a copy in memory, with all trials, added points and user actions, for simulating the search."""
         copied = memory_record(self.goal, self.layout, self.trials())
         copied.added, copied.actions = self.added, self.actions
         return copied
@@ -342,7 +349,8 @@ class Record:
     def judged_by(self, goal: Goal) -> "Record":
         """Return the record with `goal` in place of its own goal.
 
-        Compute the excess of each complete trial again, from the limits of `goal`.
+        Compute the excess of each complete trial again, from the limits of `goal`. Both records have the same rows and
+        notes. If the goal is the same, return this record.
         """
         if goal == self.goal:
             return self
@@ -355,7 +363,10 @@ class Record:
         self._rows.dispose()
 
     def _scores(self, trial: Trial) -> Sequence[float]:
-        """Return the scores to store for a trial, one per metric; empty if the trial has no comparable scores."""
+        """Return the scores to store for a trial, one per metric; empty if the trial has failed.
+
+        For a stopped trial, the scores are empty if it has no score or if there are several metrics.
+        """
         if trial.state == "complete":
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]
@@ -378,7 +389,7 @@ class Record:
 
 
 def memory_record(goal: Goal, layout: TaskLayout, trials: Iterable[Trial] = ()) -> Record:
-    """Return a record in memory with these trials; used by searches over tables and by simulations."""
+    """Return a record in memory with these trials, for example for a simulation or a published study."""
     record = Record(Rows(), goal, layout)
     record._trials = {trial.number: trial for trial in trials}
     return record

@@ -161,7 +161,7 @@ class OptunaRows(Rows):
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
 
     def dispose(self) -> None:
-        """Close the connection. If there is a guard, make a last backup first."""
+        """Close the connection. If there is a guard, first call `Guard.end`, and warn of other programs' trials."""
         if self.guard is not None:
             self.guard.end()
             self.warn_of_other_trials()

@@ -65,7 +65,7 @@ _Opened = tuple[OptunaRows, Record]
 
 
 def create_record(study: Stored) -> Record:
-    """Create an empty record for a new study.
+    """Create an empty record for a new study; replace a record whose driver died while it created the record.
 
     Raises:
         StudyError: the storage cannot be opened, or already holds a study with this name.
@@ -93,7 +93,7 @@ def read_record(study: Stored) -> Record:
     """Open the record of an existing study for reading.
 
     Raises:
-        StudyError: the record is missing or damaged.
+        StudyError: the record is missing or damaged, or `Stored.check` refuses its format.
     """
     # Read the mark before the rows, because a search may be writing: rows that are read later than the mark are never
     # fewer than the mark says, unless rows were lost.
@@ -107,11 +107,13 @@ def read_record(study: Stored) -> Record:
 def continue_record(study: Stored) -> Record:
     """Open the record of an existing study to continue it; the caller must hold the study's lock.
 
-    If the study's own file is damaged, missing or an older copy, the backup replaces the file. Trainings whose
-    outcomes are not in the backup run again, with the same results.
+    If the study's own file is damaged, missing or an older copy, the backup replaces the file, unless the file is
+    readable and has at least as many rows as the backup. Trainings whose outcomes are lost run again, with the same
+    results.
 
     Raises:
-        StudyError: the study does not exist, or its record is damaged and has no sound backup.
+        StudyError: the study does not exist, or its record cannot be read and has no sound backup. Also raised if the
+            file belongs to another study.
     """
     path = study.own_file
     if path is None:

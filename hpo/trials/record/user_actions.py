@@ -98,13 +98,13 @@ class RecordedAction:
         do: the action.
         after: how many trials had been opened when the action took place.
         time: the time in seconds since the epoch.
-        by: the user's name.
+        by: the user's name; None = another program acted.
         trial: for `stop_trial`, the number of the stopped trial.
         points: for `stop_trial`, how many points each task had reported at the stop, by task index; None = the task had
             ended before.
-        trials: for `raise_budget`, the new budget of trials; for `end_search`, the budget of trials when the search
-            ended.
-        minutes: for `raise_budget`, the new budget of minutes.
+        trials: for `raise_budget`, the new budget of trials (None = unchanged); for `end_search`, the budget of trials
+            at the time of the action.
+        minutes: for `raise_budget`, the new budget of minutes; None = unchanged.
     """
 
     do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]

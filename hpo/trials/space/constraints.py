@@ -67,7 +67,7 @@ class Constraint:
             return True
         try:
             return bool(self.rule({**self.fixed, **point}))
-        except (TypeError, ZeroDivisionError) as error:
+        except (TypeError, ArithmeticError) as error:
             values = ", ".join(f"{key}={point[key]!r}" for key in self.keys)
             raise SpaceError(f"space.require: '{self.text}' cannot be computed for {values}: {error}") from error
 

@@ -36,7 +36,9 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
             dimension, else its value in `fixed`.
 
     Raises:
-        SpaceError: a key is unknown, a value is outside of its range, a rule is broken, or a point occurs twice.
+        NoDefaultError: a point lacks a key that has no default; only `default` is skipped instead.
+        SpaceError: a key is unknown or inactive, a value is outside of its range, a rule is broken, a point occurs
+            twice, or `written` has another form.
     """
     entries = [written] if isinstance(written, str | Mapping) else written
     if not isinstance(entries, Sequence):

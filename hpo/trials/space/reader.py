@@ -91,7 +91,9 @@ def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]
 def _are_rules(value: Any, keys: Collection[str]) -> bool:
     """Return whether the value of the key `require` holds rules; otherwise, `require` is the name of a dimension.
 
-    Rules are a text, or a list of texts. At least one text of a list must contain an operator or a key.
+    Rules are a text, or a list of texts; an empty list is a list of rules, too. At least one text of any other list
+    must contain `<`, `>`, `=`, `%` or a key. A number, true/false or null also counts as a rule, so that its error is
+    shown.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -103,7 +105,8 @@ def _are_rules(value: Any, keys: Collection[str]) -> bool:
 def _are_points(value: Any, keys: Collection[str]) -> bool:
     """Return whether the value of the key `first` holds points; otherwise, `first` is the name of a dimension.
 
-    Points are the text `default`, a mapping of searched keys to values, or a list of such texts and mappings.
+    Points are the text `default`, a mapping of searched keys to values, or a list of such texts and mappings. Any other
+    plain value, or a mapping of plain values that has no dimension, also counts as points, so that its error is shown.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -270,7 +273,7 @@ def identity(value: Any) -> str:
 
 
 def _refuse_invalid(where: str, value: Any) -> None:
-    """Raise SpaceError if JSON cannot represent a value, or if a value contains a whole number above 2^53.
+    """Raise SpaceError if JSON cannot represent a value, or if a value contains a whole number beyond 2^53 or -2^53.
 
     JSON can represent texts, finite numbers, true/false, None, lists, and mappings with texts as keys.
     """
@@ -290,8 +293,8 @@ def _refuse_rounded(where: str, value: Any) -> None:
     """Refuse a whole number that is too large to be represented exactly by a float."""
     if isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise SpaceError(
-            f"{where}: must be a whole number of at most 2^53 ({_LARGEST_WHOLE}), given {value}, because floats cannot "
-            f"hold larger whole numbers exactly; give a smaller number, or search the number's exponent"
+            f"{where}: whole numbers must be between -2^53 and 2^53 ({_LARGEST_WHOLE}), because floats cannot hold "
+            f"larger whole numbers exactly, given {value}; give a number nearer to 0, or search the number's exponent"
         )
 
 
@@ -344,8 +347,8 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
     if len(set(values)) < points:
         raise SpaceError(
-            f"{where}.points: must be lower, given {points}, because rounding leaves only {len(set(values))} different "
-            "values"
+            f"{where}.points: must be lower, because rounding leaves only {len(set(values))} different values, given "
+            f"{points}"
         )
     return tuple(values)
 
@@ -385,7 +388,10 @@ def _condition(where: str, when: Any) -> Condition:
 
 
 def _check_conditions(dimensions: Sequence[Dimension]) -> None:
-    """Refuse conditions that form a cycle, or that name an unsearched key, an impossible value or a later dimension."""
+    """Refuse conditions that form a cycle, or that name an unsearched key, an impossible value or a later dimension.
+
+    Also refuse conditions on a continuous range.
+    """
     by_key = {d.key: d for d in dimensions}
     keys = list(by_key)
     for place, dimension in enumerate(dimensions):

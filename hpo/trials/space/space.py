@@ -81,7 +81,10 @@ class Space:
         return len(self._listed) if combinations <= _COUNTABLE else None
 
     def points(self) -> Iterator[Point]:
-        """Yield every point of a finite space once; the last dimension changes fastest."""
+        """Yield every point of a finite space once; the last dimension changes fastest.
+
+        If the space has `members`, yield them in their order.
+        """
         if self.members is not None:
             return (point for point in self.members if self.contains(point))
         return (point for point in _combinations(self.dimensions) if self.keeps_rules(point))
@@ -94,7 +97,11 @@ class Space:
         )
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """Return a random point: draw each active dimension independently; if the point breaks a rule, draw again."""
+        """Return a random point: draw each active dimension independently; if the point breaks a rule, draw again.
+
+        After 100 draws, choose from a list of all valid points. If the space is too large to list, the returned point
+        breaks a rule.
+        """
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:

@@ -73,6 +73,9 @@ def write_out(branch: Any, where: str = "space") -> Any:
     """Convert a dimension or a tree of dimensions from the forms of Python or other tools to the form of conf/space.
 
     A tuple is a range. A list of numbers becomes ordered values, and any other list becomes unordered choices.
+
+    Raises:
+        SpaceError: a tuple is no range, or the toolkit has no such dimension.
     """
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:
@@ -108,12 +111,12 @@ def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) 
     """Return the space in its explicit form; a space that is already explicit is returned unchanged.
 
     - If both ends of a range are written as whole numbers (1, not 1.0), the range has only whole numbers, with or
-      without `log`. But the range has all numbers if `integer` is false, or if its default or its value in `config` is
-      a fraction such as 0.5.
+      without `log`. But the range has all numbers if `integer` is false, or if its default is a fraction such as 0.5.
+      Without a default, its value in `config` decides.
     - This rule does not apply to a range with `points` or `step`; for these, see `hpo.trials.space.reader`.
     - YAML reads 1e-5 as a text, not as a number. Such a text counts as a number at the ends of a range, and in a list
       that also contains numbers. A list that contains only such texts is refused.
-    - A list of lists or mappings becomes unordered choices.
+    - A list that contains a list or a mapping becomes unordered choices.
     - A value that is listed twice counts once, and a warning is logged.
     - Dimensions in the form of W&B and NNI are accepted, too.
     """

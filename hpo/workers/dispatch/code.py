@@ -1,4 +1,7 @@
-"""Sends the user's code to the nodes of a cluster, and checks that all other code has the same version there."""
+"""Collects the user's code for the nodes of a cluster, and compares the versions of other code on the nodes.
+
+The other code is Python, torch, NumPy, the toolkit, and the installed package that contains the objective.
+"""
 
 import contextlib
 import hashlib
@@ -37,8 +40,8 @@ class Code:
 
     Attributes:
         files: the files to send, by their paths relative to the folder from which they are imported.
-        package: the installed package with the objective; it must be equal on every node. None = the objective is
-            not in an installed package.
+        package: the installed package that declares the objective; it must be equal on every node. None = the
+            objective is in the toolkit or in the working directory, or is pickled.
         others: names of other files in the objective's packages. These files are not sent.
         links: names of links that lead out of the packages or the working directory. These links are not sent.
     """
@@ -71,10 +74,15 @@ def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
     If the objective is in the working directory, the code is its package or single module, and all files in the
-    working directory that this code imports. Package data is included if the packages declare it.
+    working directory that this code imports. For a pickled function, the code consists of the modules that the function
+    uses. Package data is included if the packages declare it.
+
+    Args:
+        objective: the objective.
+        import_from: the working directory.
 
     Raises:
-        DispatchError: the declaration of package data cannot be read.
+        DispatchError: the declaration of package data cannot be read or is not valid.
     """
     given = ObjectivePath.of(objective.path)
     origin = origin_of(objective.path, import_from)
@@ -156,7 +164,7 @@ def _package_data(project: Path) -> dict[str, list[str]]:
 
 
 def _files(package: Path) -> Iterator[Path]:
-    """Yield all files of a package."""
+    """Yield the files of a package, except files in folders that tools create."""
     return (path for path in package.rglob("*") if path.is_file() and not set(_IGNORED) & set(path.parts))
 
 
@@ -175,7 +183,11 @@ def _count(things: Collection[object], noun: str) -> str:
 
 
 def describe(package: str | None) -> dict[str, str]:
-    """Return, by name, the versions of Python, the libraries, the toolkit and `package` on this machine."""
+    """Return, by name, the versions of Python, torch, NumPy, the toolkit and `package` on this machine.
+
+    The version is `none` for software that is not installed. A hash of the code is part of the toolkit's version, and
+    is the whole version of `package`.
+    """
     versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for library in _LIBRARIES:
         # Treat builds for CPUs and GPUs, such as 2.13.0+cpu and 2.13.0+cu130, as the same version.
@@ -189,7 +201,7 @@ def describe(package: str | None) -> dict[str, str]:
 
 
 def refuse_unlike(own: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """Raise DispatchError if the versions on a node differ from those on this machine.
+    """Raise DispatchError if a node cannot import hpo, or has other versions than this machine.
 
     Args:
         own: the versions of this machine; see `describe`.
@@ -214,7 +226,7 @@ def _version(package: str) -> str:
 
 
 def _digest(places: Iterable[Path]) -> str:
-    """Return a hash of the names and contents of all Python files in these folders."""
+    """Return a hash of the names and contents of all Python files in these folders; a place may also be a file."""
     digest = hashlib.sha256()
     for place in places:
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place]

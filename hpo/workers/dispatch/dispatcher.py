@@ -42,15 +42,15 @@ class Setup:
 class Gpus:
     """The GPUs that a dispatcher can use, on all its machines."""
 
-    count: float = 0.0
-    share: float = 0.0  # number of GPUs per process: a fraction below 1, or a whole number
+    count: float = 0.0  # number of GPUs on the dispatcher's machines, even if the workers use none
+    share: float = 0.0  # number of GPUs per process: a fraction below 1, or a whole number; 0 = workers use no GPU
     kinds: tuple[str, ...] = ()  # product names, such as `H100`; empty if unknown
     numbers: tuple[int, ...] = ()  # numbers of the workers' GPUs on this machine; empty if unknown
 
 
 @dataclass(frozen=True)
 class TaskReport:
-    """One message about a task: where it runs, a point of its learning curve, a warning, or its outcome."""
+    """One message about a task: where it runs, a point of its learning curve, a warning, or how it ended."""
 
     task: Task
     point: Mapping[str, Any] | None = None  # a point of the learning curve
@@ -66,7 +66,8 @@ class TaskReport:
     printed: str | None = None  # with the outcome: the task's output, if that was recorded
     # With the outcome: the most bytes of GPU memory that the task held, and the GPU's total bytes; None = no GPU used.
     gpu_memory: tuple[int, int] | None = None
-    # In the first report: where the task runs; None if it runs in the dispatcher's process.
+    # Where the task runs: in the task's first report, and again if a new process runs the task. None in all other
+    # reports, and if the task runs in the dispatcher's process.
     host: Host | None = None
     mlflow_run: str | None = None  # in a report before the first point: the id of the MLflow run
 
@@ -108,7 +109,7 @@ class Dispatcher(Protocol):
 
     @property
     def gpus(self) -> Gpus:
-        """The GPUs that the dispatcher assigns to its workers. Their count is 0 if the dispatcher assigns no GPUs."""
+        """The GPUs that the dispatcher can assign to its workers. The count is 0 if it can never assign GPUs."""
 
     @property
     def now(self) -> float:
@@ -126,10 +127,17 @@ class Dispatcher(Protocol):
 
         The result is empty if no task is running, or if there is no report within `timeout` seconds. The result may
         also be empty while the dispatcher replaces a worker.
+
+        Raises:
+            DispatchError: no worker can be started.
+            MachineError: Ray has died on this machine.
         """
 
-    def drop(self, task: Task) -> None:
-        """End a submitted task. Later calls of `wait` return no report about it."""
+    def drop(self, task: Task) -> int:
+        """End a submitted task. Later calls of `wait` return no report about it.
+
+        Return the worker that trained the task, as in `Outcome.worker`; 0 if no worker has begun the task.
+        """
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Ask running trainings to save their states and end within `seconds`. Start no further task.
@@ -154,6 +162,7 @@ def outcomes(
 
     Raises:
         MachineError: the machine could not run a task.
+        DispatchError: no worker can be started.
     """
     waiting, in_flight = deque(tasks), 0
     total, ended = len(waiting), 0
@@ -181,13 +190,14 @@ def make_dispatcher(
 
     Args:
         settings: the section `dispatch` of the configuration.
-        secrets: values of secrets in the cluster's address. Missing values come from environment variables.
+        secrets: values of secrets in the cluster's address, by name. Missing values come from environment variables.
         code: see `Setup`.
         artifacts: see `Setup`.
         in_use: see `Setup`.
 
     Raises:
         DispatchError: the workers cannot be started.
+        ConfigError: an environment variable with a secret of the address is not set.
     """
     if settings.address is not None:
         address = reveal_secrets(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))

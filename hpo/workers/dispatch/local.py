@@ -1,6 +1,7 @@
 """Runs tasks one after another in this process, so that a debugger can step into them."""
 
 import contextlib
+import os
 import sys
 import time
 from collections import deque
@@ -44,7 +45,7 @@ class LocalDispatcher:
         self._waiting.append(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Run the oldest task up to its next report, and return that report."""
+        """Run the oldest task up to its next report, and return that report; return nothing if there is no task."""
         if self._running is None:
             if not self._waiting:
                 return ()
@@ -60,13 +61,14 @@ class LocalDispatcher:
                 message = {**message, "printed": excerpt(printed, task.payload.known_secrets(), has_lines=True)}
         return (report_of(task, message),)
 
-    def drop(self, task: Task) -> None:
-        """Remove the task from the queue. If the task is running, stop it."""
+    def drop(self, task: Task) -> int:
+        """Remove the task from the queue, and return 0; if it is running, stop it, and return this process's id."""
         if self._running is not None and self._running[0] is task:
             # When the last reference is gone, Python closes the task's generator.
             self._running = None
-        else:
-            self._waiting.remove(task)
+            return os.getpid()
+        self._waiting.remove(task)
+        return 0
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return no outcome: a task runs only during `wait`, so there is nothing to end."""
@@ -87,7 +89,7 @@ class Echo:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Copy all output within the block."""
+        """Copy all output of Python code within the block."""
         with (
             contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
             contextlib.redirect_stderr(_Echoed(sys.stderr, self)),

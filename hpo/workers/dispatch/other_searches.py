@@ -102,7 +102,10 @@ def other_searches() -> list[OtherSearch]:
 
 
 def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
-    """Return the process that created a file; None = the process has ended, or does not belong to the file's owner."""
+    """Return the process with this number if it created the file.
+
+    None = the process has ended, does not belong to the file's owner, or is newer than the file.
+    """
     import psutil
 
     if not stat.S_ISREG(file.st_mode) or not psutil.pid_exists(number):

@@ -13,7 +13,7 @@ from hpo.workers.training.tasks import Task
 
 
 class SimulatedDispatcher:
-    """Runs each task immediately in this process, and returns reports in the order of their simulated times.
+    """Runs each task in this process when the task starts, and returns reports in the order of their simulated times.
 
     In simulated time, a task takes the `seconds` that its objective returns, or its wall time if the objective returns
     no `seconds`. The reports of a task come at equal intervals. Tasks start in the order of `submit`, each on the
@@ -45,25 +45,26 @@ class SimulatedDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Advance the simulated time to the next report, and return that report."""
+        """Advance the simulated time to the next report, and return that report; return nothing if there is none."""
         if not self._due:
             return ()
         self.now, _, worker, report = heapq.heappop(self._due)
-        if report.point is None and report.warning is None:
+        if report.outcome is not None or report.machine_fault is not None:
             heapq.heappush(self._free, (self.now, worker))
             self._start_waiting()
         return (report,)
 
-    def drop(self, task: Task) -> None:
-        """Remove the task if it is waiting; if it is running, free its worker."""
+    def drop(self, task: Task) -> int:
+        """Remove the task if it is waiting, and return 0; if it is running, free its worker, and return its number."""
         if task in self._waiting:
             self._waiting.remove(task)
-            return
+            return 0
         worker = next(worker for _, _, worker, report in self._due if report.task is task)
         self._due = [each for each in self._due if each[3].task is not task]
         heapq.heapify(self._due)
         heapq.heappush(self._free, (self.now, worker))
         self._start_waiting()
+        return worker
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
         """Return no outcome: between calls of this dispatcher, no task is really running."""
@@ -81,7 +82,7 @@ class SimulatedDispatcher:
             reports = [report_of(task, message) for message in run_here(task.payload, self._import_from)]
             seconds = 0.0
             if (outcome := reports[-1].outcome) is not None:
-                reports[-1] = TaskReport(task, outcome=replace(outcome, started=self.now, worker=worker))
+                reports[-1] = replace(reports[-1], outcome=replace(outcome, started=self.now, worker=worker))
                 seconds = outcome.seconds
             for place, report in enumerate(reports, start=1):
                 due = self.now + seconds * place / len(reports)

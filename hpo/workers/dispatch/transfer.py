@@ -48,7 +48,10 @@ class FileTransfer:
         return {kind: self._common[place] for kind, place in places.items()}
 
     def pack(self, payload: Payload) -> Shipment:
-        """Pack all files that the task needs. Raise DispatchError if they are too large."""
+        """Pack all files that the task needs. Raise DispatchError if the files are too large.
+
+        A state with a link out of its folder is left out.
+        """
         shipment = dict(self.pack_common(payload))
         state = None if payload.resume_dir is None else Path(payload.resume_dir)
         # A training that died on this machine may have left a link out of its state. Such a state is not sent: the
@@ -58,7 +61,7 @@ class FileTransfer:
         return shipment
 
     def take(self, payload: Payload, message: Mapping[str, Any]) -> None:
-        """Unpack the files in a worker's message into the folder that the task's payload names for them."""
+        """Unpack the files in a worker's message into the folder that the task's payload names for these files."""
         unpack(self._store.get(message["content"]), Path(getattr(payload, message["kind"])))
 
 
@@ -87,7 +90,8 @@ class Node:
 
         A message with files is `{"kind": ..., "content": ...}`. The state is sent about once a minute, so that little
         training is lost if the node is lost. The state is also sent at the end if another training or attempt may
-        continue from it. In a group of processes, only the first process sends files.
+        continue from it. In a group of processes, only the first process sends files. If files cannot be sent or
+        written, the last message has `machine_fault`.
         """
         is_first = (variables or {}).get("RANK", "0") == "0"
         try:

@@ -44,7 +44,7 @@ def code_of(value: Any) -> CodeType | None:
 def _lambda_tree(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
     """Return the part of a syntax tree that defines a lambda.
 
-    If the tree has only one lambda, or if the lambda cannot be found, return the whole tree.
+    Return the whole tree if the lambda cannot be found, or if every other lambda contains it or is inside it.
 
     Args:
         tree: the tree of the source lines that contain the lambda.
@@ -101,7 +101,7 @@ def _text(constant: Hashable) -> str:
 def is_of_script(value: Any) -> bool:
     """Return whether a function or class cannot be imported.
 
-    A definition in a script or notebook, inside a function, or by `exec` cannot be imported.
+    A lambda cannot be imported. Nor can a definition in a script or notebook, inside a function, or by `exec`.
     """
     is_importable = value.__module__ not in (None, "__main__") and value.__module__ in sys.modules
     # If code is run by `exec` without a module name, its classes have `builtins` as their module.

@@ -61,7 +61,7 @@ class Examples:
 
     @property
     def compared_by(self) -> str:
-        """A text that names the data from which the fingerprint is computed."""
+        """A text that names the properties of the examples from which `fingerprint` is computed."""
         if self.digests is not None:
             return "the digests of its examples"
         labels = "numbers" if self.labels is None else "numbers and labels"
@@ -70,7 +70,7 @@ class Examples:
     def fingerprint(self, indices: Sequence[int]) -> str:
         """Return a SHA-256 of the digests of these examples; the order of the digests does not matter.
 
-        If the examples have no digests, use their indices and labels instead.
+        If the examples have no digests, use their indices and labels instead; then the order of `indices` matters.
         """
         if self.digests is not None:
             lines = sorted(self.digests[i] for i in indices)

@@ -35,7 +35,7 @@ class GivenData:
         stratify_by: the column of a DataFrame, or the array of a dict, that has the class of each row; None = splits
             ignore classes.
         digest: a hash of all rows in their order; empty if the data is a number.
-        source: the data itself, or the folder with the file of the rows; None if the data is a number.
+        source: the data itself, or the folder with the file of the rows; not used if the data is a number.
     """
 
     kind: Kind
@@ -50,7 +50,8 @@ class GivenData:
         """Check the data that was passed to a search, and compute its hash.
 
         Raises:
-            ConfigError: the data has no rows, or cannot be written to a file without loss.
+            ConfigError: the data has no rows or a wrong type, or cannot be written to a file without loss. Also raised
+                if `stratify_by` does not fit the data.
         """
         import pandas as pd
 
@@ -75,7 +76,12 @@ class GivenData:
 
     @classmethod
     def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
-        """Create the object from the result of `head` and the rows' folder. Raise TypeError for unknown fields."""
+        """Create the object from the result of `head` and the rows' folder.
+
+        Raises:
+            TypeError: a field is unknown or missing.
+            KeyError: the field `names` is missing.
+        """
         return cls(**{**head, "names": tuple(head["names"])}, source=folder)
 
     def head(self) -> dict[str, Any]:
@@ -90,7 +96,7 @@ class GivenData:
     def examples(self) -> Examples:
         """Return the examples to split. A DataFrame's index does not affect the hashes of its rows."""
         if not self.has_rows:
-            note = "data: the function reads its data itself, by the numbers of examples; it can reach the test part"
+            note = "data: the function reads its data itself, by the numbers of examples, so it can read the test split"
             return Examples(self.size, name="examples by number", notes=[note])
         return Examples(self.size, labels=self._labels(), digests=self._digests, name=f"rows of a {self.kind}")
 
@@ -101,7 +107,10 @@ class GivenData:
         return [self._data, *([] if self.kind == "DataFrame" else _arrays_of(self._data)[1])]
 
     def optional_functions(self) -> dict[str, Callable[..., Any]]:
-        """Return the optional functions `describe_data` and `prepare_data` by name, for an objective with this data."""
+        """Return the optional functions of an objective with this data, by name.
+
+        These are `describe_data` and, unless the data is a number, `prepare_data`.
+        """
 
         def describe_data(_config: Mapping[str, Any]) -> Mapping[str, Any]:
             return vars(self.examples())
@@ -157,14 +166,18 @@ class GivenData:
         return [hashlib.sha256(row).hexdigest() for row in rows]
 
     def _labels(self) -> list[Any] | None:
-        """Return the class of each row; None = splits ignore classes. Raise ConfigError if a class is missing."""
+        """Return the class of each row; None = splits ignore classes.
+
+        Raises:
+            ConfigError: `stratify_by` does not fit the data, or a row has no class.
+        """
         name = self.stratify_by
         if name is None:
             return None
         if self.kind not in ("DataFrame", "dict"):
             raise ConfigError(
-                f"stratify_by: must be left out, given {name!r}, because data is neither a DataFrame with columns "
-                f"nor a dict of arrays"
+                f"stratify_by: must be left out, because data is neither a DataFrame with columns nor a dict of "
+                f"arrays, given {name!r}"
             )
         known = list(self._data)
         if name not in known:
@@ -186,7 +199,11 @@ _HEAD = ("kind", "size", "names", "stratify_by", "digest")
 
 
 def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
-    """Return the kind and the arrays of the data. Raise ConfigError unless each array has one row per example."""
+    """Return the kind and the arrays of the data.
+
+    Raises:
+        ConfigError: the data does not consist of arrays of one length, or an array cannot be written to a file.
+    """
     kinds: dict[type, Kind] = {list: "list", tuple: "tuple", dict: "dict"}
     kind: Kind = kinds.get(type(data), "array")
     parts = (

@@ -150,7 +150,11 @@ class SearchDescription:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Self:
-        """Build a description from what `describe_search` returned. Raise TypeError for a wrong key or type."""
+        """Build a description from what `describe_search` returned.
+
+        Raises:
+            TypeError, ValueError, AttributeError: a key or a type is wrong.
+        """
         files = tuple(DataFile(**file) for file in described.get("files", ()))
         notes = tuple(str(note) for note in described.get("notes", ()))
         return cls(**{**described, "folds": int(described.get("folds", 1)), "files": files, "notes": notes})
@@ -174,9 +178,10 @@ class Objective:
     Attributes:
         path: the dotted path `package.module:function`, or the path of a plain function; see `ObjectivePath`.
         run_fold: `(task) -> dict` of numbers, including the study's metric. It may also be a generator that yields one
-            dict per step of its learning curve (`epoch` and numbers) and returns the final dict. A number `seconds` in
-            the returned dict replaces the measured wall time. A yielded dict may contain `more`: whether the training
-            continues after this step. Then the search need not wait for the next step to find out.
+            dict per step of its learning curve (`epoch` and numbers) and returns the final dict. If it returns nothing,
+            the score comes from the learning curve; see `study.score`. A number `seconds` in the returned dict replaces
+            the measured wall time. A yielded dict may contain `more`: whether the training continues after this step.
+            Then the search need not wait for the next step to find out.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `Examples`, or an `Examples`.
         describe_method: `(config) -> dict` with facts that hold for every training, for the report. `preprocessing`,
@@ -228,10 +233,10 @@ class Objective:
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs. `hpo extend` then continues from states.
         code_keys: keys of the configuration whose values are code, such as a command line (`CODE_KEYS` in the module).
-            The user sees these values before a study of another person runs. Only the toolkit's own objectives have
+            The user sees these values before a study of another person runs. Only the toolkit's own objectives need
             code keys. Any other objective of another person must be confirmed by the user anyway.
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
-            script. Paths are relative to the working directory. Only the toolkit's own objectives have this function.
+            script. Paths are relative to the working directory. Only the toolkit's own objectives need this function.
         pickled: the pickled function; None = the function is imported from a module.
         revision: the REVISION of an objective of the toolkit. The number is increased when the same training gives
             another result. None for any other objective, because such an objective's code is compared by content.
@@ -239,9 +244,9 @@ class Objective:
     A plain function, `f(config)` or `f(config, trial)`, is converted to a `run_fold` (see `plain_function.py`). Its
     `run_test`, also `f(config, trial)`, is converted in the same way.
 
-    Callers pass the study's configuration with redacted secrets to the optional functions. `resolve` wraps these
-    functions, so that each gets the real secrets (see `secrets.py`); `output_sizes` gets them within its task.
-    `run_fold` and `run_test` are not wrapped: the worker inserts the secrets into their tasks.
+    Callers pass a configuration with redacted secrets to the optional functions that take one. `resolve` wraps these
+    functions, so that each gets the real secrets (see `hpo/config/secrets.py`). `output_sizes` gets the secrets within
+    its task. `run_fold` and `run_test` are not wrapped: the worker inserts the secrets into their tasks.
     """
 
     path: str
@@ -269,12 +274,12 @@ class Objective:
     revision: int | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
-        """Raise ConfigError if the objective's `check` refuses the configuration."""
+        """Raise HpoError, usually ConfigError, if the objective's `check` refuses the configuration."""
         if self.check is not None:
             self.check(config)
 
     def length(self, config: Mapping[str, Any]) -> float:
-        """Return the length of the longest training of the configuration; infinite without `describe_length`."""
+        """Return the length of the longest training of the configuration; infinite if no length is described."""
         length = None if self.describe_length is None else reported_values.number(self.describe_length(config))
         return math.inf if length is None else length
 
@@ -291,7 +296,11 @@ class Objective:
             return Examples(**described)
 
     def search_description(self, config: Mapping[str, Any]) -> SearchDescription:
-        """Return the result of `describe_search`; an empty description without that function."""
+        """Return the result of `describe_search`; an empty description without that function.
+
+        Raises:
+            DataError: a field is unknown or has a wrong type.
+        """
         if self.describe_search is None:
             return SearchDescription()
         described = self.describe_search(config)
@@ -299,7 +308,11 @@ class Objective:
             return SearchDescription.from_dict(described)
 
     def scales_description(self, config: Mapping[str, Any], over: str) -> ScalesDescription | None:
-        """Return the scales at which the model is compared; None without `describe_scales`."""
+        """Return the scales at which the model is compared; None without `describe_scales`.
+
+        Raises:
+            DataError: a field is unknown.
+        """
         if self.describe_scales is None:
             return None
         described = self.describe_scales(config, over)
@@ -327,7 +340,19 @@ class Objective:
         return ObjectivePath.of(self.path).owner
 
     def cost(self, config: Mapping[str, Any], number: int) -> float:
-        """Return the cost of one unit of a trial's training. Raise StudyError unless the cost is finite and above 0."""
+        """Return the cost of one unit of a trial's training.
+
+        The cost is 1 without `describe_cost`. The cost is also 1 if both `describe_cost` and `check` refuse the
+        configuration, because such a trial fails anyway.
+
+        Args:
+            config: the trial's configuration.
+            number: the number of the trial, for error messages.
+
+        Raises:
+            StudyError: the cost is not a finite number above 0.
+            ConfigError: `describe_cost` failed, although `check` allows the configuration.
+        """
         if self.describe_cost is None:
             return 1.0
         try:
@@ -347,7 +372,10 @@ class Objective:
         return float(cost)
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
-        """Write the development examples for the workers; return False if the objective has no `prepare_data`."""
+        """Write the development examples to a new folder `data_dir`, from which the workers read them.
+
+        Return True; return False and write nothing if the objective has no `prepare_data`.
+        """
         if self.prepare_data is None:
             return False
         # Write under another name first, so that workers never read a partial folder after an interruption.

@@ -76,8 +76,8 @@ class ObjectivePath:
 def origin_of(path: str, import_from: str | None, what: str = "objective") -> Origin:
     """Return where an objective or strategy comes from, without importing it.
 
-    A configuration from another person must not be able to run an arbitrary function of a library. So a function is
-    allowed only if it is in the working directory, or if its package declares it as an objective or strategy.
+    A configuration from another person must not be able to run an arbitrary function of a library. So the function of a
+    library is allowed only if the library's package declares it as an objective or strategy.
 
     Args:
         path: the path of the objective or strategy.
@@ -85,7 +85,7 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
         what: the configuration key that has the path, one of GROUPS.
 
     Raises:
-        ConfigError: the origin is not allowed.
+        ConfigError: the origin is not allowed, the module is not found, or two modules have its name.
     """
     given = ObjectivePath.of(path)
     module, function = given.module, given.function
@@ -159,9 +159,10 @@ def is_root(folder: str) -> bool:
 
 
 def path_without(folder: str) -> list[str]:
-    """Return `sys.path` without the given folder, unless this folder is ROOT.
+    """Return `sys.path` without the given folder; if this folder is ROOT, return the whole `sys.path`.
 
-    The folder may contain a `model.py` or `hpo.py` of the user, which would hide the toolkit's package.
+    The folder may contain a `model.py` or `hpo.py` of the user, which would hide the toolkit's package. If the working
+    directory was deleted, relative entries are left out too.
     """
     unwanted = None if is_root(folder) else os.path.realpath(folder)
     entries = []
@@ -180,7 +181,7 @@ def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
     If the working directory has changed, a relative entry of `sys.path` no longer names the same folder. So if
-    `sys.path` has a relative entry, the returned list begins with the folders of all imported modules.
+    `sys.path` has a relative entry, the returned list also has the folders of all imported modules, except `folder`.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]

@@ -34,7 +34,7 @@ class PickledFunction:
     """A pickled function, with the hash that identifies it."""
 
     name: str  # the function's name
-    digest: str  # hash of its source, and of all that it uses from the script or notebook
+    digest: str  # hash of its source, and of the objects that it uses; see `digest_of`
     python: str  # the Python version as `major.minor`; other versions cannot load it
     modules: Sequence[str]  # the modules of the working directory that it uses
     data: bytes  # the bytes from cloudpickle; loading them runs code
@@ -74,7 +74,7 @@ class PickledFunction:
         return json.dumps(head).encode() + b"\n" + self.data
 
     def load(self) -> Callable[..., Any]:
-        """Unpickle the function. Raise ConfigError if this Python cannot load it."""
+        """Unpickle the function. Raise ConfigError if it cannot be loaded, for example by another Python version."""
         if self.python != _python():
             raise ConfigError(
                 f"objective: '{self.name}' was pickled by Python {self.python} and must be loaded by the same version, "
@@ -110,7 +110,10 @@ Parts = list[tuple[str, Any]]
 
 
 def parts_of(function: Callable[..., Any], name: str) -> Parts:
-    """Return the function and every object that it uses, each with a name. Search recursively, but not in modules."""
+    """Return the function and every object that it uses, each with a name.
+
+    Search recursively, but not in modules that can be imported.
+    """
     parts, seen = Parts(), dict[int, Any]()
     waiting: Parts = [(name, function)]
     while waiting:
@@ -125,7 +128,10 @@ def parts_of(function: Callable[..., Any], name: str) -> Parts:
 
 
 def digest_of(parts: Parts) -> str:
-    """Return a hash of the names, code and values of these parts. Comments and docstrings do not change the hash."""
+    """Return a hash of the names, code and values of these parts.
+
+    Comments do not change the hash. Docstrings do not change it either, unless the source of the code cannot be read.
+    """
     return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
 
 
@@ -142,7 +148,7 @@ def own_modules(parts: Parts) -> set[str]:
 
 
 def unsendable(parts: Parts) -> str:
-    """Return the names of the parts that cannot be sent to a worker, such as open files; empty if there are none."""
+    """Return a text with the parts that cannot be sent to a worker, such as open files; empty if all can be sent."""
     culprits = []
     for name, value in parts:
         is_made_of_parts = isinstance(value, (*_SCALARS, *_COLLECTIONS, *_HOLDERS)) or _has_parts(value)
@@ -183,8 +189,8 @@ def _inner(name: str, value: Any) -> Parts:
 def _definitions_of(name: str, value: Any) -> Parts:
     """Return the definitions on which a value depends, each with a name.
 
-    These are the attributes of a class (or of a module that the program created), the function inside a wrapper, and
-    the class of an object.
+    These are, for example, the attributes of a class (or of a module that the program created), the function inside a
+    wrapper or a property, and the class of an object.
     """
     if isinstance(value, _HOLDERS):
         functions = ((key, getattr(value, key, None)) for key in _HELD)

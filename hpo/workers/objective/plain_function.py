@@ -35,12 +35,13 @@ class RunningTrial:
         number, fold, repeat: the number of the trial, of the fold and of the repeat, each counted from 0.
         seed: seed for all random numbers of the training.
         threads: number of threads that the training may use.
-        train, validation, test: indices of the examples of each split; None if the objective loads its data itself. If
-            `data` was passed to `hpo.search`, the indices are integer arrays.
+        train, validation, test: indices of the examples of each split; None if the objective loads its data itself.
+            `test` is None in every training. If `data` was passed to `hpo.search`, the indices are integer arrays.
         data_dir: folder that the objective's `prepare_data` wrote; None if the objective has no `prepare_data`.
         metrics: names of the study's metrics, the leading one first.
-        checkpoint_dir: folder to create and to save the trained model in. The study keeps the models of the best
-            `study.checkpoints` trials. None = no model is kept, for example with several folds.
+        checkpoint_dir: folder to create and to save the trained model in; in `run_test`, the folder with the model to
+            score. The study keeps the models of the best `study.checkpoints` trials. None = no model is kept, for
+            example with several folds.
         resume_dir: folder to save the training's state in, and to read the state from when the training continues; None
             = no state is kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
@@ -84,6 +85,7 @@ class RunningTrial:
 
         Raises:
             TrainingStopped: the search stops the training.
+            TypeError: the point is neither a number nor a mapping, or the step is not a number.
             RuntimeError: `report` was called after the function had returned, or in a thread other than the function's.
         """
         if self._is_stopped:
@@ -103,6 +105,7 @@ class RunningTrial:
 
         Raises:
             TypeError: the value is neither a finite number nor a text.
+            RuntimeError: `note` was called after the function had returned, or in a thread other than the function's.
         """
         if not isinstance(value, str) and reported_values.number(value) is None:
             raise TypeError(f"note() takes a finite number or a text, given {name}={value!r:.200}")
@@ -115,8 +118,8 @@ class RunningTrial:
         """A folder for other files of the training, such as plots and predictions.
 
         The files are saved in the study's folder, even if the training runs on another machine. If their total size
-        exceeds `study.trial_files_bytes`, all these files are deleted, with a warning. In a training outside a study,
-        for example in `hpo compare`, the folder is temporary.
+        exceeds `study.trial_files_bytes`, all these files are deleted, with a warning. In a test, and in a training
+        outside a study, for example in `hpo compare`, the folder is temporary.
         """
         if self._files_dir is None:
             temporary = tempfile.mkdtemp(prefix="hpo-files-")
@@ -137,7 +140,11 @@ class RunningTrial:
         return self._rows.read(self.data_dir)
 
     def warn(self, text: str) -> None:
-        """Show a warning to the user. Equal warnings are shown once."""
+        """Show a warning to the user. Equal warnings are shown once, and warnings after the training are not shown.
+
+        Raises:
+            RuntimeError: `warn` was called in a thread other than the function's.
+        """
         if self._reader is not None:
             self._send({"warning": text})
 
@@ -146,10 +153,10 @@ class RunningTrial:
         try:
             self._reader.switch(step)
         except SwitchError as error:
-            raise RuntimeError("report() must be called in the thread that runs the function") from error
+            raise RuntimeError("call report(), note() and warn() in the thread that runs the function") from error
 
     def run(self, call: Callable[[], Any]) -> Generator[Mapping[str, Any], None, Any]:
-        """Run `call`, yield its reports, and return its result.
+        """Run `call`, yield its reports, notes and warnings, and return its result.
 
         Closing the generator raises TrainingStopped in `call`, at its last report. `call` runs in a coroutine of this
         thread, because some libraries must not be used from a second thread.
@@ -201,7 +208,7 @@ class SuggestingTrial(RunningTrial):
 
     Attributes:
         params: the trial's values by name.
-        user_attrs: the values set by `set_user_attr`. Numbers are stored as further results, texts as notes.
+        user_attrs: the values set by `set_user_attr`.
     """
 
     def __init__(self, task: TaskDict, rows: GivenData | None = None) -> None:
@@ -241,7 +248,10 @@ class SuggestingTrial(RunningTrial):
         return False
 
     def set_user_attr(self, key: str, value: Any) -> None:
-        """Store a number as a further result of the trial, or a text as a note. Warn about any other value."""
+        """Store a number as a further result of the trial, or a text as a note. Warn about any other value.
+
+        Numbers are stored only if the function returns a number or a dict.
+        """
         self.user_attrs[key] = value
         if isinstance(value, str):
             self.note(key, value)
@@ -249,11 +259,19 @@ class SuggestingTrial(RunningTrial):
             self.warn(f"set_user_attr: '{key}' is ignored, because its value is neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return the function's result. If it is a number and `set_user_attr` has set numbers, return all in a dict."""
+        """Return the function's result with the numbers that `set_user_attr` has set: all in one dict.
+
+        Warn if the result is neither a number nor a dict, because then these numbers have no place.
+        """
         numbers = reported_values.numbers(self.user_attrs)
-        if reported_values.number(returned) is None or not numbers:
+        if not numbers:
             return returned
-        return {**numbers, self._metric: returned}
+        if isinstance(returned, Mapping):
+            return {**numbers, **returned}
+        if reported_values.number(returned) is not None:
+            return {**numbers, self._metric: returned}
+        self.warn(f"set_user_attr: {', '.join(numbers)} is ignored; to store it, return a dict of all metrics by name")
+        return returned
 
     def _within(self, name: str, low: float, high: float) -> Any:
         value = self._value(name)

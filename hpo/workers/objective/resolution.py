@@ -38,7 +38,8 @@ def resolve(
         pickled: the pickled function, if the path names one; None = the path names a module.
 
     Raises:
-        ConfigError: the function does not exist, or `origin_of` does not allow it.
+        ConfigError: the function does not exist, cannot be imported or loaded, is an asynchronous generator, or has an
+            origin that `origin_of` does not allow.
     """
     values, given = secrets or {}, ObjectivePath.of(path)
     function, module = find_function(path, import_from, values, pickled)
@@ -80,9 +81,15 @@ def resolve(
 def with_form(text: str, searched: Collection[str] = ()) -> str:
     """Return the path of an objective with the function's parameters, such as `(config)`; see `form_of`.
 
+    The path of a function that takes a task has no parameters. Return the text unchanged for an objective of the
+    toolkit, for a pickled function, and for a text that already has parameters.
+
     Args:
         text: the path as typed by the user, with or without the parameters.
         searched: the names at the top level of the space.
+
+    Raises:
+        ConfigError: the path is not valid, or the function cannot be found or called; see `resolve` and `form_of`.
     """
     given, here = given_path(text), str(Path.cwd())
     if text.endswith(")") or given.is_pickled or origin_of(text, here) == "toolkit":
@@ -139,7 +146,7 @@ def import_named(
         secrets: values to redact in error messages.
 
     Raises:
-        ConfigError: the import failed with any exception.
+        ConfigError: the import failed with any exception, or `origin_of` does not allow the module.
     """
     origin, secrets = origin_of(path, import_from, what), secrets or {}
     try:
@@ -218,7 +225,10 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, or of a partial's function; for any other callable, the name of its class."""
+    """Return the name of a function, or of a partial's function; for any other callable, the name of its class.
+
+    If this name is not an identifier, as for a lambda, return `objective`.
+    """
     name = getattr(getattr(function, "func", function), "__name__", type(function).__name__)
     return name if name.isidentifier() else "objective"
 

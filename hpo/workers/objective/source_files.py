@@ -17,8 +17,9 @@ RUN = " (run)"
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
-    """Return, by relative path, the source files of a module, and the files that they import from the same folder.
+    """Return the source files of a module, and the files that they import from the same folder.
 
+    The keys are paths relative to the folder from which the module is imported.
     If the module is in a package, all files of the package are returned. Files of the toolkit are left out. If the
     package is installed, its imports are left out.
     """
@@ -118,8 +119,9 @@ def digests_of(module: str) -> dict[str, str]:
 def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
     """Return the hash of each of these files, and of each file that they import.
 
-    The key of a hash is the path of the file, followed by the suffix `RUN`. Paths are relative to `folder`. Imports of
-    a Python file are searched in the folder of this file, in `folder` and on PYTHONPATH.
+    The key of a hash is the path of the file, followed by the suffix `RUN`. Paths are relative to `folder`; an imported
+    file outside `folder` has an absolute path. Imports of a Python file are searched in the folder of this file, in
+    `folder` and on PYTHONPATH.
     """
     entries = [folder / entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     paths = {name: folder / name for name in names}
@@ -229,7 +231,10 @@ def _changed(name: str, hint: str = "") -> MachineError:
 
 
 def code_watch(files: Mapping[str, str] | None, folder: str) -> CodeWatch:
-    """Return the `CodeWatch` for these files. All tasks of a process share it, so each file is compared only once."""
+    """Return the `CodeWatch` for these files.
+
+    All tasks of a process share this object, so an imported file is usually compared only once.
+    """
     return _code_watch(tuple((files or {}).items()), folder)
 
 

@@ -15,11 +15,14 @@ from hpo.workers.store.packing import unpack
 class DiskStore:
     """Stores folders by the SHA-256 of their content. Each run of a search has its own store.
 
-    When a worker of any search starts on this machine, it deletes all stores that no running worker uses.
+    When a worker of any search starts on this machine, the worker deletes all stores that no running worker uses.
 
     Args:
         search: the id of the run of the search.
         root: the folder that contains all stores; None = a temporary folder that only this user can read.
+
+    Raises:
+        MachineError: another user can read the folder of all stores, or owns it, or the folder is a link.
     """
 
     def __init__(self, search: str, root: Path | None = None) -> None:
@@ -39,7 +42,7 @@ class DiskStore:
             self._in_use.enter_context(_locked(self._folder, fcntl.LOCK_SH))
 
     def get(self, digest: str, fetch: Callable[[], Iterable[bytes]]) -> Path:
-        """Return the folder whose content has this SHA-256. If it is missing, unpack it from the result of `fetch`."""
+        """Return the folder whose package has this SHA-256; if it is missing, unpack the package from `fetch`."""
         folder = self._folder / digest
         with _locked(self._folder / "fetching"):
             if not folder.is_dir():

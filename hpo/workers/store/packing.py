@@ -111,7 +111,12 @@ class ObjectStore:
         self._most_bytes = most_bytes
 
     def put(self, place: Path, what: str, hint: str = "") -> Content:
-        """Store a folder or file. Raise DispatchError if it is too large; `what` is its name in the message."""
+        """Store a folder or file. `what` is its name in error messages, and `hint` is appended to the message.
+
+        Raises:
+            DispatchError: the package is too large.
+            StudyError: a link leads out of the folder.
+        """
         with packed(place) as package:
             if package.size > self._most_bytes:
                 raise DispatchError(

@@ -14,9 +14,14 @@ _FILES = "files"
 class UrlStore:
     """Stores each file as `files/SHA256`, and each folder as an archive `NAME.tar`.
 
+    The methods raise StudyError if the store cannot be read or written.
+
     Args:
         url: the address of the store.
         key: the configuration key that contains the address, for error messages.
+
+    Raises:
+        ConfigError: the address is not valid, or its protocol is unknown or not installed.
     """
 
     def __init__(self, url: str, key: str) -> None:
@@ -40,7 +45,7 @@ class UrlStore:
         return set(self.place.names(_FILES))
 
     def remove(self, digest: str) -> None:
-        """Delete the file with this SHA-256."""
+        """Delete the file with this SHA-256, if the store has it."""
         self.place.remove(f"{_FILES}/{digest}")
 
     def put_folder(self, name: str, folder: Path) -> None:

@@ -89,7 +89,7 @@ class Reports:
         """Return the report with its place if it is new; None = it repeats a known report.
 
         Raises:
-            ValueError: the place is not after the place of the previous report.
+            ValueError: the place is negative, of another kind than before, or not after the previous place.
             StateIsAhead: a report before this report may be missing.
         """
         point = self._places.take(point)

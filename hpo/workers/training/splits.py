@@ -47,15 +47,20 @@ class Plan:
 
 
 def make_plan(examples: Examples, settings: SplitSection) -> Plan:
-    """Split the examples. Equal settings give equal splits.
+    """Split the examples. Equal examples and settings give equal splits.
 
     If the data has a predefined test split, it is used. Otherwise the test split is a random sample of `test_fraction`
-    of all examples. The other examples are divided into `folds` for cross-validation. With one fold, a predefined
-    validation split is used. If none is predefined, a random sample of `validation_fraction` of all examples
-    is used. Random samples and folds are stratified by class, unless the settings or the data prevent this.
+    of all examples. The sample contains no example of a predefined validation split.
+
+    The other examples are divided into `folds` for cross-validation. If `folds` is None, there is one fold if the data
+    has a validation split, else DEFAULT_FOLDS. With one fold, a predefined validation split is used. If none is
+    predefined, the validation split is a random sample of `validation_fraction` of all examples.
+
+    Folds are stratified by class, and so are random samples of data without groups. The setting `stratify` can prevent
+    this.
 
     Raises:
-        DataError: there are too few examples.
+        DataError: the examples cannot be split in this way, for example because there are too few.
     """
     test = _test_indices(examples, settings)
     in_test = set(test)
@@ -77,7 +82,11 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
 
 def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
-    """Return the indices of the test split. Raise DataError if it is empty. Only `hpo test` may call this function."""
+    """Return the indices of the test split. Only `hpo test` and `Study.test` may use this function.
+
+    Raises:
+        DataError: the test split is empty, or the examples cannot be split.
+    """
     test = _test_indices(examples, settings)
     if not test:
         raise DataError("data: the test split is empty; give data with test examples")
@@ -97,7 +106,10 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
 def _held_out(
     examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
 ) -> tuple[Indices, Indices]:
-    """Split the indices in two. The second part has this fraction of all examples; groups make the fraction inexact."""
+    """Split the indices in two. The second part has `fraction_of_all` of all examples, but at least one example.
+
+    With groups, the size of the second part is inexact.
+    """
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
@@ -136,7 +148,7 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
         rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
         if count < k:
             raise DataError(
-                f"split.folds: must be at most {count}, given {k}, because class {rarest!r} has only {count} examples; "
+                f"split.folds: must be at most {count}, because class {rarest!r} has only {count} examples, given {k}; "
                 f"lower split.folds or set split.stratify=false"
             )
     if k > len(development):

@@ -64,6 +64,9 @@ class Units:
 
         If `given` is None, use the units at the last report, plus 1 if the training continued after this report. The
         result is at least 1.
+
+        Raises:
+            ValueError: `given` is smaller than that number, or is not a number.
         """
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
@@ -93,6 +96,9 @@ def steps_of(
         import_from: the folder to import the objective from, in addition to installed packages.
         units: is updated with the units of training.
         must_score: whether the objective must return a score; False in the processes of a group except the first.
+
+    Raises:
+        MachineError: this machine cannot import the objective, or the code has changed since the start of the search.
     """
     watch = code_watch(payload.code, import_from)
     try:

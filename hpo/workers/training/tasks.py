@@ -45,7 +45,8 @@ class Payload:
     trial: int = 0
     fold: int = 0
     repeat: int = 0
-    # Indices of examples; None if the objective loads its data itself. `validation` is empty in the final training.
+    # Indices of examples; None if the objective loads its data itself, and when a stored model is tested. `validation`
+    # is empty in the final training.
     train: Sequence[int] | None = None
     validation: Sequence[int] | None = None
     test: Sequence[int] | None = None  # indices of the test split, to score a stored model; None in a training
@@ -59,7 +60,8 @@ class Payload:
     # `config` and `amount` of the training that this training continues. That earlier training runs first if its state
     # is missing. None = there is no earlier training.
     before: Mapping[str, Any] | None = None
-    checkpoint_dir: str | None = None  # folder for the best model; None = no model is stored
+    # Folder for the best model; if `test` is given, folder of the model to score. None = no model is stored.
+    checkpoint_dir: str | None = None
     files_dir: str | None = None  # folder for other files of the training; None = none are stored
     most_file_bytes: int | None = None  # the largest total size of these files; None = no limit
     # Learning curves of the trial, only for the final training. It has no validation split, so it takes decisions such
@@ -70,8 +72,8 @@ class Payload:
     # `limits_after`: the number of points from which on this applies. See `Limits`.
     limits: Sequence[tuple[float, float]] = ()
     limits_after: int = 1
-    # `metrics`: the names of the metrics in order; empty if there is only one. `limited`: the names of other results
-    # that have a limit or are measured.
+    # `metrics`: the names of the metrics in order; empty if there is one metric and no limit. `limited`: the names of
+    # other results that have a limit or are measured.
     metrics: Sequence[str] = ()
     limited: Sequence[str] = ()
     function_file: str | None = None  # file of a pickled function; None if the objective is imported
@@ -106,11 +108,12 @@ class Task:
     """The unit of work for a dispatcher: one fold of one trial, with one seed."""
 
     trial: int  # number of the trial, from 0 in the order of proposal
-    index: int  # number of the task within the trial, from 0; see `TaskLayout`
+    # Number of the task within the trial, from 0; see `TaskLayout`. FINAL_FOLD for the final training and the test.
+    index: int
     payload: Payload
 
 
-# The fold number of the final training in seeds and messages. The final training uses all development examples.
+# The fold number of the final training and of the test. The final training uses all development examples.
 FINAL_FOLD = -1
 
 
@@ -195,8 +198,8 @@ class TaskBuilder:
     given_dir: Path | None = None  # folder of all rows from Python, with the test split; None = no rows
     states_dir: Path | None = None  # folder of training states; None = no state is stored
     files_dir: Path | None = None  # folder of the trainings' other files; None = no file is stored
-    # Whether the objective can continue from a state. If so, every task saves a state and continues from it after a
-    # crash. If not, only a training that a later trial continues has a state folder.
+    # Whether the objective can continue from a state. If so, every training saves a state and continues from it after a
+    # crash. If not, only the trainings of trials with an amount have a state folder.
     continues: bool = False
 
     def tasks_of(self, trial: Trial) -> list[Task]:
@@ -227,9 +230,9 @@ class TaskBuilder:
     def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
         """Return the task that scores the model in `checkpoint_dir` on the test split.
 
-        If `checkpoint_dir` is None, the task trains a model first.
-
-        Only this task's configuration contains the path of the test split.
+        If `checkpoint_dir` is None, the task trains a model on the development examples, and scores the test split in
+        place of a validation split. If the search splits configured data, only this task's configuration contains the
+        path of the test split.
         """
         assert self.plan is not None
         config = self.training.trial_config(trial.point)
@@ -308,7 +311,8 @@ class TaskBuilder:
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
         """Return the folder for the model; None = no model is stored.
 
-        Models of trials are stored only for the first repeat (repeat 0), and not in cross-validation.
+        Models of trials are stored only for the first repeat (repeat 0), and not in cross-validation. `final_task` and
+        `test_task` set the folder themselves.
         """
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
@@ -325,7 +329,8 @@ class TaskBuilder:
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the configuration without the path of the test split.
 
-        If workers get a copy of the data, also leave out all other paths of the data.
+        If workers get a copy of the data, also leave out all other paths of the data. If the search does not split
+        configured data, return the whole configuration.
         """
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
@@ -334,7 +339,7 @@ class TaskBuilder:
         return replaced(config, {key: None for key in hidden if key in present})
 
     def state_names(self, trials: Iterable[Trial]) -> set[str]:
-        """Return the names of the state folders of these trials."""
+        """Return the names of the state folders of these trials, for all folds and repeats of the search."""
         indices = range(self.layout.size)
         return {_state_name(trial, self.layout.fold(i), self.layout.repeat(i)) for trial in trials for i in indices}
 

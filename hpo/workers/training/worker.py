@@ -45,7 +45,7 @@ def run_task(
     must_score: bool = True,
     between_checks: tuple[float, float] = _BETWEEN_CHECKS,
 ) -> Iterator[Message]:
-    """Train one fold.
+    """Train one fold, or score a stored model on the test split.
 
     If the score becomes worse than `payload.limits` allow, the training is stopped. An error in the objective is not
     raised but returned in the outcome. Secrets are redacted in the objective's texts, but not in names of metrics.
@@ -220,6 +220,7 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
 
     Raises:
         MachineError: the machine could not run the task.
+        RuntimeError: the messages end without an outcome.
     """
     for message in messages:
         if "outcome" in message:

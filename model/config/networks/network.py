@@ -38,7 +38,10 @@ class ModelConfig(Section):
     embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     def at_base(self) -> Self:
-        """Return this configuration with the widths of the base shape, and the same number of layers."""
+        """Return this configuration with the widths of the base shape, and the same number of layers.
+
+        The parametrization of the result is standard.
+        """
         own = self.model_dump(exclude=set(_GROWTH))
         return self.model_validate(own | {"parametrization": "standard"} | self.base.model_dump(exclude={"num_layers"}))
 

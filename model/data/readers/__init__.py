@@ -1,1 +1,1 @@
-"""Readers of data: one module for each data.name, and a table of all readers."""
+"""Readers of data, and a table of the readers by data.name."""

@@ -7,9 +7,10 @@ _ROWS_PER_LABEL = 2
 
 
 def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has_label: bool) -> int | None:
-    """Return the number of the column that marks the first row as a header; None = the row is an example.
+    """Return the number of the column that marks the first row as a header, counted from 0; None = no header.
 
-    The first row is a header if no field of the row occurs again in its column, and at least one column marks the row:
+    `below` holds the other rows; without other rows, there is no header. The first row is a header if no field of the
+    row occurs again in its column, and at least one column marks the row:
 
     - A column marks the row if its first field is not a number, and all its other fields are numbers.
     - If the table has labels, a column also marks the row if, on average, a value occurs in at least two of its other

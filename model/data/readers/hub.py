@@ -31,13 +31,15 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
     """Yield the name of each split and its rows, in the order train, validation, test.
 
     The configuration names a folder that `save_to_disk` wrote, or a data set on the hub; the suffix `:split` selects
-    one split. Without a suffix, `data.path` selects every split with a known name. If only one such split exists, it
-    gets the name WHOLE, and the search splits the data. A column inside another column has the name `outer.inner`.
+    one split. Without a suffix, `data.path` selects every split with a known name; a train split must exist. If
+    `data.path` selects only one split, this split gets the name WHOLE, and the search splits the data. A column inside
+    another column has the name `outer.inner`.
 
     `check` receives a value, its location for messages, and the name of its column; `check` returns the value to use.
 
     Raises:
-        DataError: a library, data set, split or column is missing, or a row cannot be used; the message is one line.
+        DataError: a library, data set, split or column is missing, a row cannot be used, or data.subset is given for a
+            folder; the message is one line.
     """
     for part, place in given_places(config).items():
         key = f"data.{part}"
@@ -53,7 +55,7 @@ def _name_and_split(place: str) -> tuple[str, str | None]:
 
 
 def _load(name: str, subset: str | None, key: str) -> Any:
-    """Load a data set; return the library's Dataset, or its DatasetDict of several splits."""
+    """Load a data set; return the library's Dataset, or its DatasetDict of splits by name."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
     try:
         import datasets  # imported here, because it is optional and loads slowly
@@ -94,7 +96,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return, for each split or for WHOLE, its data and its name in the data set; None = the data has no name."""
+    """Return, by split or WHOLE, the split's name in the data set (None = no name), and the split's data."""
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
             raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")

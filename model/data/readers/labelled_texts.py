@@ -1,4 +1,4 @@
-"""Reads texts with one label each, from one file or from a file per split."""
+"""Reads texts with one label each, from files or from the hub."""
 
 from model.config.data import TextClassificationConfig
 from model.data.examples import Examples
@@ -14,7 +14,7 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
     """Read the texts; an example is `{"text": ..., "label": ...}`.
 
     Raises:
-        DataError: the files are not valid, there are fewer than two classes, or another split has a label that the
+        DataError: the data is not valid, there are fewer than two classes, or another split has a label that the
             training split lacks.
     """
     columns = Columns(
@@ -41,7 +41,7 @@ def _refuse_unseen(gathered: Gathered) -> None:
         unseen = sorted({item["label"] for item in gathered.of_part(part)} - known)
         if unseen:
             raise DataError(
-                f"data.{part}: the label {unseen[0]!r} is not in data.train, whose labels are "
+                f"data.{part}: the label {unseen[0]!r} is not in data.train, whose labels (at most ten are listed) are "
                 f"{', '.join(repr(label) for label in sorted(known)[:10])}; move examples with this label to "
                 "data.train, or correct the labels"
             )

@@ -16,7 +16,7 @@ MOST_SHARED = 0.5
 
 
 def given_places(config: FilesConfig) -> dict[str, str]:
-    """Return where each split is: a path, or a name on the hub; WHOLE = all data, without predefined splits."""
+    """Return the location of each split: a path, or a name on the hub. With data.path, the only key is WHOLE."""
     if config.path is not None:
         return {WHOLE: config.path}
     return {part: getattr(config, part) for part in PARTS if getattr(config, part) is not None}

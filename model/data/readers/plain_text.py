@@ -15,12 +15,12 @@ from model.errors import DataError
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
-    A single file (`data.path`) is cut into training, validation and test split, in this order. A split ends at the
-    first line break after its share of the characters. Lines are not shuffled, because shuffling would put similar
-    neighbouring lines into different splits.
+    A text without predefined splits (`data.path`) is cut into a training, a validation and a test split, in this order.
+    With `data.test_fraction` 0, there is no test split. A split ends at the first line break after its share of the
+    characters. Lines are not shuffled, because shuffling would put similar neighbouring lines into different splits.
 
     Raises:
-        DataError: a split is empty.
+        DataError: the data is not valid, or a split is empty.
     """
     gathered = Gathered()
     for part, lines, file, licence in _texts(config):

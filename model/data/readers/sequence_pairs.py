@@ -1,4 +1,4 @@
-"""Reads pairs of sequences from aligned files or tables, or generates pairs."""
+"""Reads pairs of sequences from aligned files, tables or the hub, or generates pairs."""
 
 import glob
 import itertools
@@ -19,7 +19,7 @@ def read_translation(config: TranslationConfig) -> Examples:
     """Read the pairs; an example is `{"source": ..., "target": ...}`.
 
     Raises:
-        DataError: the files are not valid, or aligned files have different lengths.
+        DataError: the data is not valid, or aligned files have different numbers of lines.
     """
     columns = Columns({"source": config.source_column, "target": config.target_column}, KNOWN)
     gathered = Gathered()
@@ -76,7 +76,7 @@ def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[
 def generate_pairs(config: GeneratedConfig) -> Examples:
     """Return `num_examples` pairs with different sources; the random seed `data.seed` determines the pairs.
 
-    A source is a sequence of numbers from 0 to num_symbols - 1.
+    A source is a sequence of numbers from 0 to num_symbols - 1. `data.task` computes the target from the source.
 
     Raises:
         DataError: fewer than `num_examples` different sources exist.

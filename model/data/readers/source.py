@@ -25,6 +25,6 @@ def read_examples(config: DataConfig) -> Examples:
     """Return all examples of the configured data.
 
     Raises:
-        DataError: the data cannot be used; the message says where in the user's files the error is.
+        DataError: the data cannot be used; the message names the file or the configuration key.
     """
     return READERS[config.name](config)

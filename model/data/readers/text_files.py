@@ -1,4 +1,4 @@
-"""Reads tables of texts from files (CSV, TSV or JSON lines, plain or gzipped); errors name the line of the file."""
+"""Reads tables of texts from files (CSV, TSV or JSON lines, plain or gzipped); an error in a row names its line."""
 
 import csv
 import gzip
@@ -45,7 +45,7 @@ class Table:
         rows: one dict per row, from each role (see `Columns`) to the text in the role's column. For tagging with
             data.format=hub, the values are lists of texts.
         licence: the licence; None = unknown.
-        names: the header; None = no header.
+        names: the header of a CSV or TSV file; None = no header, or another format.
         columns: the columns that were read; None = not recorded.
         note: a line that tells the user how the file was read; None = nothing to tell.
     """
@@ -59,10 +59,11 @@ class Table:
 
 
 def read_text(path: str, key: str) -> tuple[str, File]:
-    """Return the text of a file, decompressed if its name ends in .gz.
+    """Return the text of a file, decompressed if its name ends in .gz; and the description of the file.
 
     Raises:
-        DataError: the file is missing, empty, damaged, not UTF-8, or holds a NUL character.
+        DataError: the file cannot be read, is empty, is not a complete gzip file, is not UTF-8, or holds a NUL
+            character.
     """
     content = read_bytes(path, key)
     file = File.of(path, content)
@@ -97,13 +98,13 @@ def read_table(
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
         header: whether the first row is a header. None = guess: the row counts as a header if a column is configured by
-            name, if the row holds a known column name, or if `column_of_a_header` finds a column.
+            name, if the row holds a known name for the last role, or if `column_of_a_header` finds a column.
         columns: the columns to read.
-        before: the table of the first split. If `before` is given and `header` is None, this file has a header only if
-            its first row equals the header of `before`.
+        before: the table of the first split; None = this is the first split. If `before` is given, the guess compares
+            the first row with the header of `before`, and does not call `column_of_a_header`.
 
     Raises:
-        DataError: the file is not valid; the message names the line.
+        DataError: the file is not valid.
     """
     text, file = read_text(path, key)
     if file_format == "auto":
@@ -123,7 +124,11 @@ def read_table(
 
 
 def guess_format(path: str) -> str:
-    """Return the format of a file, according to the ending of its name."""
+    """Return the format of a file (csv, tsv or jsonl), according to the ending of its name.
+
+    Raises:
+        DataError: the ending is not in ENDINGS.
+    """
     name = path.removesuffix(".gz")
     for ending, file_format in ENDINGS.items():
         if name.endswith(ending):
@@ -149,14 +154,14 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
             )
         where = f"{path}:{line}"
         chosen = {role: find_column(where, role, list(row), columns) for role in columns.wanted}
-        yield {role: as_text(row[name], where, name) for role, name in chosen.items()}
+        yield {role: as_text(row[name], where, name, role) for role, name in chosen.items()}
 
 
 def find_column(where: str, role: str, names: list[str], columns: Columns) -> str:
     """Return the name of the column for `role`, in a table whose columns have names.
 
     Raises:
-        DataError: the configured column is a number, or does not exist.
+        DataError: the configured column is a number, or does not exist; or no column has a known name for the role.
     """
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
@@ -169,11 +174,12 @@ def find_column(where: str, role: str, names: list[str], columns: Columns) -> st
     return name
 
 
-def as_text(value: Any, where: str, name: str) -> str:
-    """Return a JSON value as the text of an example.
+def as_text(value: Any, where: str, name: str, role: str = "") -> str:
+    """Return a JSON value as the text of an example; `name` is its column, for messages.
 
     Raises:
-        DataError: the value is neither a text nor a whole number, is empty, or cannot be stored as UTF-8.
+        DataError: the value is neither a text nor a whole number, is empty, has too many digits, or cannot be stored as
+            UTF-8.
     """
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise DataError(f"{where}: {name!r} is {json.dumps(value, default=str)[:40]}; must be a text or a whole number")
@@ -182,7 +188,7 @@ def as_text(value: Any, where: str, name: str) -> str:
     except ValueError as error:
         raise DataError(f"{where}: {name!r} is a number with more digits than Python reads; correct it") from error
     refuse_surrogates(text, f"{where}: {name!r}")
-    return _filled(text, where, name)
+    return _filled(text, where, name, role)
 
 
 def _names(
@@ -284,9 +290,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the only column that remains for `role` after the known names are matched; None = no column remains.
+    """Return the column that remains for `role` after the known names are matched; None = no column remains.
 
-    The result is also None if any column is configured, or if there are not as many columns as roles.
+    If several columns remain, the remaining roles get these columns in order. The result is also None if any column is
+    configured, or if there are not as many columns as roles.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None
@@ -309,10 +316,11 @@ def _pick(row: list[str], places: dict[str, int], width: int, path: str, line: i
         raise DataError(
             f"{path}:{line}: has {len(row)} field{'s' * (len(row) != 1)}; must have {width}, like the first row"
         )
-    return {role: _filled(row[place], f"{path}:{line}", role) for role, place in places.items()}
+    return {role: _filled(row[place], f"{path}:{line}", role, role) for role, place in places.items()}
 
 
-def _filled(value: str, where: str, name: str) -> str:
+def _filled(value: str, where: str, name: str, role: str) -> str:
+    """Return the value, without blanks around it if it is a label; DataError if it is empty."""
     if not value.strip():
         raise DataError(f"{where}: the {name} is empty; fill it in or delete the line")
-    return value.strip() if name == "label" else value
+    return value.strip() if role == "label" else value

@@ -1,1 +1,1 @@
-"""Texts as token numbers: words, characters or subwords, learned from the training split only."""
+"""Texts as token numbers: words, characters, subwords or text between blanks, learned from the training split only."""

@@ -83,10 +83,10 @@ class Subwords:
 
 @dataclass(frozen=True)
 class ByteSubwords(Subwords):
-    """A tokenizer over bytes; it has no unknown token, and reproduces every normalized text exactly.
+    """A tokenizer over bytes; no text is unknown, and the tokens reproduce every normalized text exactly.
 
-    Before bytes are merged, a pattern separates words, numbers, punctuation and white space, and joins a blank to the
-    word after it.
+    Before bytes are merged, a pattern separates words, numbers, punctuation and white space. A blank is joined to the
+    word, number or punctuation after it.
 
     Source: Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.2.
     """

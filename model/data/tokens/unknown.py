@@ -47,7 +47,7 @@ class UnknownTokens:
     """The probabilities of tokens outside of a vocabulary, estimated from the training split only.
 
     The probability of an unknown token that occurs in the training split comes from its count. Any other unknown token
-    is spelled:
+    is announced by an escape (see `SeenOrNew`), and then spelled:
 
     - If tokens are characters, the token is one of all Unicode characters, equally probable.
     - If tokens are words, the token is spelled character by character up to an end mark. The probability of a character

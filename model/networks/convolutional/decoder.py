@@ -63,11 +63,11 @@ class ConvolutionalState:
 class Attention(nn.Module):
     """The attention of a block: the query combines the block's output with the embedding of the last target token.
 
-    For the block's output h, the target embedding g, encoder outputs z_j and source embeddings e_j: the query is
-    d = W h + b + g, the weights are a_j = softmax(d z_j), and the context is the sum of a_j (z_j + e_j), multiplied by
-    m sqrt(1 / m) for m source tokens.
+    h is the block's output, g the target embedding, z_j an encoder output and e_j a source embedding. The query is
+    d = W h + b + g, and the weights are a_j = softmax(d z_j). The context is the sum of a_j (z_j + e_j), multiplied by
+    m sqrt(1 / m) for m source tokens. The sums W h + b + g and z_j + e_j are multiplied by sqrt(0.5).
 
-    Source: Gehring et al. 2017, section 3.3, equations 1 and 2; the scale: section 3.4.
+    Source: Gehring et al. 2017, section 3.3, equations 1 and 2; the factors: section 3.4.
     """
 
     def __init__(self, config: ConvolutionalConfig) -> None:
@@ -78,7 +78,7 @@ class Attention(nn.Module):
         self.stored_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
-        """Return the sum of `h` and the context, in the shape of `h`.
+        """Return sqrt(0.5) times the sum of `h` and the mapped context, in the shape of `h`.
 
         `h` is (rows, time, filters), and `g` is (rows, time, d_model). Consecutive rows may share a source.
         """
@@ -146,7 +146,7 @@ class ConvolutionalDecoder(nn.Module):
         return matrices_of_maps(self)
 
     def _project_source(self, source: Source | None) -> Memory | None:
-        """Return the keys and values of a source.
+        """Return the keys and values of a source; None = no source.
 
         Each attention sends two gradients to the encoder's outputs, through keys and through values. So these gradients
         are divided by twice the number of attentions. The gradients of the embeddings stay unscaled (Gehring et al.

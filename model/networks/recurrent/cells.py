@@ -47,6 +47,8 @@ class Cells(nn.Module):
     ) -> tuple[Tensor, Hidden]:
         """Return the outputs of the last layer, and every layer's state after the last token that is not padding.
 
+        The state of the backward direction is the state after the first token.
+
         Args:
             x: (batch, time, input width).
             hidden: the states before the first token; None = zeros.

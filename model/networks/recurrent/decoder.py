@@ -20,7 +20,8 @@ class RecurrentState:
 
     Attributes:
         hidden: the states of all layers, (layers, rows, width) each.
-        fed: (rows, width), the result of attention for the last token, an input of the next step.
+        fed: (rows, width), the result of attention for the last token, an input of the next step. Without
+            `input_feeding`, zeros that nothing reads.
         keys: the keys of the source; None = no attention.
         source: the source; None = no source.
         first: the value of `hidden` before the first token, with one row per source.
@@ -61,6 +62,8 @@ class RecurrentState:
 
 class RecurrentDecoder(nn.Module):
     """Recurrent cells over the target, with attention to the source before or after the cells of a step.
+
+    Without attention, the head reads the outputs of the cells.
 
     `attend=after` (Luong et al. 2015, equation 5): the query is the new state h of the cells, and the head reads tanh(W
     [context; h]). With `input_feeding`, the cells also read this vector in the next step (section 3.3).
@@ -118,7 +121,7 @@ class RecurrentDecoder(nn.Module):
         return []
 
     def source_attentions(self) -> Sequence[StoresWeights]:
-        """Return the cross-attention, if there is one."""
+        """Return a list with the cross-attention; without attention, an empty list."""
         return [] if self.attention is None else [self.attention]
 
     def matrices(self) -> list[Matrix]:

@@ -17,7 +17,8 @@ class MultiHeadAttention(nn.Module):
 
     `key_width` and `value_width` may differ from d_model / num_heads, because the last layer maps num_heads *
     value_width numbers to d_model. If there are fewer key and value heads than query heads, neighbouring query heads
-    share a key head and a value head. With `qk_norm`, queries and keys are divided by their root mean square.
+    share a key head and a value head. With `qk_norm`, queries and keys are divided by their root mean square, and
+    multiplied by learned gains.
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.2; shared heads: Ainslie et al. 2023, "GQA",
     section 2.2; norms: Dehghani et al. 2023, "Scaling vision Transformers to 22 billion parameters", section 2.
@@ -153,12 +154,12 @@ class MultiHeadAttention(nn.Module):
 def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Return whether torch's best kernel for these inputs supports fewer key heads than query heads.
 
-    On a GPU, the flash kernel supports fewer key heads, but requires half precision, equal key and value widths, and no
-    mask. Other inputs need the memory-efficient kernel, which supports float32, any mask or bias, and different widths.
-    This kernel takes the bias of ALiBi without a copy per sequence. The memory-efficient kernel supports fewer key
-    heads only in some releases of torch. In other releases, torch falls back to its plain kernel, which stores all
-    scores (batch, heads, time, keys). Repeated keys and values take much less memory than these scores, so the caller
-    then repeats them.
+    On the CPU, the result is always True. On a GPU, the flash kernel supports fewer key heads, but requires half
+    precision, equal key and value widths, and no mask. Other inputs need the memory-efficient kernel, which supports
+    float32, any mask or bias, and different widths. This kernel takes the bias of ALiBi without a copy per sequence.
+    The memory-efficient kernel supports fewer key heads only in some releases of torch. In other releases, torch falls
+    back to its plain kernel, which stores all scores (batch, heads, time, keys). Repeated keys and values take much
+    less memory than these scores, so the caller then repeats them.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """
@@ -191,7 +192,7 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: b
     Args:
         query: (batch, heads, time, key_width).
         key: (batch, key heads, keys, key_width); with fewer key heads, neighbouring query heads share a key head.
-        mask: as in `MultiHeadAttention.forward`.
+        mask: as in `MultiHeadAttention.forward`; ignored if `causal`.
         causal: whether a position attends only to itself and earlier positions; requires as many keys as queries.
 
     Returns:

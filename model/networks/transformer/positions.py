@@ -65,15 +65,16 @@ class LearnedPositions(nn.Module):
         `start` is the position of the first token, or a tensor (time,) with the position of each token.
 
         Raises:
-            SequenceTooLongError: a token's position is larger than every learned position.
+            SequenceTooLongError: a token's position is larger than every learned position. There is no such check if
+                `start` is a tensor.
         """
         if isinstance(start, Tensor):
             return x + functional.embedding(start, self.embedding.weight)
         end, limit = start + x.shape[1], self.embedding.num_embeddings
         if end > limit:
             raise SequenceTooLongError(
-                f"the sequence must have at most {limit} tokens with model.positions=learned, given {end}: shorten it, "
-                "or train with a larger data.max_length or another model.positions"
+                f"the sequence must have at most {limit} tokens, the number of learned positions, given {end}; shorten "
+                "the sequence, or train with a larger data.max_length (for language modelling: data.context)"
             )
         return x + self.embedding.weight[start:end]
 

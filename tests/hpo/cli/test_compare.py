@@ -177,12 +177,16 @@ def test_the_folder_of_a_study_or_of_a_comparison_in_another_format_is_refused(c
 def test_when_every_trial_fails_the_exit_code_is_1(capsys):
     code, out, _ = hpo(capsys, *COMPARE, "--repeats", "1", "space.C=[5,7]", "study.trials=2")
     assert (code, "not comparable" in out) == (1, True)
+    names = ("failed", "also")
+    for name in names:
+        hpo(capsys, "search", *TABLE_DATA, "space.C=[5,7]", "study.trials=2", f"study.name={name}")
+    assert hpo(capsys, "compare", *names)[0] == 1
 
 
 PAIR = "{accuracy: maximize, seconds: minimize}"
 REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
-    "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=random"),
+    "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=NAME"),
     "no repeats": (["--repeats", "0"], "repeats: must be 1 or more, given 0"),
     "a setting that is not there": (["--set", "small_evolutionary.size=3"], "strategy.size", "no such key"),
     "a setting out of bounds": (["--set", f"{SMALL}=1"], f"strategies.{SMALL}", "given 1"),

@@ -113,7 +113,7 @@ def test_a_script_is_written_where_its_shell_looks(capsys, monkeypatch, tmp_path
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", f"/bin/{shell}")
     code, out, _ = hpo(capsys, "--install-completion")
-    assert (code, out.startswith(f"wrote {tmp_path / place}, which {shell} reads")) == (0, True)
+    assert (code, out.startswith(f"wrote {tmp_path / place}; start a new {shell} ")) == (0, True)
     assert (tmp_path / place).read_text() == SCRIPTS[shell]
     assert hpo(capsys, "--install-completion", shell)[1] == out
 

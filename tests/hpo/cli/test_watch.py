@@ -113,6 +113,11 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
         assert "no copy of a study" in next(snapshots).fault
         Path("away").rename("there")
         assert next(snapshots).fault == ""
+        manifest = Path("there/manifest.json")
+        whole = manifest.read_bytes()
+        manifest.write_bytes(whole[:20])
+        assert "manifest.json" in next(snapshots).fault
+        manifest.write_bytes(whole)
         write_status(folder, ended)
         mirror.copy()
         *_, last = itertools.islice(snapshots, 5)

@@ -99,7 +99,7 @@ def numbered(config, trial):
 
 def test_with_a_number_a_training_gets_indices_and_the_report_says_what_it_could_reach(capsys):
     study = found(numbered, space=SPACE, trials=1, data=ROWS, folds=2, progress=True)
-    assert "it can reach the test" in capsys.readouterr().out
+    assert "it can read the test split" in capsys.readouterr().out
     both = [sorted(train + validation) for _, train, validation in noted()]
     assert both[0] == both[1]
     assert len(both[0]) == 36

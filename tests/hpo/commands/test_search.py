@@ -74,6 +74,8 @@ def test_optional_functions_are_given_by_a_decorator():
         ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
         ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
+        ({"settings": {"dispatch": {"name": "local"}}}, "settings: dispatch must be one of"),
+        ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
         ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
         ({"trials": 0}, "trials: must be"),

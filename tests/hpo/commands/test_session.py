@@ -104,7 +104,7 @@ def test_a_budget_ends_it_and_a_larger_one_goes_on():
             session.ask()
         assert (raised.value.is_waiting, session.is_over) == (False, False)
         for trial in session.open_trials:
-            session.tell(trial, math.nan if trial.number else 0.5)
+            session.tell(trial, [math.nan] if trial.number else 0.5)
         assert session.is_over
     session.close()
     with pytest.raises(hpo.HpoError, match="is closed; open it again"):

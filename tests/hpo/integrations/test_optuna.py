@@ -152,6 +152,24 @@ def shaped(trial):
     return lr * config["layers"] + trial.number
 
 
+def test_attributes_stand_beside_metrics_by_name():
+    def train(trial):
+        trial.set_user_attr("params", 17)
+        return {"loss": trial.suggest_float("lr", 0.1, 1.0), "error": 1.0}
+
+    study = found(train, space=None, trials=1, direction=None, metric={"loss": "minimize", "error": "minimize"})
+    assert outcome_of(study).metrics["params"] == 17
+
+
+def test_a_bound_that_is_not_assigned_yet_is_one_clear_error():
+    def train(trial):
+        return trial.suggest_float("lr", 0.1, high)
+
+    with pytest.raises(hpo.HpoError, match="high"):
+        found(train, space=None, trials=1)
+    high = 1.0
+
+
 @pytest.mark.slow
 def test_an_objective_of_optunas_shape_is_searched_reproduced_and_resumed():
     study = found(shaped, space=None, trials=8)

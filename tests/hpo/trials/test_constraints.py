@@ -75,6 +75,7 @@ def test_what_is_not_a_rule_is_refused_in_one_line(text, word):
         ("training.optimizer < 3", {"optimizer": "a"}),
         ("model.d_model % model.num_heads == 0", {"d_model": 4, "num_heads": 0}),
         ("model.d_model + true == 2", {"d_model": 1}),
+        (f"model.d_model * 1{'0' * 400} < 1", {"d_model": 1.5}),
     ],
 )
 def test_what_cannot_be_computed_says_for_which_values(text, point):

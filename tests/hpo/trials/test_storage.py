@@ -11,7 +11,7 @@ from hpo.trials.record import storage
 def test_more_trials_than_can_be_read_are_refused():
     study = optuna.create_study(storage="sqlite:///many.db", study_name="s")
     study.optimize(lambda _: 1.0, n_trials=3)
-    with pytest.raises(StudyError, match="has 3 trials, but at most 2 can be imported"):
+    with pytest.raises(StudyError, match="has 3 trials, but at most 2 can be read"):
         read_optuna("sqlite:///many.db", None, most_trials=2)
 
 

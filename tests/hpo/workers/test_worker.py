@@ -112,8 +112,8 @@ def test_what_is_no_point_fails_with_what_it_is():
 
 
 PLACES = [
-    ([{"epoch": 2}, {"epoch": 1}], "report: epoch must be above 2, that of the previous report, given 1"),
-    ([{"epoch": 2}, {"epoch": 2}], "report: epoch must be above 2, that of the previous report, given 2"),
+    ([{"epoch": 2}, {"epoch": 1}], "report: epoch must be above 2, the epoch of the previous report, given 1"),
+    ([{"epoch": 2}, {"epoch": 2}], "report: epoch must be above 2, the epoch of the previous report, given 2"),
     ([{"step": 2}, {"epoch": 3}], "given epochs after steps"),
     ([{}, {"epoch": 3}], "given epochs after no epoch"),
     ([{"epoch": -1}], "report: epoch must be 0 or more, given -1"),

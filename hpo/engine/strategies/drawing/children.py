@@ -47,7 +47,8 @@ class Breeding:
     def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:
         """Return a different value of the dimension, or the same value if there is no other.
 
-        In an ordered dimension, the new value is near the old one.
+        In an ordered dimension, the new value is near the old value. In a range of whole numbers, rounding may give the
+        old value again.
         """
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)

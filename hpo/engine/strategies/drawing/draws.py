@@ -18,9 +18,9 @@ Centre = Value | type[NoDefault]
 def draw_stratified(space: Space, rng: np.random.Generator, tried: Collection[str], count: int) -> list[Point]:
     """Return up to `count` different points outside `tried`, spread evenly over the values of each dimension.
 
-    Every dimension is cut into `count` strata of equal probability, and each stratum gets one point. A dimension with a
-    default is drawn from half of its values, around the default. If a point breaks the rules of the space or was tried
-    before, a random point replaces it.
+    Every dimension is cut into `count` strata of equal probability, and each stratum gets one point. An ordered
+    dimension with a default is drawn from half of its values, around the default. If a point breaks the rules of the
+    space or was tried before, a random point replaces the point. As in `draw_untried`, there may be fewer points.
 
     Source: Latin hypercube sampling, McKay, Beckman & Conover 1979, "A comparison of three methods for selecting values
     of input variables in the analysis of output from a computer code", Technometrics 21.
@@ -96,7 +96,10 @@ def draw_untried(
     propose: Callable[[], Point] | None = None,
     patience: int | None = None,
 ) -> list[Point]:
-    """Return up to `count` different untried points; fewer only if the space has no more.
+    """Return up to `count` different untried points.
+
+    Return fewer if a finite space has no more. If the points of the space cannot be listed, also return fewer after 100
+    uniform draws in a row that gave no new point.
 
     Args:
         space: the space.
@@ -133,7 +136,10 @@ def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], 
 def _from_list(
     space: Space, rng: np.random.Generator, tried: Collection[str], drawn: Collection[str], count: int
 ) -> list[Point]:
-    """Return `count` untried points of a finite space, or all if there are fewer; all such sets are equally likely."""
+    """Return `count` untried points of a finite space, or all if there are fewer; all such sets are equally likely.
+
+    If `space.size` is None, return no points.
+    """
     if space.size is None:
         return []
     keyed = ((point_key(point), point) for point in space.points())

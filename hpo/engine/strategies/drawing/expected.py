@@ -51,18 +51,21 @@ class Expected:
 def expect(
     space: Space, known: Sequence[Sequence[Trial]], doublings: Sequence[float], at: float, span: float, share: float
 ) -> Expected | None:
-    """Return the expected best point and its windows at the scale of cost `at`; None if no trial is complete.
+    """Return the expected best point and its windows at a scale; None if no trial is complete.
 
-    If `at` is the largest scale that has complete trials, each window is centred on the best trial's value. If `at` is
-    a larger scale, the centre is the rank-weighted mean of the best trials at the largest scale that has complete
-    trials, plus the expected move of the best value. The expected move is the average of the fitted move (`fit_shift`)
-    and a prior of no move, weighted by their precisions. The prior is normal. Its standard deviation for a move from
-    the smallest scale to the target is a fifth of the dimension's length.
+    If the scale is the largest one that has complete trials, each window is centred on the best trial's value. At a
+    larger scale, the centre is the rank-weighted mean of the best trials at the largest scale that has complete trials,
+    plus the expected move of the best value. The expected move is the average of the fitted move (`fit_shift`) and a
+    prior of no move, weighted by their precisions. The prior is normal. Its standard deviation for a move from the
+    smallest scale to the target is a fifth of the dimension's length. If the expected point is not in the space, the
+    point of the best trial replaces it.
 
-    A window reaches two standard deviations to each side, and at least to the neighbouring values. The standard
-    deviation combines the spread of the best values and the error of the move. The spread is taken from the largest
-    scale that has three or more best trials. If the best value was near an end of its previous window, the new window
-    is twice as long. For a dimension of choices, the space keeps only the values of the best trials.
+    A window reaches two standard deviations to each side, and at least to the neighbouring values. Its length is at
+    least a tenth of the dimension. The standard deviation combines the spread of the best values and the error of the
+    move. The spread is taken from the largest scale that has three or more best trials, else from the scale with the
+    most best trials. If the best value was near an end of its previous window, the new window is twice as long. For a
+    dimension of choices, the space keeps only the values of the best trials. A dimension that the best trial does not
+    have stays whole.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.

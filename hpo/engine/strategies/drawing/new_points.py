@@ -30,10 +30,10 @@ _ENOUGH = 6
 class NewPoints:
     """Draws new points for strategies that train by amounts.
 
-    If `is_learned`, most new points are children of the best points so far. A point is better if it was trained
-    further; among points trained equally far, the one with the lower loss (with several metrics, on the earlier Pareto
-    front) is better. The remaining new points are random, because the best points of a low rung may not be the best of
-    a high rung.
+    All new points are random unless `is_learned` is true and at least 15 points have complete trials. Then most new
+    points are children of the best points so far. A point is better if it was trained further; among points trained
+    equally far, the point with the lower loss (with several metrics, on the earlier Pareto front) is better. The
+    remaining new points are random, because the best points of a low rung may not be the best of a high rung.
 
     Source: BOHB (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale",
     section 4). Like BOHB, it learns from the largest amount with enough points, and draws a share of its points at
@@ -44,7 +44,7 @@ class NewPoints:
     is_learned: bool
 
     def draw(self, known: History, pending: Sequence[Trial], rng: np.random.Generator, count: int) -> list[Point]:
-        """Return up to `count` untried points; fewer only if the space has no more."""
+        """Return up to `count` untried points; fewer in the cases of `draw_untried`."""
         best = self._rungs
         best.read(known)
         if not self.is_learned or best.num_points < _KNOWN:

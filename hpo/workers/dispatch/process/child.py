@@ -34,7 +34,8 @@ class Child:
     then ends the child's process group and starts another child.
 
     Args:
-        import_from: the folder to import the objective from, in addition to installed packages.
+        import_from: the folder to import the objective from, in addition to installed packages; None = the working
+            directory.
         is_fresh: whether each task gets a new process.
         arguments: the command line of the search; None = the command line of this process.
         path: the import path (`sys.path`) for the objective; None = the import path of this process.
@@ -93,7 +94,7 @@ class Child:
             os.close(pipe)
 
     def begin(self) -> int:
-        """Start the process for the next task unless it is running; return its process id."""
+        """Start a process for the next task, unless a process is running that may train it. Return the process id."""
         if self._is_fresh and self._has_run:
             self.renew()
         self.start()
@@ -160,7 +161,7 @@ class Child:
                 self._process.terminate()
 
     def kill(self) -> None:
-        """Kill the process; `run` then yields `died`. Any thread may call this."""
+        """Kill the process and its process group; `run` then yields `died`. Any thread may call this."""
         with self._reaping, contextlib.suppress(ProcessLookupError, PermissionError):
             if self._process is not None:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -223,7 +224,7 @@ class Child:
         return {"call": call, "died": {**death, "out_of_step": out_of_step}}
 
     def _end(self) -> int:
-        """Kill the process group, and wait for the process. Return its exit code."""
+        """Kill the process group, and wait for the process. Return its exit code; -9 = killed by signal 9."""
         assert self._process is not None
         self._guard.stop()
         # Kill before reaping: after reaping, the id of the process and its group may be reused.

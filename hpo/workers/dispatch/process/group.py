@@ -105,9 +105,10 @@ class Group:
     Args:
         first: the process of rank 0.
         others: the processes of rank 1, 2, ...
-        seconds_alone: seconds that the first process may still run after another process fails. After this time, the
-            first process is killed, because it may be waiting for the failed process. If all processes fail for the
-            same reason, such as a loss that is not finite, the first process can report its own failure in this time.
+        seconds_alone: seconds that the first process may still run after another process reports a failure. After this
+            time, the first process is killed, because it may be waiting for the failed process. If all processes fail
+            for the same reason, such as a loss that is not finite, the first process can report its own failure in this
+            time. If another process dies, the first process is killed at once.
     """
 
     def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:
@@ -145,7 +146,7 @@ class Group:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run the task in the process of this rank. If the process fails, kill the first process after some time."""
+        """Run the task in the process of this rank. If the process fails, kill the first process; see `Group`."""
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -159,7 +160,7 @@ class Group:
                 self._first.kill()
 
     def _conclude(self, message: Message) -> Message:
-        """End the other processes. Return the group's last message, given the last message of the first process."""
+        """End the other processes. Return the group's last message; `message` is the first process's last message."""
         with self._change:
             self._is_first_done = True
             self._change.notify_all()

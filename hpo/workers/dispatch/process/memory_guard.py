@@ -21,7 +21,8 @@ TASK_PROCESS = "hpo.workers.dispatch.process.task_process"
 class MemoryGuard:
     """Watches one training process.
 
-    When memory runs out, the guard kills the process only if it is the largest of all this user's training processes.
+    When memory runs out, the guard kills the process and its process group. It does so only if this group holds the
+    most memory of all groups with a training process of this user.
     """
 
     def __init__(

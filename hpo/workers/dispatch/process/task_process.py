@@ -85,7 +85,7 @@ def final_facts() -> dict[str, Any]:
 
 
 def gpu_memory() -> dict[str, Any]:
-    """Return `{"gpu_memory": [peak bytes since the last call, total bytes of the GPU]}`; empty if torch uses no GPU."""
+    """Return `{"gpu_memory": [peak bytes since the last call, total bytes of the GPU]}`; {} if torch uses no GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return {}
@@ -121,7 +121,10 @@ class Snapshots:
         self._last = time.monotonic()
 
     def take(self) -> dict[str, Any]:
-        """Copy the state and return `{"snapshot": path}`; empty if it is too early for a copy, or there is no state."""
+        """Copy the state and return `{"snapshot": path}`.
+
+        Return {} if it is too early for a copy, if there is no state, or if no copies are wanted.
+        """
         now = time.monotonic()
         if self._places is None or now - self._last < self._seconds_between or not self._places[0].is_dir():
             return {}

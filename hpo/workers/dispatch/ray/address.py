@@ -16,7 +16,7 @@ _HINT = "give the address that `ray start` printed, or null to start Ray here"
 
 
 def is_connected_here() -> bool:
-    """Return whether this process has called `ray.init` or is itself a Ray task. The check does not import Ray."""
+    """Return whether this process is connected to Ray, as after `ray.init` or in a Ray task, without importing Ray."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 
@@ -53,7 +53,7 @@ def cannot_join(address: str, why: str) -> DispatchError:
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raise DispatchError if a cluster does not require a token.
+    """Raise DispatchError if a cluster does not require a token, or if its address is not `host:port`.
 
     Anyone who can reach such a cluster can run code on it as this user; see CVE-2023-48022.
     """
@@ -77,8 +77,8 @@ def refuse_unclear_address(address: str) -> None:
     """Raise DispatchError if an address does not have the format `host:port`. The check makes no connection."""
     if _host_and_port(address) is None:
         raise DispatchError(
-            f"dispatch.address: must be host:port, given {address!r}, because hpo checks whether the cluster asks "
-            f"for a token; {_HINT}, or set dispatch.allow_open_cluster=true to join without the check"
+            f"dispatch.address: must be host:port, because hpo checks whether the cluster asks for a token, given "
+            f"{address!r}; {_HINT}, or set dispatch.allow_open_cluster=true to join without the check"
         )
 
 

@@ -39,7 +39,7 @@ _SWEEP_SECONDS = 15.0
 
 
 class RayCluster:
-    """A connection to Ray. `close` ends all processes and deletes all files of the connection.
+    """A connection to Ray. If the cluster was started here, `close` ends its processes and deletes its files.
 
     There are three cases:
     - With an address, the cluster at this address is joined, but only if it requires a token or `allow_open` is True.
@@ -158,11 +158,15 @@ class RayCluster:
 
     @property
     def is_alive(self) -> bool:
-        """Whether Ray's local server, which starts the workers, is running; always True for a joined cluster."""
+        """Whether Ray's local server, which starts the workers, is running; True for a cluster not started here."""
         return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
 
     def run_on_others(self, function: Callable[..., _T], *arguments: Any) -> list[_T]:
-        """Run a function on each node except the driver's node, and return the results."""
+        """Run a function on each node except the driver's node, and return the results.
+
+        Raises:
+            DispatchError: a node does not answer, or the function failed there.
+        """
         if not self.others:
             return []
         import ray
@@ -254,7 +258,10 @@ class RayCluster:
             self._leaving.start()
 
     def close(self) -> None:
-        """Disconnect. If the cluster was started here, stop it and delete its folder. Closing twice is harmless."""
+        """Disconnect, unless the connection existed before.
+
+        If the cluster was started here, stop it and delete its folder. Closing twice is harmless.
+        """
         if self._is_hanging:
             return
         if self._is_connected:

@@ -46,12 +46,13 @@ class _Run:
 
 
 class RayDispatcher:
-    """A dispatcher whose slots are Ray actors, each with `cpus_per_worker` CPUs and `gpus_per_worker` GPUs.
+    """A dispatcher whose slots are workers: single Ray actors, or groups of actors if a task has several processes.
 
     If the process of a task dies, the task runs again, at most `retries` times. After that, the task has failed.
-    The pool replaces a worker that is lost, or that makes no report for `timeout_seconds`. Before Ray takes a node
-    away, the trainings on this node save their states. A worker that is not on the driver's node sends its files to the
-    driver, and receives files from the driver.
+    The pool replaces a worker that is lost, or that makes no report for `timeout_seconds`. The task of such a silent
+    worker has failed. Before Ray takes a node away, the trainings on this node save their states. A worker that is not
+    on the driver's node receives files from the driver. It sends its states and models to the driver, or to
+    `study.artifacts`.
     """
 
     runs_here = False
@@ -101,7 +102,12 @@ class RayDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return all reports, and restart tasks of lost workers. Raise DispatchError if no worker can be started."""
+        """Return all reports, and restart tasks of lost workers.
+
+        Raises:
+            DispatchError: no worker can be started, or a node has other versions of the code than this machine.
+            MachineError: Ray has died on this machine.
+        """
         if not self._runs and not self._waiting:
             return ()
         if self._started:
@@ -119,14 +125,17 @@ class RayDispatcher:
         self._refuse_endless_wait()
         return reports
 
-    def drop(self, task: Task) -> None:
-        """Remove the task if it is waiting; if it is running, kill its worker."""
+    def drop(self, task: Task) -> int:
+        """Remove a waiting task, and return 0; kill the worker of a running task, and return its process id."""
         self._started = [report for report in self._started if report.task is not task]
         waiting = next((run for run in self._waiting if run.task is task), None)
         if waiting is not None:
             self._waiting.remove(waiting)
-        else:
-            self._abandon(next(run for run in self._runs.values() if run.task is task))
+            return 0
+        run = next(run for run in self._runs.values() if run.task is task)
+        process = self._group.hosts[run.actor].process
+        self._abandon(run)
+        return process
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Send SIGTERM to all trainings, and wait until they have ended, at most `seconds`. Return the outcomes."""
@@ -144,7 +153,7 @@ class RayDispatcher:
         return [report for report in reports if report.outcome is not None]
 
     def close(self) -> None:
-        """Kill the workers and disconnect from Ray."""
+        """Kill the workers. Disconnect from Ray, unless the connection existed before."""
         self._runs.clear()
         self._waiting.clear()
         if self._cluster.is_adopted:

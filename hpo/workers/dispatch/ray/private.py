@@ -68,7 +68,10 @@ def without_dashboard() -> Iterator[None]:
 
 
 def read_again() -> None:
-    """If Ray is already imported, make it read its environment variables and the token again."""
+    """If Ray is already imported, make it read its environment variables and the token again.
+
+    Do nothing if this version of Ray lacks one of the needed names.
+    """
     if "ray" not in sys.modules or not _can_read_again():
         return
     look_up("ray._raylet", "Config")[1].initialize("")
@@ -96,7 +99,7 @@ def number_of_gpus() -> int:
 
 
 def draining_nodes() -> Collection[str]:
-    """Return Ray's ids of the nodes that will be taken away soon; empty if Ray does not answer."""
+    """Return Ray's ids of the nodes that will be taken away soon; empty if Ray does not answer or lacks the name."""
     worker, _ = look_up("ray._private.worker", "global_worker")
     client = getattr(getattr(worker, "global_worker", None), "gcs_client", None)
     ask = getattr(client, "get_draining_nodes", None)

@@ -94,7 +94,7 @@ def refuse_too_many(kind: str, workers: int, each: float, total: float) -> None:
 
 
 def _fit(node: Resources, cpus: float, gpus: float) -> int:
-    """Return how many workers fit on a node. A worker with a fraction of a GPU cannot use two GPUs."""
+    """Return how many processes fit on a node. A process with a fraction of a GPU cannot use two GPUs."""
     by_cpus = math.floor(node.cpus / cpus + _TINY)
     if gpus == 0:
         return by_cpus

@@ -34,7 +34,10 @@ class Equipment:
     path: Sequence[str] = ()  # the import path of the search's process; see `whole_path`
 
     def prepare_folder(self) -> str:
-        """Remove the objective's folder from `sys.path`, because it could hide the toolkit. Return the folder."""
+        """Remove the objective's folder from `sys.path`, because the folder could hide the toolkit. Return the folder.
+
+        If the toolkit itself is imported from this folder, only return the folder.
+        """
         folder = self.import_from or str(os.getcwd())  # noqa: PTH109 -- see the top of the file
         if not self.is_toolkits:
             resolved = os.path.realpath(folder)

@@ -36,6 +36,9 @@ def start_group(
     """Connect to Ray and start one worker for each slot. Return the connection and the workers.
 
     For the arguments see `Setup`.
+
+    Raises:
+        DispatchError: Ray cannot be used, the workers do not fit, or a node has other versions of the code.
     """
     if settings.address is None and settings.gpus is not None:
         # Check before Ray is started, which takes seconds.
@@ -154,7 +157,7 @@ class WorkerGroup:
         """Make a worker idle after its start. If the start failed, start another worker instead.
 
         Raises:
-            DispatchError: too many starts have failed.
+            DispatchError: too many starts have failed, or a node has other versions of the code than this machine.
         """
         worker = self.starting.pop(answer)
         try:
@@ -182,7 +185,7 @@ class WorkerGroup:
         return worker in self._nodes
 
     def draining_workers(self) -> Collection[Any]:
-        """Return the workers on nodes that will be taken away.
+        """Return the workers on nodes that will be taken away, except workers that are only on the driver's node.
 
         Ask Ray at most every two seconds; calls in between return an empty collection.
         """
@@ -224,4 +227,4 @@ def _start_hint() -> str:
     free = shutil.disk_usage(folder).free
     if free < _LEAST_BYTES:
         return f"{folder}, where Ray keeps its files, has {free:,} bytes free: make room there, or set TMPDIR"
-    return "is hpo installed where they run?"
+    return "check that hpo is installed on every node"

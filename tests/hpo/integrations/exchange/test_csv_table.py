@@ -101,6 +101,7 @@ def test_states_in_words_of_others(column, states, scores, num_unfinished):
         ("x,y\n1,2\n", "no column 'score'; .*x, y"),
         ("x,scores\n1,2\n", "did you mean 'scores'"),
         ("x,score\n1,high\n", r"table.csv:2: 'score' must be a number, given 'high'"),
+        ("x,score\n\n\n1,high\n", r"table.csv:4: 'score' must be a number"),
         ("x,score\n1\n", r"table.csv:2: must have 2 cells"),
         ("x,score\n1,2,3\n", r"table.csv:2: must have 2 cells"),
         ("x,score, x\n1,2,3\n", "two columns are called 'x'"),

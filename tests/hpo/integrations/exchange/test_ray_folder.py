@@ -52,7 +52,7 @@ def test_how_each_trial_ended(capsys):
     write_trial(6, {"lr": 0.7}, [result], error="a first try that failed")
     write_states(t0="TERMINATED", t1="ERROR", t2="RUNNING", t3="RUNNING", t4="TERMINATED", t6="TERMINATED")
     half = Path("sweep/train_00003/result.json")
-    half.write_text(half.read_text() + '{"loss": 0.')
+    half.write_bytes(half.read_bytes() + '{"loss": 0.25, "name": "größe'.encode()[:-3])
 
     code, out, _ = hpo(capsys, "import", "sweep", "--ray", "sweep", "--metric", "loss", "--direction", "minimize")
     assert (code, "6 trials, 3 failed, 1 unfinished left out" in out) == (0, True)
