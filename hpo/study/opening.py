@@ -115,15 +115,14 @@ def change_choice(study: PreparedStudy) -> None:
 
 
 def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
-    """Run most checks of `open_study`, but create nothing; HpoError if a check fails.
-
-    Limits that are set after the search, and the test logs of source studies, are not checked.
+    """Run the checks of `open_study`, but create nothing; HpoError if a check fails.
 
     Returns:
         The number of trials and the id of an existing study; 0 and None for a new study.
     """
     frozen = _refuse_unready(study)
     if frozen is None:
+        evaluations_of_sources(study)
         refuse_link(study.folder.path)
         study.folder.refuse_links()
         return 0, None
@@ -131,6 +130,7 @@ def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
     record = read_study(study)
     try:
         _refuse_other_basis(study, frozen, record)
+        refuse_early_limits(study, frozen, record)
         return len(record.trials()), Notes(record).study_id
     finally:
         record.close()
