@@ -150,8 +150,9 @@ def test_a_study_that_is_made_from_a_tested_one_brings_its_test_evaluations(move
 @pytest.mark.slow
 def test_a_test_log_that_cannot_be_read_makes_no_study(moved, capsys):
     (moved / "test_evaluations.jsonl").write_text("{}\n")
-    for more in (["--dry-run"], []):
-        err = refused(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1", *more)
+    shutil.copy(moved / "config.yaml", "config.yaml")
+    for arguments in (MADE["extension"], [*MADE["imports"], "--dry-run"]):
+        err = refused(capsys, *arguments, "data.path=there.csv")
         assert "runs/toy/test_evaluations.jsonl:1: must be a JSON object with the keys fingerprint, study and time" in err
     assert not Path("runs/toy-extended").exists()
 
