@@ -170,7 +170,7 @@ def cluster(
     for text in overrides:
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
             raise ConfigError(
-                f"{_ADDRESS}: must not be set, given {text!r}, because the job starts its own Ray cluster; leave it out"
+                f"{_ADDRESS}: must not be set, given {text!r}; the job starts its own Ray cluster, so leave it out"
             )
     from hpo.commands.given.settings import compose_search
     from hpo.config.study_config import config_from_dict
@@ -178,7 +178,7 @@ def cluster(
 
     study = config_from_dict(compose_search(overrides, config_dir, config))
     if not study.dispatch.type.has_own_processes:
-        raise ConfigError(f"dispatch: must be ray on a cluster, given {study.dispatch.name}; leave dispatch out")
+        raise ConfigError(f"dispatch: must be ray in a job, given {study.dispatch.name}; leave dispatch out")
     options = [("--config", config), ("--config-dir", config_dir)]
     words = [word for option, path in options if path for word in (option, path)]
     environment = os.environ.get("VIRTUAL_ENV")

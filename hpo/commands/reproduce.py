@@ -89,7 +89,7 @@ class Reproduction(Fields):
     def num_differing(self) -> int:
         """The number of trainings that differ from the record.
 
-        If only means of a trial differ (`is_mean` is true), the trial counts as one training.
+        If a trial differs only in means (entries with `is_mean` true), this trial counts as one training.
         """
         trials = {one.trial for one in self._missed}
         by_trial = ([one for one in self._missed if one.trial == trial and not one.is_mean] for trial in trials)

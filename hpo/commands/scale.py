@@ -251,8 +251,8 @@ def table_tree(
         tree["strategy"] = strategy_settings({"name": "grid"})
     if tree["strategy"].get("name") != "grid":
         raise ConfigError(
-            f"strategy: must be grid, given {tree['strategy'].get('name')}, because `hpo scale --table` trains every "
-            f"value at every scale; leave strategy out"
+            f"strategy: must be grid, given {tree['strategy'].get('name')}; `hpo scale --table` trains every value "
+            f"at every scale, so leave strategy out"
         )
     tree["space"] = _space(tree, given, known.rate if known else None)
     if "study.name" not in given:
@@ -286,8 +286,8 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
     if len(searched) != 1:
         given_keys = f"{len(searched)}: {', '.join(searched)}" if searched else "none"
         raise ConfigError(
-            f"space: must have one hyperparameter, given {given_keys}, because `hpo scale --table` tries all values of "
-            f"a single hyperparameter at every scale; give for example space.{rate or 'lr'}=[0.001,0.002,0.004]"
+            f"space: must have one hyperparameter, given {given_keys}; `hpo scale --table` tries all values of one "
+            f"hyperparameter at every scale; give for example space.{rate or 'lr'}=[0.001,0.002,0.004]"
         )
     return replaced({}, searched)
 

@@ -242,7 +242,9 @@ def _texts(text: str | None, source: str | Path | None) -> list[str]:
     """
     if (text is None) == (source is None):
         given = "neither" if text is None else "both"
-        raise ConfigError(f"--text, --input: give one of them, the text or its file, given {given}")
+        raise ConfigError(
+            f"--text, --input: give either the text (--text) or a file with texts (--input), given {given}"
+        )
     if text is not None:
         return [text]
     name = _name(source)

@@ -143,8 +143,8 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
     """Raise ConfigError if an optimum is given for several metrics."""
     if optimum is not None and len(goal.metrics) > 1:
         raise ConfigError(
-            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), because the regret is then "
-            f"relative to the best Pareto front, given {optimum:g}; leave the optimum out"
+            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; the regret "
+            f"is then relative to the best Pareto front, so leave the optimum out"
         )
 
 
@@ -237,5 +237,5 @@ class ComparingProgress(Observer):
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """Advance the progress bar that counts trials by one trial."""
+        """Advance the progress bar of the trials by one."""
         self.bars.advance(self._trials)

@@ -125,7 +125,7 @@ def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
     at the first p-value that is not below its level. All larger p-values get the same divisor, because they are not
     below this level, either. So an interval at the level 0.05 / divisor excludes 0 exactly if the corrected p-value is
     below 0.05. Each interval is at least as wide as the interval of a single test. The intervals are not simultaneous:
-    they guarantee no more than the verdicts of the tests (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding
+    only the tests hold together at level 0.05 (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding
     to Holm's Step-Down Procedure and Other Closed-Testing Procedures").
 
     Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".

@@ -181,8 +181,8 @@ class StrategySampler(BaseSampler):
         for dimension in self._space.dimensions:
             if self._space.active(dimension, trial.params) and dimension.key not in trial.params:
                 raise SpaceError(
-                    f"space.{dimension.key}: the objective of trial {trial.number} did not suggest it; suggest every "
-                    "hyperparameter of the space in the objective, or remove it from the space"
+                    f"space.{dimension.key}: the objective of trial {trial.number} did not suggest this "
+                    "hyperparameter; suggest it in the objective, or remove it from the space"
                 )
 
 

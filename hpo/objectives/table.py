@@ -121,7 +121,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 def _cell(row: Row, column: str) -> float:
     value = row.others.get(column)
     if value is None or not _is_number(value):
-        raise LookupError(f"the table has no number in a column '{column}' for this configuration")
+        raise LookupError(f"the table's row of this configuration has no number in column '{column}'")
     return float(value)
 
 

@@ -280,7 +280,7 @@ def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], a
 
 
 def shapley_weights(sets: Sequence[Sequence[bool]]) -> Any:
-    """Return the matrix that converts the values of all subsets into Shapley values, shape (subsets, players).
+    """Return the matrix of shape (subsets, players) that converts the values of all subsets into Shapley values.
 
     Source: Shapley 1953, equation (1): a player's mean marginal contribution over all orders.
     """

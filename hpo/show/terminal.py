@@ -93,7 +93,7 @@ class Terminal(Display):
             _say("starting Ray on this machine ...")
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Print each worker's share of the GPUs, the lanes, and a setting that leaves fewer workers idle."""
+        """Print the lanes, the GPUs of each worker, and a setting with which fewer workers are idle."""
         if (text := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(text)
         lanes, rules = study.config.study.lanes, study.rules()

@@ -137,7 +137,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
     """Train a few steps at each scale of a configuration, and return the check of the layers' outputs.
 
     Args:
-        tree: a whole configuration from `compose_search`; without scales, the objective describes the scales.
+        tree: a whole configuration from `compose_search`. If it has no scales, the objective describes the scales.
         over: what grows from scale to scale: "width" or "depth".
         show: a function that is called with a line about each scale.
 

@@ -165,7 +165,7 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], inc
         if key.partition(".")[2] in (*_NO_SEARCH, "trials") and key.startswith("study."):
             raise ConfigError(f"{key}: has no effect, because an extension proposes no new trials; remove it")
         if is_own(key) and own_key(key) in searched:
-            raise ConfigError(f"{key}: is searched, so every trial keeps its own value of this key; remove this key")
+            raise ConfigError(f"{key}: is searched, so every trial keeps its own value; leave this key out")
         if key in incomparable or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"

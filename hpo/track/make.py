@@ -27,7 +27,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
     if scheme not in _SCHEMES:
         raise TrackError(
             f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
-            f"use sqlite:///mlflow.db, because MLflow does not store runs in plain folders"
+            f"MLflow does not store runs in plain folders; use sqlite:///mlflow.db"
         )
     if scheme == "sqlite":
         refuse_bad_store(tracking_uri(config), config.track.experiment)

@@ -25,9 +25,9 @@ class Limit:
         return self.bound - value if self.is_least else value - self.bound
 
     def excess(self, value: float) -> float:
-        """Return `beyond` divided by the absolute value of the bound (by 1 if the bound is 0); 0 within the bound.
+        """Return `beyond` divided by the absolute value of the bound (by 1 if the bound is 0).
 
-        The result is at most `LARGEST`.
+        Return 0 if the value is within the bound. The result is at most `LARGEST`.
         """
         return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 

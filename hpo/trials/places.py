@@ -82,7 +82,7 @@ class Places:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of the places; None before the first report."""
+        """The kind of the reported places, such as epochs or steps; None before the first report."""
         return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:

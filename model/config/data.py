@@ -134,7 +134,7 @@ class LanguageModellingConfig(FilesConfig):
     def _has_bytes(self) -> Self:
         if self.tokens == "subwords" and (self.max_size is None or self.max_size < 256):
             raise refuse(
-                f"must be at least 256 with data.tokens=subwords, because each byte is a token, given {self.max_size}",
+                f"must be at least 256 with data.tokens=subwords, given {self.max_size}; each byte is a token",
                 "data.max_size",
                 "data.tokens",
             )

@@ -62,7 +62,7 @@ SHAPE_OF_DATA = {
 class UnknownNetwork(ModelConfig):
     """A placeholder for a model of unknown family or shape.
 
-    Validation refuses the placeholder, and the error names the wrong key and the allowed values.
+    Validation refuses the placeholder. The error names the key that has the unknown name, and the allowed names.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -60,7 +60,7 @@ def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -
     if texts and all(len(tokens.encode(text)) > max_length for text in texts):
         shortest = min(len(tokens.encode(text)) for text in texts)
         raise DataError(
-            f"data.max_length: must be larger, given {max_length}, because every {side} has more tokens and would be "
+            f"data.max_length: must be larger, given {max_length}; every {side} has more tokens and would be "
             f"cut; the shortest {side} has at least {shortest} tokens"
         )
 

@@ -36,8 +36,8 @@ class TextMetrics:
         """Return the metrics for a configuration.
 
         With metrics.bleu_tokenize=auto, BLEU compares words if the tokens are words, and else uses sacrebleu's default
-        tokenizer 13a. Decoded words have blanks around punctuation, so 13a would split them differently than
-        references.
+        tokenizer 13a. Decoded words have blanks around punctuation, and references do not, so 13a would split
+        the two differently.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens

@@ -88,8 +88,7 @@ class Tagging:
         known_words = _frequent(words, data.min_count)
         if not known_words:
             raise DataError(
-                f"data.min_count: must be lower, given {data.min_count}, because no word occurs so often in the "
-                "training split"
+                f"data.min_count: must be lower, given {data.min_count}; no word occurs so often in the training split"
             )
         return cls(
             tuple(sorted({tag for item in items for tag in item["tags"]})),

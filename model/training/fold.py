@@ -41,8 +41,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
         raise ValueError(
-            f"training.precision: must be auto, float32 or bfloat16, given {precision}, because the training runs on "
-            "the CPU"
+            f"training.precision: must be auto, float32 or bfloat16, given {precision}; the training runs on the CPU"
         )
     # Sort the positions, so that the order of the lists has no effect on results, and a running text keeps its order.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}

@@ -153,7 +153,9 @@ def test_a_test_log_that_cannot_be_read_makes_no_study(moved, capsys):
     shutil.copy(moved / "config.yaml", "config.yaml")
     for arguments in (MADE["extension"], [*MADE["imports"], "--dry-run"]):
         err = refused(capsys, *arguments, "data.path=there.csv")
-        assert "runs/toy/test_evaluations.jsonl:1: must be a JSON object with the keys fingerprint, study and time" in err
+        assert (
+            "runs/toy/test_evaluations.jsonl:1: must be a JSON object with the keys fingerprint, study and time" in err
+        )
     assert not Path("runs/toy-extended").exists()
 
 

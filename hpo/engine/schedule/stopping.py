@@ -174,7 +174,7 @@ class Medians:
         self._best: dict[tuple[int | None, int], float] = {}
 
     def learn(self, trials: Iterable[Trial]) -> None:
-        """Add trials that became known."""
+        """Add trials whose results have become known, to compare running trainings with them."""
         for trial in trials:
             for index, outcome in trial.outcomes.items() if trial.keeps_limits else ():
                 best, losses = self._best.get((trial.continues, index), math.inf), dict[float, float]()

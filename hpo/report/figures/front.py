@@ -132,7 +132,8 @@ class _Axis:
 def draw_front(subject: Subject) -> Drawn | Absent:
     """Draw a panel for each pair of metrics.
 
-    Also draw a panel for the leading metric with each number that has a limit in the goal but is not a metric.
+    Also draw a panel for each number that has a limit but is not a metric. The panel shows the number and the leading
+    metric.
     """
     goal = subject.goal
     if goal.is_single:

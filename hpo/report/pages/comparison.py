@@ -142,7 +142,8 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 def _winners(result: ComparisonJson) -> Table:
     """Return the table that compares the winners of each compared pair of studies on each fold.
 
-    A number below 0 means that A's winner is better. With several metrics, the table has no rows.
+    The first study of a pair is A. A number below 0 means that A's winner is better. With several
+    metrics, the table has no rows.
     """
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     write = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))

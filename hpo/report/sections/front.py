@@ -187,7 +187,8 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
 def _near_text(front: FrontPart) -> Iterator[str]:
     """Yield a sentence about trials outside of the front that may belong to it.
 
-    Another text, a caution, lists the trials on the front with intervals that overlap the winner's intervals.
+    This function leaves out the trials on the front whose intervals overlap the winner's intervals. A caution of the
+    report lists those trials.
     """
     if front["near"]:
         yield f"by their 95 % intervals the front may also include {trials_text(front['near'])}"

@@ -178,7 +178,7 @@ class StudyFolder:
         return [name for name in files if name.startswith(f"{below}/") and not self.is_file(name, files[name])]
 
     def is_file(self, name: str, digest: str) -> bool:
-        """Return whether the folder has a file with this name and this SHA-256; StudyError as for `inside`."""
+        """Return whether the folder has a file with this name and this SHA-256. Raise StudyError if `inside` does."""
         path = self.inside(name)
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 

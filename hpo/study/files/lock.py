@@ -1,4 +1,4 @@
-"""A study's lock: a file in the study's folder, locked by the process that runs the study, with this process's id."""
+"""A study's lock is a file in its folder. The process that runs the study locks the file, and writes its id into it."""
 
 import fcntl
 import os

@@ -167,8 +167,8 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():
         raise ConfigError(
-            f"{key}: must be {resolved!r}, given {given!r}, because study.references sets it to the value of another "
-            f"key; give that value, or remove {key} from study.references"
+            f"{key}: must be {resolved!r}, given {given!r}; study.references sets it to the value of another key; "
+            f"give that value, or remove {key} from study.references"
         )
     return config
 

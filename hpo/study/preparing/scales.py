@@ -73,7 +73,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
-    """Return a line if the budget of a new ladder ends before its target scale; no line otherwise, or with imports."""
+    """Return a line if the budget of a new ladder without imports ends before its target scale; otherwise no line."""
     ladder = strategy.strategy if isinstance(strategy, FirstPoints) else strategy
     if imports or not isinstance(ladder, Ladder):
         return ()
@@ -96,7 +96,7 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
     if theirs is not None and theirs != scales[: len(theirs)]:
         raise ConfigError(
             f"study.scales: must begin with the scales of the imported {path} ({theirs}), given {scales or None}; "
-            f"give these scales first, because trials at other scales cannot be compared"
+            f"trials at other scales cannot be compared, so give these scales first"
         )
     if theirs is None and scales:
         flat = flatten(source_config.objective_config)
@@ -166,8 +166,8 @@ def _refuse_bad_scales(config: StudyConfig, scales: list[dict[str, Any]], search
     for (section, key), none in _COMPARING_KEYS.items():
         if (given := getattr(getattr(config, section), key)) != none:
             raise ConfigError(
-                f"{section}.{key}: cannot be used with study.scales, given {given}; remove this key, because it "
-                f"compares trials as if all had the same scale"
+                f"{section}.{key}: cannot be used with study.scales, given {given}; this key compares trials as "
+                f"if all had the same scale, so remove it"
             )
 
 

@@ -293,8 +293,8 @@ def _refuse_rounded(where: str, value: Any) -> None:
     """Refuse a whole number that is too large to be represented exactly by a float."""
     if isinstance(value, int) and abs(value) > _LARGEST_WHOLE:
         raise SpaceError(
-            f"{where}: whole numbers must be between -2^53 and 2^53 ({_LARGEST_WHOLE}), because floats cannot hold "
-            f"larger whole numbers exactly, given {value}; give a number nearer to 0, or search the number's exponent"
+            f"{where}: whole numbers must be between -2^53 and 2^53 ({_LARGEST_WHOLE}), given {value}; floats cannot "
+            f"hold larger whole numbers exactly; give a number nearer to 0, or search the number's exponent"
         )
 
 
@@ -347,8 +347,7 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
     if len(set(values)) < points:
         raise SpaceError(
-            f"{where}.points: must be lower, because rounding leaves only {len(set(values))} different values, given "
-            f"{points}"
+            f"{where}.points: must be lower, given {points}; rounding leaves only {len(set(values))} different values"
         )
     return tuple(values)
 
@@ -374,7 +373,7 @@ def _stepped(where: str, low: float, high: float, integer: bool | None, step: An
         return tuple(int(low) + int(step) * place for place in range(count))
     values = tuple(float(f"{low + step * place:.10g}") for place in range(count))
     if len(set(values)) < count:
-        raise SpaceError(f"{where}.step: must be larger, because rounding makes some values equal, given {step!r}")
+        raise SpaceError(f"{where}.step: must be larger, given {step!r}; rounding makes some values equal")
     return values
 
 

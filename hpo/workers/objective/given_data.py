@@ -152,7 +152,7 @@ class GivenData:
 
     @staticmethod
     def indices(given: Sequence[int]) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """Convert numbers of rows to an integer array, which can index arrays and `DataFrame.iloc`."""
+        """Convert row numbers to an integer array, which can index arrays and `DataFrame.iloc`."""
         return np.asarray(given, dtype=np.intp)
 
     @cached_property
@@ -176,8 +176,8 @@ class GivenData:
             return None
         if self.kind not in ("DataFrame", "dict"):
             raise ConfigError(
-                f"stratify_by: must be left out, because data is neither a DataFrame with columns nor a dict of "
-                f"arrays, given {name!r}"
+                f"stratify_by: must be left out, given {name!r}; only a DataFrame with columns and a dict of "
+                f"arrays can be stratified by name"
             )
         known = list(self._data)
         if name not in known:

@@ -187,7 +187,7 @@ class CodeWatch:
         self._before = {path: _stamp(path) for path in (Path(folder, name) for name in imported)}
 
     def refuse_changed(self, has_failed: bool = False) -> None:
-        """Raise MachineError if a file that was imported since the last call has changed.
+        """Raise MachineError if a file has changed; compare the files that were imported after the last call.
 
         Call this method before and after a training, because a training may import further modules. After a failure,
         all files are compared, because a failed import may be the cause. At the first call, a file that was written

@@ -148,7 +148,7 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
         rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
         if count < k:
             raise DataError(
-                f"split.folds: must be at most {count}, because class {rarest!r} has only {count} examples, given {k}; "
+                f"split.folds: must be at most {count}, given {k}; class {rarest!r} has only {count} examples; "
                 f"lower split.folds or set split.stratify=false"
             )
     if k > len(development):

@@ -31,7 +31,7 @@ class _Reading(ConvolutionalConfig):
     def _is_centred(self) -> Self:
         if self.filter_width % 2 == 0:
             raise refuse(
-                f"must be odd, because an encoder's filters are centred, given {self.filter_width}",
+                f"must be odd, given {self.filter_width}; the filters of an encoder are centred",
                 "model.filter_width",
                 "model.shape",
             )

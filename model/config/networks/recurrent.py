@@ -32,7 +32,7 @@ class Reading(RecurrentConfig):
     def _halves(self) -> Self:
         if self.bidirectional and self.hidden_width % 2:
             raise refuse(
-                f"must be even, because each direction has half of the width, given {self.hidden_width}",
+                f"must be even, given {self.hidden_width}; each direction has half of the width",
                 "model.hidden_width",
                 "model.bidirectional",
             )
@@ -107,7 +107,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
                 )
         if self.attention != "mlp" and self.attention_width is not None:
             raise refuse(
-                f"must be null, because only model.attention=mlp uses this setting, given {self.attention_width}",
+                f"must be null, given {self.attention_width}; only model.attention=mlp uses this setting",
                 "model.attention_width",
                 "model.attention",
             )
@@ -126,8 +126,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
             )
         if self.bridge == "copy" and self.decoder_layers != self.num_layers:
             raise refuse(
-                f"must be {self.num_layers}, because model.bridge=copy copies the state of each layer, given "
-                f"{self.decoder_layers}; or choose model.bridge=mlp",
+                f"must be {self.num_layers} with model.bridge=copy, given {self.decoder_layers}; this bridge copies "
+                f"the state of each layer; change the number, or choose model.bridge=mlp",
                 "model.num_decoder_layers",
                 "model.bridge",
             )
@@ -137,8 +137,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 def _refuse_tied(config: RecurrentConfig, is_tied: bool) -> None:
     if is_tied and config.d_model != config.hidden_width:
         raise refuse(
-            "must be false unless model.d_model equals model.hidden_width, because the head and the embedding share "
-            f"their weights, given {config.d_model} and {config.hidden_width}",
+            f"must be false unless model.d_model equals model.hidden_width, given {config.d_model} and "
+            f"{config.hidden_width}; the head and the embedding share their weights",
             "model.tied_embeddings",
             "model.d_model",
             "model.hidden_width",

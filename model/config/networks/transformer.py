@@ -49,7 +49,7 @@ class TransformerConfig(ModelConfig):
             )
         if self.positions == "rotary" and self.head_key_width % 2:
             raise refuse(
-                f"must be even, because rotary positions rotate pairs of numbers, given {self.head_key_width}",
+                f"must be even, given {self.head_key_width}; rotary positions rotate pairs of numbers",
                 "model.key_width",
                 "model.positions",
             )

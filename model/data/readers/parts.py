@@ -66,7 +66,7 @@ class Gathered:
             shared, smaller = len(ours & theirs), min(len(ours), len(theirs))
             if shared and shared >= MOST_SHARED * smaller:
                 raise DataError(
-                    f"data.{part}: {shared} of {len(ours)} different examples are also in data.{other}, but splits "
+                    f"data.{part}: {shared} of {len(ours)} distinct examples are also in data.{other}, but splits "
                     "must not share so many examples; give other files"
                 )
 

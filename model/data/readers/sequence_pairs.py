@@ -90,7 +90,7 @@ def generate_pairs(config: GeneratedConfig) -> Examples:
             break
     if config.num_examples > possible:
         raise DataError(
-            f"data.num_examples: must be at most {possible}, given {config.num_examples}, because only {possible} "
+            f"data.num_examples: must be at most {possible}, given {config.num_examples}; only {possible} "
             f"different sequences of {config.min_length} to {config.max_length} symbols exist with "
             f"data.num_symbols={config.num_symbols}"
         )

@@ -76,7 +76,7 @@ class Vocabulary:
         )
         if not frequent:
             raise DataError(
-                f"data.min_count: must be lower, given {min_count}, because no token occurs at least "
+                f"data.min_count: must be lower, given {min_count}; no token occurs at least "
                 f"{min_count} times in the training split"
             )
         return cls(unit, lowercase, SPECIAL + tuple(frequent[:max_size]))

@@ -374,7 +374,7 @@ MISTAKES = {
     "another range": (lambda t: t.suggest_int("toy.layers", 1, 6), r"space.toy.layers: .*high=6.*\[1, 2, 3, 4, 5\]"),
     "other choices": (lambda t: t.suggest_categorical("toy.nonlinearity", ["relu", "gelu"]), "toy.nonlinearity"),
     "another kind": (lambda t: t.suggest_float("toy.lr", 0.001, 0.1), "toy.lr"),
-    "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest it"),
+    "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest this hyperparameter"),
     "a condition that does not hold": (
         lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2),
         r"space\.c.*condition of this hyperparameter is not met.*'b': \(1,\)",

@@ -139,7 +139,7 @@ WHOLE = r"between -2\^53 and 2\^53"
         ({"a": {"values": [1, 2], "hihg": 2}}, "did you mean 'high'"),
         (
             {"a": {"low": 1, "high": 3, "integer": True, "points": 9}},
-            "must be lower, because .* 3 different values, given 9",
+            "must be lower, given 9; .* 3 different values",
         ),
         ({"b": [1, 2], "a": {"values": [1, 2], "when": {"b": [9]}}}, "must name values of 'b'"),
         ({"b": {"low": 0.0, "high": 1}, "a": {"values": [1], "when": {"b": [0.1]}}}, "'b' must have 'values'"),

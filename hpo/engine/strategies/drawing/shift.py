@@ -23,7 +23,8 @@ class Place:
     """The location of the best trials in an ordered dimension, at one scale.
 
     Attributes:
-        mean: the mean position of the best trials, weighted by rank, from 0 to 1 on the dimension's (log) scale.
+        mean: the mean position of the best trials, weighted by their ranks. A position is between 0 and 1 along the
+            dimension, on a logarithmic axis if the dimension is logarithmic.
         spread: the standard deviation of the positions of the best trials.
         count: the effective number of trials, given their weights.
     """
