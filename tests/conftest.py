@@ -22,7 +22,7 @@ from tests.guard import sitecustomize
 NETWORK_LOG = Path(tempfile.mkdtemp(prefix="hpo-tests-")) / "network"
 os.environ[sitecustomize.LOG] = str(NETWORK_LOG)
 GUARD = Path(sitecustomize.__file__).parent
-# For processes that tests start, as pyproject.toml has it for the tests themselves.
+# For processes that tests start, as tests/__init__.py has it for the tests themselves.
 entries = [str(GUARD), str(GUARD.with_name("objectives")), *filter(None, [os.environ.get("PYTHONPATH")])]
 if entries[0] not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
     os.environ["PYTHONPATH"] = os.pathsep.join(entries)

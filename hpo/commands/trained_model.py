@@ -124,6 +124,8 @@ def predict(
         hpo predict plays --text "ROMEO:" --temperature 0.8 --top-k 40 --max-tokens 300
     """
     path = output_path(None if str(output) == "-" else output)
+    if path is not None and input_ is not None and path.exists() and path.samefile(input_):
+        raise ConfigError(f"--output: must be another file than --input, given {output}")
     if inputs is None:
         inputs = _texts(text, input_)
     elif text is not None or input_ is not None:

@@ -18,7 +18,7 @@ from hpo.trials.trial import Outcome, Trial, loss_of, seconds_trained
 from hpo.workers.dispatch.dispatcher import Dispatcher, TaskReport
 from hpo.workers.training.tasks import Task
 
-REVISION = 2
+REVISION = 3
 """The version of the search itself.
 
 Increase it when a code change gives other trials or another winner for the same study, strategy and objective. It
@@ -295,7 +295,13 @@ class _Search:
         """Write a user action to the record, and carry it out."""
         request, now = action.request, time.time()
         if isinstance(request, Add):
+            was_spent = self._scheduler.ended_by == "trials"
             self._scheduler.add_point(request, now, action.by)
+            if was_spent and request.retry_of is not None:
+                # A retry uses no budget. While the budget was used up, the clock may have passed the moment at which
+                # the retry begins in a search that is repeated from the record.
+                self._begin_scheduler()
+                self._plan()
             return
         if isinstance(request, Stop) and request.trial in self._stopped:
             # A stopped trial is open until the clock reaches its end, so a user may stop it twice.

@@ -6,6 +6,7 @@ import locale
 import math
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,7 +48,7 @@ _NOT_METRICS = ("more", "units", "warning")
 # It applies only with `command.continues=true`; see `describe_search`.
 CONTINUES = True
 # Increase this number when a change passes other values to the same command, or reads its output differently.
-REVISION = 3
+REVISION = 4
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -187,7 +188,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         if process.returncode:
             *before, last = streams[1].last or streams[0].last or ["it printed nothing"]
             after = f" (after {' | '.join(before)})" if before else ""
-            raise ProgramError(f"the command ended with exit code {process.returncode}: {last}{after}")
+            raise ProgramError(f"the command ended with {_end_text(process.returncode)}: {last}{after}")
         try:
             final = read_result(Path(values["folder"]), command.result) if command.result else {}
             if not final and (is_new or not command.continues):
@@ -200,7 +201,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         return None
     results = {name: value for point in reader.points for name, value in point.items()}
     if task["score"] == "best":
-        results |= _best(reader.points, task["metric"], task["direction"] == "maximize")
+        results |= _best(reader.reports, task["metric"], task["direction"] == "maximize")
     return {name: value for name, value in (results | final).items() if name not in (*PLACES, *_NOT_METRICS)}
 
 
@@ -226,6 +227,14 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
             f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or set '
             f"command.pattern.{metric} to read its numbers in any line"
         )
+
+
+def _end_text(code: int) -> str:
+    """Return how a process ended: `exit code 1`, or `signal SIGKILL` for a code below 0."""
+    try:
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    except ValueError:
+        return f"signal {-code}"
 
 
 def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[str, Any]:

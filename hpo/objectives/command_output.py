@@ -17,6 +17,7 @@ PLACES = ("epoch", "step")
 RESULTS = (".json", ".csv")
 # Values in printed Python dicts that `ast.literal_eval` cannot read.
 _SCALAR = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+_EXPONENT = re.compile(r"(?<=[0-9.])[eE][+-]?\d+")
 _NOT_FINITE = re.compile(r"(?<=: )(-?(?:nan|inf))(?=[,}\]])")
 
 
@@ -29,9 +30,11 @@ class Reader(Protocol):
 
     Attributes:
         points: for each line that has values, a flat dict of these values, even if the line is not part of a report.
+        reports: the reports so far.
     """
 
     points: list[dict[str, Any]]
+    reports: list[dict[str, Any]]
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """Read a line. Yield warnings, and the reports that this line completes."""
@@ -47,33 +50,51 @@ class _Curve:
 
     A report is complete as soon as it has the study's metric, or when a line with another epoch or step follows. A line
     is ignored if its epoch or step is that of the last report. A line without an epoch and step belongs to the
-    incomplete report. If no report is incomplete, such a line is a report of its own, or is ignored if the last report
-    has an epoch or step. Then the line is an evaluation or a summary after the training.
+    incomplete report. If no report is incomplete, such a line begins a report, or is ignored if the last report has an
+    epoch or step. Then the line is an evaluation or a summary after the training. Values with neither an epoch or step
+    nor the metric are no report; a program may print its settings.
+
+    Attributes:
+        reports: the reports so far.
     """
 
     def __init__(self, metric: str) -> None:
+        self.reports: list[dict[str, Any]] = []
         self._metric = metric
+        self._has_warned = False
         self._partial: dict[str, Any] = {}
         self._last: tuple[str, Any] | None = None
 
     def add(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Add the values of a line. Yield the reports that are now complete."""
+        """Add the values of a line. Yield the reports that are now complete, and a warning if a score is ignored."""
         current = _place_of(self._partial)
         # A line without epoch and step belongs to the incomplete report.
         place = _place_of(values) or current
         if current != place:
             yield from self.rest()
         if self._last is not None and place in (self._last, None):
+            # Many programs print the last evaluation again at their end.
+            is_other = values.get(self._metric) != self.reports[-1].get(self._metric)
+            if place is not None and self._metric in values and is_other and not self._has_warned:
+                self._has_warned = True
+                yield {
+                    "warning": f"{place[0]} {place[1]} has several values of '{self._metric}', and only the first "
+                    f"counts; print a different epoch (such as 1.5) with each value, or only the step"
+                }
             return
         self._partial |= values
-        if place is None or self._metric in values:
+        if self._metric in values:
             yield from self.rest()
 
     def rest(self) -> Iterator[dict[str, Any]]:
         """Yield the incomplete report, if there is one."""
         if self._partial:
             report, self._partial = self._partial, {}
-            self._last = _place_of(report)
+            place = _place_of(report)
+            if place is None and self._metric not in report:
+                return
+            self._last = place
+            self.reports.append(report)
             yield report
 
 
@@ -83,6 +104,7 @@ class JsonReader:
     def __init__(self, metric: str) -> None:
         self.points: list[dict[str, Any]] = []
         self._metric, self._curve = metric, _Curve(metric)
+        self.reports = self._curve.reports
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """Read a line. Yield warnings, and the reports that this line completes."""
@@ -127,12 +149,13 @@ class PatternReader:
     def __init__(self, metric: str, patterns: Mapping[str, re.Pattern[str]]) -> None:
         self.points: list[dict[str, Any]] = []
         self._patterns, self._curve = patterns, _Curve(metric)
+        self.reports = self._curve.reports
         self._place: dict[str, float] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """Read a line. Yield the reports that it completes. Raise ProgramError if a match is not a number."""
         matches = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
-        found = {name: self._read(name, match[1], line) for name, match in matches.items() if match[1] is not None}
+        found = {name: self._read(name, match, line) for name, match in matches.items() if match[1] is not None}
         self._place |= {name: value for name, value in found.items() if name in PLACES}
         if found.keys() - {*PLACES}:
             values = {**found, **self._place}
@@ -144,7 +167,10 @@ class PatternReader:
         """Yield the report that is still incomplete when the program ends, if there is one."""
         return self._curve.rest()
 
-    def _read(self, name: str, text: str, line: str) -> float:
+    def _read(self, name: str, match: re.Match[str], line: str) -> float:
+        """Return the number in the group of a match, with the exponent that may follow: `9.8` and `e-05`."""
+        exponent = _EXPONENT.match(line, match.end(1))
+        text = match[1] + (exponent[0] if exponent else "")
         number = _number(text)
         if not isinstance(number, int | float):
             raise ProgramError(f"command.pattern.{name}: must match a number, given {text!r} in the line {line!r}")
@@ -158,7 +184,7 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
     if not isinstance(given, Mapping) or not {*given} - {*PLACES}:
         raise ConfigError(
             f"command.pattern: must have a regular expression for a metric, not only for {' and '.join(PLACES)}, "
-            f"such as {{val_loss: 'val loss ([0-9.]+)', step: '^step ([0-9]+)'}}, given {given!r}"
+            f"such as {{val_loss: 'val loss ([0-9.]+|nan)', step: '^step ([0-9]+)'}}, given {given!r}"
         )
     patterns = {}
     for name, text in given.items():
@@ -172,7 +198,7 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
             ) from error
         if pattern.groups != 1:
             raise ConfigError(
-                f"command.pattern.{name}: must have one group, which matches the number, such as 'loss ([0-9.]+)', "
+                f"command.pattern.{name}: must have one group, which matches the number, such as 'loss ([0-9.]+|nan)', "
                 f"given {pattern.groups} groups in {text!r}; write other parentheses as (?:...)"
             )
         patterns[name] = pattern

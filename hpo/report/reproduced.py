@@ -28,8 +28,6 @@ from hpo.trials.table import metric_columns, point_of
 
 # A reported number is computed from recorded numbers; only other library versions may round it differently.
 _ROUNDING = 1e-9
-# Keys in a report that hold a trial's score under another name.
-_OTHER_NAMES = {"search_score": "score", "validation_score": "score"}
 # If more parts of a section have unchecked numbers, `unchecked` names only the section.
 _MOST_NAMED = 4
 # The parts of a report that describe trials, each with the key that holds the trial's number.
@@ -125,7 +123,9 @@ def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> l
             )
         )
         for where, entry in _entries(recorded.files.report, str(trial)):
-            values = ((key, _OTHER_NAMES.get(key, key), value) for key, value in leaves(entry))
+            # If there is a score of the search, the validation score is from fresh seeds, which are not repeated here.
+            score = "search_score" if "search_score" in entry else "validation_score"
+            values = ((key, "score" if key == score else key, value) for key, value in leaves(entry))
             reported += [
                 ReportedNumber(trial, f"{where}.{key}", value, old[name], new[name])
                 for key, name, value in values

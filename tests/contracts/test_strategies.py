@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.schedule.proposer import propose
@@ -87,6 +87,13 @@ def large_or_small(seed):
 @pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=6)
 @SEARCHES
+# A retry that is asked for while the budget is used up.
+@example(
+    world=World(seed=622, failing=0.4, says_goes_on=False),
+    lanes=3,
+    disturbed=Disturbance(slots=2, orders=(30, 0), dies_after=0, budget=3),
+    stop_rule=None,
+)
 def test_the_law_holds_where_users_act(name, world, lanes, disturbed, stop_rule):
     check_user_actions(lambda: make(name, large_or_small(world.seed)), world, disturbed, lanes, stop_rule)
 

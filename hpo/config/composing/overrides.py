@@ -105,16 +105,16 @@ def read_values(texts: Sequence[str]) -> dict[str, Any]:
 def written_out(text: str) -> str:
     """Rewrite an override in Hydra's syntax.
 
-    `objective=command` becomes `data=command`, and `objective=outside` becomes `data=outside`. The value of
-    `command.line` gets quotes. An objective with arguments, such as `module:train(config)`, also gets quotes. Other
-    overrides are returned unchanged.
+    `objective=command` becomes `data=command`, and `objective=outside` becomes `data=outside`. The values of
+    `command.line` and `study.on_trial` get quotes. An objective with arguments, such as `module:train(config)`, also
+    gets quotes. Other overrides are returned unchanged.
     """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
         return text.replace("objective", "data")
     if key == "objective" and "(" in value:
         value = re.sub(r",\s*", ", ", value)
-    elif key != "command.line":
+    elif key not in ("command.line", "study.on_trial"):
         return text
     if value[:1] in ("", "'", '"'):
         return text

@@ -238,7 +238,7 @@ class Asha:
     """
 
     # Increase it when the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 4
+    REVISION: ClassVar[int] = 5
 
     settings: AshaSettings
     space: Space

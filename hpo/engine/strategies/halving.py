@@ -56,29 +56,23 @@ class HalvingSettings(Settings):
     def num_halvings(self) -> int:
         """The number of rungs after the first; each of them trains points `eta` times as far as the rung before.
 
-        This number is s_max of the Hyperband paper, but rounded up instead of down. If `max_amount` / `min_amount` is
-        not a power of `eta`, the amounts below `max_amount` are rounded.
+        This number is s_max of the Hyperband paper, log_eta(max_amount / min_amount), but rounded to the nearest whole
+        number, at least 1, instead of down. So a rung is at least sqrt(eta) times as far as the rung before.
         """
-        halvings, amount = 0, self.min_amount
-        while amount < self.max_amount:
-            halvings, amount = halvings + 1, amount * self.eta
+        halvings = 1
+        while (self.max_amount // self.eta**halvings) ** 2 >= self.min_amount**2 * self.eta:
+            halvings += 1
         return halvings
 
     def amounts(self, num_halvings: int) -> list[int]:
         """Return the amounts of a bracket's rungs: each is about `eta` times the previous; the last is `max_amount`."""
-        amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
-        return sorted(set(amounts))
+        amounts = [self.max_amount // self.eta**k for k in range(num_halvings, -1, -1)]
+        return [self.min_amount, *amounts[1:]] if num_halvings == self.num_halvings else amounts
 
     @property
     def brackets(self) -> list[int]:
-        """The numbers of halvings that brackets can have, in descending order.
-
-        If several numbers give the same first amount, only the largest of these numbers is included.
-        """
-        kinds: dict[int, int] = {}
-        for num_halvings in range(self.num_halvings, -1, -1):
-            kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
-        return list(kinds.values())
+        """The numbers of halvings that brackets can have, in descending order."""
+        return [*range(self.num_halvings, -1, -1)]
 
     def share_of_training(self, num_halvings: int) -> float:
         """Return the average cost of a point in a bracket, as a share of the cost of a full training."""
@@ -167,7 +161,7 @@ class SuccessiveHalving:
     """
 
     # Increase it when the same settings, history and seed would give other points.
-    REVISION: ClassVar[int] = 4
+    REVISION: ClassVar[int] = 5
 
     settings: HalvingSettings
     space: Space
@@ -275,7 +269,7 @@ class Hyperband(SuccessiveHalving):
     starts with 5 points at amount 3, the third with 3 points at amount 9. The fourth is like the first again.
     """
 
-    REVISION: ClassVar[int] = 4
+    REVISION: ClassVar[int] = 5
 
     def next_halvings(self, last: int | None) -> int:
         """Return the number of halvings of the next bracket (s of algorithm 1).

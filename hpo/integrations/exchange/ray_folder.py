@@ -1,12 +1,12 @@
 """Imports the result folders of Ray Tune, from their JSON files and never from pickles."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import parse_json, read_json
-from hpo.config.keys import flatten
+from hpo.config.keys import flatten, within
 from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.trials.reported_values import number
@@ -38,9 +38,9 @@ def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
     path_of_metric = metric.replace("/", ".")
     attempts: list[Trial] = []
     metrics: set[str] = set()
-    left_out: dict[str, None] = {}
-    for path in trial_folders:
-        params = flatten(read_json(path / "params.json", "ray"))
+    configs = [flatten(read_json(path / "params.json", "ray")) for path in trial_folders]
+    left_out = dict.fromkeys(_of_several_kinds({key for params in configs for key in params}))
+    for path, params in zip(trial_folders, configs, strict=True):
         left_out |= {key: None for key, value in params.items() if not isinstance(value, int | float | str | None)}
         point = {key: value for key, value in params.items() if key not in left_out}
         result = _last_result(path, path_of_metric)
@@ -58,6 +58,12 @@ def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
         )
     unfinished = len(trial_folders) - len(attempts)
     return Imported(attempts, metric, direction, str(folder), unfinished, tuple(left_out))
+
+
+def _of_several_kinds(keys: Collection[str]) -> list[str]:
+    """Return the keys of values that are a mapping in some trials and no mapping in others, as in a choice of both."""
+    kinds = [key for key in keys if any(other.startswith(f"{key}.") for other in keys)]
+    return sorted(key for key in keys if any(within(key, each) for each in kinds))
 
 
 def _ending(path: Path, states: Mapping[str, str], result: Mapping[str, Any]) -> str:

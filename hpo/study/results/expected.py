@@ -201,7 +201,12 @@ def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
             for place, noise in enumerate(in_search):
                 other = noise.variances - seeds[place] * (1 / layout.repeats - 1 / repeats)
                 in_search[place] = replace(noise, variances=np.maximum(other, seeds[place] / repeats))
-        noises = [noise.pooled_with(earlier) for noise, earlier in zip(noises, in_search, strict=True)]
+        # The noise of a share in the search is that of its examples, which all fresh seeds have in common: it is known
+        # (infinite degrees of freedom), and says nothing about the noise between seeds.
+        noises = [
+            noise if np.isinf(earlier.freedom).any() else noise.pooled_with(earlier)
+            for noise, earlier in zip(noises, in_search, strict=True)
+        ]
     return again, Candidates(values, noises)
 
 

@@ -63,7 +63,7 @@ class Sample:
             return Estimate(value, n=self.size, note=note)
         values = [first - sum(second) for first, *second in zip(*scores, strict=True)]
         if math.isclose(min(values), max(values), abs_tol=1e-12):
-            return Estimate(value, n=self.size, note="all examples have the same score, so there is no spread")
+            return Estimate(value, n=self.size, note="all examples have the same value, so there is no spread")
         return Estimate(value, *bootstrap_interval(values), self.size, "percentile bootstrap over the examples")
 
     def _scores(self, scored: Scored, name: str, num_models: int) -> Sequence[Any] | str:

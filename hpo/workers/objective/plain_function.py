@@ -250,8 +250,12 @@ class SuggestingTrial(RunningTrial):
     def set_user_attr(self, key: str, value: Any) -> None:
         """Store a number as a further result of the trial, or a text as a note. Warn about any other value.
 
-        Numbers are stored only if the function returns a number or a dict.
+        Numbers are stored only if the function returns a number or a dict. Warn about a name that has a meaning of its
+        own among the results, such as `seconds`.
         """
+        if key in (self._metric, "seconds", "units"):
+            self.warn(f"set_user_attr: '{key}' is ignored, because results have another value of this name; rename it")
+            return
         self.user_attrs[key] = value
         if isinstance(value, str):
             self.note(key, value)

@@ -62,6 +62,7 @@ def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
     assert not Path("-").exists()
     assert hpo(capsys, *command, "--output", str(labels)) == (0, "", "")
     assert labels.read_text() == "no\nyes\n"
+    assert "--output: must be another file than --input" in refused(capsys, *command, "--output", "two.txt")
     predicted, _ = printed(capsys, *command)
     assert predicted == {"model": "reviews", "results": ["no", "yes"], "output": None}
     assert set(predicted) == documented("hpo predict")

@@ -94,6 +94,11 @@ def test_a_command_runs_when_a_trial_ends_and_no_shell_reads_it(caplog):
     )
 
 
+def test_a_command_needs_no_quotes_inside_of_the_shells(capsys):
+    said = refused(capsys, "search", "study.on_trial=no-such-program {trial} 'two words'", "dispatch=local")
+    assert "installed program, given 'no-such-program'" in said
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [

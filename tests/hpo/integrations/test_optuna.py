@@ -155,10 +155,12 @@ def shaped(trial):
 def test_attributes_stand_beside_metrics_by_name():
     def train(trial):
         trial.set_user_attr("params", 17)
+        trial.set_user_attr("seconds", 7_000)
         return {"loss": trial.suggest_float("lr", 0.1, 1.0), "error": 1.0}
 
     study = found(train, space=None, trials=1, direction=None, metric={"loss": "minimize", "error": "minimize"})
-    assert outcome_of(study).metrics["params"] == 17
+    outcome = outcome_of(study)
+    assert (outcome.metrics["params"], outcome.seconds < 60) == (17, True)
 
 
 def test_a_bound_that_is_not_assigned_yet_is_one_clear_error():

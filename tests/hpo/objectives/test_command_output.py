@@ -112,6 +112,20 @@ def test_json_and_dicts_are_read_anywhere_in_a_line(line, expected):
     assert points == [expected] * (expected is not None)
 
 
+def test_of_several_values_of_an_epoch_the_first_counts_in_curve_and_score_and_a_warning_says_so():
+    text = '{"lr": 0.1, "epochs": 1}\n{"epoch": 1, "loss": 3}\n{"epoch": 1, "loss": 1}\n{"epoch": 2, "loss": 2}'
+    messages = [*run(printing(text), "loss")]
+    (warning,) = [each["warning"] for each in messages if "warning" in each]
+    assert warning.startswith("epoch 1 has several values of 'loss', and only the first counts; print")
+    points, metrics = read(printing(text), direction="minimize")
+    assert ([point["loss"] for point in points], metrics["loss"], metrics["lr"]) == ([3, 2], 2, 0.1)
+
+
+def test_a_pattern_that_leaves_out_the_exponent_reads_the_whole_number():
+    points, _ = read(printing("loss=9.8e-05, acc 1\nloss=2"), settings={"pattern": {"loss": "loss=([0-9.]+)"}})
+    assert [point["loss"] for point in points] == [9.8e-05, 2.0]
+
+
 def test_a_line_with_a_warning_is_for_people():
     code = 'print(\'{"warning": "few data"}\'); print(\'{"loss": 1}\'); print(\'{"a": "%s"}\' % (\'x\' * 10**5))'
     messages = [*run(python(code))]
@@ -238,6 +252,7 @@ LAST = "its last line was 'is done'"
         ("import sys; sys.exit(3)", {}, "exit code 3: it printed nothing"),
         ("import sys; print('no such data\\n'); sys.exit(3)", {}, "exit code 3: no such data"),
         (READS_FOLDER, {}, "printed no line of JSON"),
+        ("import os; os.kill(os.getpid(), 9)", {}, "the command ended with signal SIGKILL: it printed nothing"),
         (READS_FOLDER, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
         (READS_FOLDER, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
         (READS_FOLDER, {"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import hpo as toolkit
 from hpo.commands.show import studies
 from hpo.session.session import run_study
 from hpo.show.page.reading import PageReader
@@ -146,3 +147,26 @@ def test_trainings_after_the_search_are_shown_while_they_run(monkeypatch):
     says = "training the best again on fresh seeds, 0 of 1 training done"
     assert all(says in text for text in json.loads(Path("said").read_text()))
     assert read_status(folder).following is None
+
+
+def test_with_a_share_of_held_out_examples_fresh_seeds_alone_have_the_noise_and_the_report_is_reproduced():
+    def train(task):
+        if task["checkpoint_dir"] is not None:
+            Path(task["checkpoint_dir"]).mkdir(parents=True, exist_ok=True)
+        return round(task["config"]["x"] + task["seed"] % 7 / 100, 2)
+
+    train = toolkit.objective(
+        train,
+        describe_data=lambda config: {"size": 200, "name": "numbers"},
+        describe_method=lambda config: {"shares": ["score"]},
+        run_test=lambda task: {"score": 0.5},
+    )
+    settings = {"study.finalists": 2, "study.finalist_repeats": 2, "split.folds": 1, "dispatch": "local"}
+    given = {"direction": "maximize", "trials": 4, "name": "s", "progress": False}
+    study = toolkit.search(
+        train, {"x": (0.0, 0.5)}, settings={**settings, "track": "none", "report.figures": False}, **given
+    )
+    expected = study.best.expected
+    assert expected.low <= expected.value <= expected.high
+    study.test()
+    assert study.reproduce().exit_code == 0

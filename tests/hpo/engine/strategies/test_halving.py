@@ -34,6 +34,24 @@ def sizes(rounds):
 
 
 @pytest.mark.parametrize(
+    ("least", "most", "amounts"),
+    [
+        (1, 9, [1, 3, 9]),
+        (7, 201, [7, 22, 67, 201]),
+        (2, 20, [2, 6, 20]),
+        (1, 100, [1, 3, 11, 33, 100]),
+        (4, 17, [4, 17]),
+        (2, 5, [2, 5]),
+    ],
+)
+def test_rungs_lie_about_eta_apart_and_each_drops_its_share_of_the_points(least, most, amounts):
+    settings = make("successive_halving", min_amount=least, max_amount=most).settings
+    halvings = settings.num_halvings
+    assert (settings.amounts(halvings), settings.first_points(halvings)) == (amounts, 3 ** (len(amounts) - 1))
+    assert settings.survivors(halvings, halvings) == 1
+
+
+@pytest.mark.parametrize(
     ("settings", "expected"),
     [({}, [(1, 9), (3, 3), (9, 1)] * 2), ({"points": 7, "keep": 2}, [(1, 7), (9, 2), (1, 7), (9, 2)])],
 )
@@ -77,7 +95,7 @@ def test_of_a_rung_whose_trainings_share_no_place_nobody_goes_on(every, goes_on)
 
 @pytest.mark.parametrize(
     ("max_amount", "starts"),
-    [(9, [(1, 9), (3, 5), (9, 3)]), (10, [(1, 27), (3, 6), (10, 4)]), (15, [(1, 27), (5, 6), (15, 4)])],
+    [(9, [(1, 9), (3, 5), (9, 3)]), (10, [(1, 9), (3, 5), (10, 3)]), (15, [(1, 9), (5, 5), (15, 3)])],
 )
 def test_hyperbands_brackets_take_turns_whatever_the_largest_amount(max_amount, starts):
     rounds = played("hyperband", 14, max_amount=max_amount)

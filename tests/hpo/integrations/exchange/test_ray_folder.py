@@ -99,3 +99,11 @@ def test_what_cannot_be_read_is_named():
     Path("sweep/train_00000/params.json").write_text("[1]")
     with pytest.raises(DocumentError, match="must be a JSON object, given a list"):
         read_ray(Path("sweep"), "loss", None)
+
+
+def test_a_choice_that_is_a_mapping_in_some_trials_alone_is_left_out_by_name(capsys):
+    for number, opt in enumerate([{"name": "sgd", "m": 0.9}, None]):
+        write_trial(number, {"lr": 0.1 * (number + 1), "opt": opt}, [{"loss": number, "done": True}])
+    code, out, _ = hpo(capsys, "import", "sweep", "--ray", "sweep", "--metric", "loss", "--direction", "minimize")
+    assert (code, "more than one value: opt, opt.m, opt.name" in out) == (0, True)
+    assert not [name for name in rows(Path("runs/sweep/trials.csv"))[0] if name.startswith("opt")]
