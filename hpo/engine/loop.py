@@ -281,8 +281,13 @@ class _Search:
         self._next_poll = self._seconds + self._seconds_between_polls
         has_acted = False
         for action in self._user_actions(self._scheduler.has_caught_up):
-            has_acted = True
+            has_acted, is_spent = True, self._scheduler.ended_by == "trials"
             self._carry_out(action)
+            if is_spent and isinstance(action.request, Add) and action.request.retry_of is not None:
+                # A retry uses no budget. While the budget was used up, the clock may have passed the moment at which
+                # the retry begins in a search that is repeated from the record. A callback acts at its moment instead.
+                self._begin_scheduler()
+                self._plan()
         return has_acted
 
     def _carry_out(self, action: UserAction) -> None:
@@ -295,13 +300,7 @@ class _Search:
         """Write a user action to the record, and carry it out."""
         request, now = action.request, time.time()
         if isinstance(request, Add):
-            was_spent = self._scheduler.ended_by == "trials"
             self._scheduler.add_point(request, now, action.by)
-            if was_spent and request.retry_of is not None:
-                # A retry uses no budget. While the budget was used up, the clock may have passed the moment at which
-                # the retry begins in a search that is repeated from the record.
-                self._begin_scheduler()
-                self._plan()
             return
         if isinstance(request, Stop) and request.trial in self._stopped:
             # A stopped trial is open until the clock reaches its end, so a user may stop it twice.
