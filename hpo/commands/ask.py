@@ -125,8 +125,7 @@ def tell(
     """
     if step is not None and (error is not None or values is None):
         raise ConfigError(
-            f"--step: a point of the learning curve of trial {trial} must have VALUE or NAME=NUMBER, and cannot have "
-            f"--error"
+            f"--step: reports trial {trial}'s learning curve, so it needs VALUE or NAME=NUMBER, and no --error"
         )
     with _open_briefly(study) as session:
         if step is None:

@@ -124,10 +124,10 @@ def predict(
         hpo predict plays --text "ROMEO:" --temperature 0.8 --top-k 40 --max-tokens 300
     """
     path = output_path(None if str(output) == "-" else output)
-    if path is not None and input_ is not None and path.exists() and path.samefile(input_):
-        raise ConfigError(f"--output: must be another file than --input, given {output}")
     if inputs is None:
         inputs = _texts(text, input_)
+        if path is not None and path.exists() and input_ is not None and str(input_) != "-" and path.samefile(input_):
+            raise ConfigError(f"--output: must be another file than --input, given {output}")
     elif text is not None or input_ is not None:
         raise ConfigError("text, input_: have no effect if `inputs` is given; leave out text and input_")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_tokens": max_tokens, "seed": seed}

@@ -28,8 +28,9 @@ _LANES = sys.maxsize  # the caller decides how many trainings run at once
 class AskAndTell:
     """Proposes one trial per `ask`, and writes the results of `report` and `tell` to the record.
 
-    At each `ask`, the strategy gets the results told since the previous `ask`, in the order of the trials' numbers. So
-    the same calls give the same trials, even if the record is closed and opened again between two calls.
+    At each `ask`, the strategy gets the results of the `tell` calls since the previous `ask`, in the order of the
+    trials' numbers. So the same calls give the same trials, even if the record is closed and opened again between two
+    calls.
 
     Args:
         rules: what determines the search. The rules must have the order `free` and one task per trial, and must set

@@ -180,7 +180,7 @@ class _Grids:
 
 
 def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
-    """Convert a dimension to the form of conf/space; add the objects in it to `objects` by name."""
+    """Convert a dimension to the form of conf/space; add the objects among its values to `objects` by name."""
     given = given.tolist() if hasattr(given, "tolist") else given
     if isinstance(given, Mapping):
         fields = {name: _name_objects(v, objects) if name in ("values", "choices") else v for name, v in given.items()}

@@ -50,9 +50,9 @@ class _Curve:
 
     A report is complete as soon as it has the study's metric, or when a line with another epoch or step follows. A line
     is ignored if its epoch or step is that of the last report. A line without an epoch and step belongs to the
-    incomplete report. If no report is incomplete, such a line begins a report, or is ignored if the last report has an
-    epoch or step. Then the line is an evaluation or a summary after the training. Values with neither an epoch or step
-    nor the metric are no report; a program may print its settings.
+    incomplete report. If no report is incomplete, such a line begins a report. But if the last report has an epoch or
+    step, the line is ignored, because it is an evaluation or a summary after the training. Values without an epoch, a
+    step and the metric make no report, because they may be settings that the program prints.
 
     Attributes:
         reports: the reports so far.

@@ -119,7 +119,7 @@ def read_table(config: TableConfig) -> Table:
         ValueError: a setting or a line of a file is wrong; the message names it.
     """
     path, cost, where, absent = Path(config.path), config.cost, config.where, config.absent
-    frame = _read_frame(path)
+    frame = _read_frame(path).reset_index(drop=True)  # so that the index counts the rows
     names = [str(name) for name in frame.columns]
     patterns = [config.metric] if isinstance(config.metric, str) else config.metric
     matching = [[pattern] if pattern in names else fnmatch.filter(names, pattern) or [pattern] for pattern in patterns]

@@ -30,7 +30,8 @@ class LanguageModel(nn.Module):
 
         Args:
             tokens: (batch, time) token numbers, with padding at the end.
-            read: a function of the head's input and the head. If `read` is given, return its result, not the logits.
+            read: a function with two arguments, the head's input and the head. If it is given, return its result
+                instead of the logits.
 
         Returns:
             (batch, time, vocabulary): at position t the logits of token t + 1.

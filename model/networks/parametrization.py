@@ -22,7 +22,8 @@ MANY_TOKENS, _RATE_OF_MANY, _RATE_OF_FEW = 1000, 4.0, 1.0
 class Factors:
     """The factors by which one parameter's optimizer settings are multiplied.
 
-    The factor of weight decay is 1 / rate for adamw, and 1 / muon for muon.
+    The factor of weight decay is the inverse of the factor of the learning rate: 1 / `rate` with the optimizer adamw,
+    and 1 / `muon` with the optimizer muon.
 
     Attributes:
         rate: the factor of the learning rate of adamw.

@@ -18,7 +18,7 @@ class Encoded(Protocol):
 
     @property
     def lengths(self) -> Tensor:
-        """The number of tokens in each example, (examples,), for batches of similar length."""
+        """The number of tokens in each example, shape (examples,). Batches have examples of similar length."""
 
     def __len__(self) -> int: ...
 

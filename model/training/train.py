@@ -217,8 +217,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Return every metric of `task` over all of `data`; each process measures its share of the batches.
 
-    The metrics equal the metrics of a single process. They are bit-identical if the device always computes the same
-    batch with the same bits. `examples_per_second` is the joint speed of all processes, measured by the first process.
+    The metrics equal the metrics of a single process up to rounding. They are bit-identical if the device is
+    deterministic. `examples_per_second` is the joint speed of all processes, measured by the first process.
     The time for comparing predictions with references does not count. This speed differs from run to run.
 
     Raises:

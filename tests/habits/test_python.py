@@ -123,7 +123,7 @@ def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_tria
 
 
 def test_a_choice_is_a_value_or_a_name():
-    with pytest.raises(hpo.HpoError, match="given 'relu' as both a value and a name"):
+    with pytest.raises(hpo.HpoError, match="given 'relu' as both; rename the choice"):
         hpo.choices("relu", relu=Relu)
 
 

@@ -131,8 +131,8 @@ def test_a_packed_training_has_the_curve_of_the_shuffled_one(fold, reviews, reco
     ("data", "family", "message"),
     [
         ("text_classification", "recurrent", "Transformer's attention"),
-        ("digits", "transformer", "the same length; choose 'shuffled'"),
-        ("language_modelling", "transformer", "the same length; choose 'shuffled'"),
+        ("digits", "transformer", "needs padding; choose 'shuffled'"),
+        ("language_modelling", "transformer", "needs padding; choose 'shuffled'"),
     ],
 )
 def test_packed_is_refused_where_it_has_no_effect(data, family, message):

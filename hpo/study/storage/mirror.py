@@ -294,7 +294,7 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
         path = folder.inside(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         if not store.get(digest, path):
-            raise StudyError(f"study: {file} at {store.place.url} is damaged; copy the study there again")
+            raise StudyError(f"study: {file} at {store.place.url} is damaged; copy the study to this URL again")
     # Make links after the files, so that no file is written through a link.
     for name in manifest.folders:
         folder.inside(name).mkdir(parents=True, exist_ok=True)

@@ -191,7 +191,7 @@ class MirrorReader(StudyReader):
             path.unlink(missing_ok=True)
         elif self._have.get(name) != digest:
             if not self._store.get(digest, path):
-                raise StudyError(f"study: {name} at {self.reference} is damaged; copy the study there again")
+                raise StudyError(f"study: {name} at {self.reference} is damaged; copy the study to this URL again")
             self._have[name], self._run = digest, None
 
 

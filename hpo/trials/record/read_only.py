@@ -61,7 +61,7 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
 
 
 def count_states(path: Path, is_written: bool) -> dict[str, int]:
-    """Return the number of trials in each state in a file, without reading the trials."""
+    """Return the number of a file's trials by their state, without reading the trials."""
     counts: dict[str, int] = dict.fromkeys(_STATES.values(), 0)
     with read_only_connection(path, is_written) as file:
         for state, count in file.execute("SELECT state, count(*) FROM trials GROUP BY state"):

@@ -63,8 +63,8 @@ def choices(*values: Any, **named: Any) -> NamedChoices:
     """
     if both := [name for name in named if name in values]:
         raise SpaceError(
-            f"space: choices must have different values and names, given '{both[0]}' as both a value and a name; "
-            f"rename one of them"
+            f"space: the name of a choice must not be the value of another choice, given '{both[0]}' as both; rename "
+            f"the choice"
         )
     return NamedChoices(values, named)
 

@@ -55,7 +55,7 @@ class SimulatedDispatcher:
         return (report,)
 
     def drop(self, task: Task) -> int:
-        """Remove the task if it is waiting, and return 0; if it is running, free its worker, and return its number."""
+        """Remove a waiting task, and return 0; free the worker of a running task, and return the worker's number."""
         if task in self._waiting:
             self._waiting.remove(task)
             return 0

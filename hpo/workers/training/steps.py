@@ -71,7 +71,7 @@ class Units:
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
         if units is None or units < least:
-            raise ValueError(f"the number of 'units' at the end must be at least {least:g}, given {given!r}")
+            raise ValueError(f"'units' at the end of the training must be at least {least:g}, given {given!r}")
         self.done = float(units)
 
     def _counted(self, given: Any, least: float) -> float | None:

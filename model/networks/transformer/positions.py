@@ -73,7 +73,7 @@ class LearnedPositions(nn.Module):
         end, limit = start + x.shape[1], self.embedding.num_embeddings
         if end > limit:
             raise SequenceTooLongError(
-                f"the sequence must have at most {limit} tokens, the number of learned positions, given {end}; shorten "
+                f"the sequence must have at most {limit} tokens (learned positions), given {end}; shorten "
                 "the sequence, or train with a larger data.max_length (for language modelling: data.context)"
             )
         return x + self.embedding.weight[start:end]

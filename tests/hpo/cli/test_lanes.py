@@ -96,7 +96,10 @@ def test_a_cost_that_no_clock_can_count_is_refused_with_its_trial(capsys, cost):
     [
         ("yield {'units': 3}; yield {'units': 3.5}", "at least 1 with every report, given 3.5 after 3"),
         ("yield {'units': 'all'}", "given 'all' after 0"),
-        ("yield {'units': 4}; return {'score': 1.0, 'units': 2}", "at the end must be at least 4, given 2"),
+        (
+            "yield {'units': 4}; return {'score': 1.0, 'units': 2}",
+            "at the end of the training must be at least 4, given 2",
+        ),
     ],
 )
 def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, reason):

@@ -54,6 +54,9 @@ def test_both_commands_read_a_text_a_file_or_a_pipe(capsys, monkeypatch, tmp_pat
         assert "a good film" in Path(heads).read_text()
         answer_to_stdin(monkeypatch, "a good film")
         assert hpo(capsys, "predict", "reviews", *given) == (0, "yes\n", "")
+    for _ in ("a new file", "an existing file"):
+        answer_to_stdin(monkeypatch, "a good film")
+        assert hpo(capsys, "predict", "reviews", "--input", "-", "--output", "labels.txt") == (0, "", "")
 
 
 def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
@@ -63,6 +66,9 @@ def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
     assert hpo(capsys, *command, "--output", str(labels)) == (0, "", "")
     assert labels.read_text() == "no\nyes\n"
     assert "--output: must be another file than --input" in refused(capsys, *command, "--output", "two.txt")
+    assert "--input: gone.txt cannot be read" in refused(
+        capsys, "predict", "reviews", "--input", "gone.txt", "--output", str(labels)
+    )
     predicted, _ = printed(capsys, *command)
     assert predicted == {"model": "reviews", "results": ["no", "yes"], "output": None}
     assert set(predicted) == documented("hpo predict")

@@ -238,14 +238,14 @@ def test_what_an_objective_notes_of_its_data_and_how_data_without_digests_are_co
     study.test(with_default=False)
     assert "data: the examples have no digests" in capsys.readouterr().out
     other = found(of_others, space={"lr": (0.1, 1.0)}, trials=2)
-    with pytest.raises(hpo.HpoError, match=r"compar\w+ .*the numbers of its examples, because they have no digests"):
+    with pytest.raises(hpo.HpoError, match=r"recogni\w+ .*the numbers of its examples, because they have no digests"):
         other.test(with_default=False)
     digests = [str(number) for number in range(20)]
     with_digests = hpo.objective(describe_data=lambda _config: hpo.Examples(20, digests=digests))(lambda config: 1.0)
     study = found(with_digests, space={"lr": (0.1, 1.0)}, trials=2, name="with", progress=True)
     study.test(with_default=False)
     assert "digests" not in capsys.readouterr().out
-    with pytest.raises(hpo.HpoError, match=r"compar\w+ .*the digests of its examples"):
+    with pytest.raises(hpo.HpoError, match=r"recogni\w+ .*the digests of its examples"):
         study.test(with_default=False)
 
 

@@ -53,7 +53,9 @@ def test_workers_share_a_gpu_or_have_one_each_and_take_none_of_another_search(tm
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
-@pytest.mark.parametrize(("free", "words"), [(4096, r"has 4,096 bytes free: make room"), (10**9, "is hpo installed")])
+@pytest.mark.parametrize(
+    ("free", "words"), [(4096, r"has 4,096 bytes free: make room"), (10**9, "check that hpo is installed")]
+)
 def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, words):
     """Ray says of neither more than that the worker died."""
 
