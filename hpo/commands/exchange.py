@@ -202,9 +202,8 @@ def export(
     source = stored_record(config, folder, space, layout)
     # This refuses a record that has lost trials, which the copy would silently lack.
     run = StudyRun(folder, config, space, read_record(source), described)
-    constraints = {trial.number: beyond for trial in run.trials if (beyond := source.goal.beyond(trial))}
     run.record.close()
-    counts = export_study(source.url, source.name, url, name, run.further_trained, layout, constraints)
+    counts = export_study(source, run, url, name)
     return Exported(name, hide_secrets(url, {}), *counts)
 
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hpo.errors import ConfigError, StudyError, nearest
@@ -64,6 +65,7 @@ def attempt(
     scores: Sequence[Any],
     seconds: float,
     error: str | None,
+    measured: Mapping[str, float] = MappingProxyType({}),
 ) -> Trial:
     """Build a trial from another library. The trial counts as failed if `error` is given, or if a score is not finite.
 
@@ -74,13 +76,15 @@ def attempt(
         scores: the values of the metrics, in the order of `metrics`.
         seconds: the duration of the training.
         error: why the training failed; None = it did not fail.
+        measured: further numbers that the training returned, by name.
     """
     if error is None:
         for metric, score in zip(metrics, scores, strict=True):
             if not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score):
                 error = f"'{metric}' must be a finite number, given {score!r}"
                 break
-    values = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
+    scored = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
+    values = {} if error else {**measured, **scored}
     return finished(Trial(number, 0, point), {0: Outcome(values, seconds=seconds, error=error)}, Goal(metrics))
 
 

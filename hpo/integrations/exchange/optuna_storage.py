@@ -1,7 +1,8 @@
 """Exports studies of this toolkit to Optuna storages, and imports studies from Optuna storages."""
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from datetime import datetime
 from pathlib import Path
 
 import optuna
@@ -13,10 +14,15 @@ from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Imported, attempt
 from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.files.imports import unnamed
-from hpo.trials.record.record import LAST
+from hpo.study.results.run import StudyRun
+from hpo.study.study import full_amount_of
+from hpo.trials.goal import Goal
+from hpo.trials.places import place_of
+from hpo.trials.record.record import AMOUNTS, LAST, OWN_ATTRIBUTES, Record
 from hpo.trials.record.rows import constraint_attributes, directions_of, name_metrics, trials_of_study
-from hpo.trials.record.storage import open_storage, sqlite_path
-from hpo.trials.trial import TaskLayout, Trial
+from hpo.trials.record.storage import Stored, open_storage, sqlite_path
+from hpo.trials.space.peers import is_number
+from hpo.trials.trial import Trial
 
 _JOURNAL = "journal://"
 _SQLITE = b"SQLite format 3"
@@ -25,55 +31,47 @@ _MOST_TRIALS = 1_000_000
 _ERRORS = {TrialState.PRUNED: "pruned at step {}", TrialState.FAIL: "failed"}
 
 
-def export_study(
-    source_url: str,
-    name: str,
-    target_url: str,
-    target_name: str,
-    further: Iterable[Trial] = (),
-    layout: TaskLayout = TaskLayout(),  # noqa: B008 -- it is frozen
-    constraints: Mapping[int, Mapping[str, float]] | None = None,
-) -> tuple[int, int]:
+def export_study(source: Stored, run: StudyRun, target_url: str, target_name: str) -> tuple[int, int]:
     """Copy a study into another Optuna storage. The copy is complete, or it does not exist.
+
+    A trial of the copy has the state, learning curve, times and attributes that Optuna's own programs would write:
+
+    - A trial that was trained to less than `strategy.max_amount` is PRUNED. It keeps its score.
+    - The intermediate values are the means over the tasks, at whole epochs or steps. A study with several metrics has
+      none, because Optuna allows none.
+    - The times are those of the training, without the time before it started.
+    - The other numbers that the objective returned, and its notes, are user attributes.
+    - Each limit is a constraint.
 
     Running and interrupted trials are left out, because nobody would finish these trials in the copy. Trials that
     another program wrote into the record are left out, too.
 
     Args:
-        source_url: the storage of the study.
-        name: the study's name in this storage.
+        source: the study's record.
+        run: the study with the trainings after the search.
         target_url: the storage of the copy.
         target_name: the name of the copy.
-        further: the trials that were trained further after the search, with their results after that training.
-        layout: the folds and repeats of each trial.
-        constraints: by trial number and then by limit, how far the trial is beyond the limit. A negative number means
-            that the trial is within the limit.
 
     Returns:
         The number of copied trials, and the number of running and interrupted trials, which are left out.
 
     Raises:
-        StudyError: a storage cannot be opened, the source has no study `name`, or the target has a study `target_name`.
+        StudyError: a storage cannot be opened, or the target has a study `target_name`.
     """
-    source = _load(source_url, name)
+    original = _load(source.url, source.name)
     storage = open_storage(target_url, "optuna")
     try:
-        target = optuna.create_study(storage=storage, study_name=target_name, directions=source.directions)
+        target = optuna.create_study(storage=storage, study_name=target_name, directions=original.directions)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(
             f"export: {hide_secrets(target_url, {})} already has a study '{target_name}'; give another name"
         ) from error
-    trials = trials_of_study(source.get_trials(deepcopy=False), source.user_attrs.get(LAST))
-    metrics = source.metric_names
-    trials |= {trial.number: _trained_further(trials[trial.number], trial, layout, metrics) for trial in further}
-    for number, given in (constraints or {}).items():
-        trials[number] = copy.deepcopy(trials[number])
-        trials[number].system_attrs |= constraint_attributes(given)
-    done = [trial for trial in trials.values() if trial.state.is_finished()]
+    stored = trials_of_study(original.get_trials(deepcopy=False), original.user_attrs.get(LAST))
+    done = [_exported(stored[trial.number], trial, run, source.goal) for trial in run.history]
     try:
-        if metrics:
-            name_metrics(target, metrics)
-        for key, value in source.user_attrs.items():
+        if original.metric_names:
+            name_metrics(target, original.metric_names)
+        for key, value in original.user_attrs.items():
             target.set_user_attr(key, value)
         target.add_trials(done)
     except BaseException:
@@ -82,7 +80,7 @@ def export_study(
         raise
     finally:
         storage.remove_session()
-    return len(done), len(trials) - len(done)
+    return len(done), len(stored) - len(done)
 
 
 def refuse_record(url: str) -> None:
@@ -101,7 +99,8 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
     """Return the finished trials of a study in an Optuna storage. Pruned trials count as failed.
 
     Several objectives become several metrics. The metrics have the objectives' names in Optuna; without such names,
-    they are called `value_0`, `value_1` and so on. For constraints, only the names are read, not the values.
+    they are called `value_0`, `value_1` and so on. User attributes that are numbers become further measured values, on
+    which a later study can set limits. For constraints, only the names are read, not the values.
 
     Args:
         url: the address of the storage, such as `sqlite:///file.db` or `journal://file.log`.
@@ -126,6 +125,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
             trial.values or [None] * len(metrics),
             trial.duration.total_seconds() if trial.duration else 0.0,
             _ERRORS.get(trial.state, "").format(trial.last_step) or None,
+            _numbers(trial),
         )
         for place, trial in enumerate(done)
     ]
@@ -136,16 +136,46 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
     return Imported(attempts, names[0], directions[0], source, left_out, further=further, constraints=constraints)
 
 
-def _trained_further(
-    before: FrozenTrial, after: Trial, layout: TaskLayout, metrics: Sequence[str] | None
-) -> FrozenTrial:
-    """Return the Optuna trial `before` with the results of `after`, the same trial after further training."""
-    trial = copy.deepcopy(before)
-    trial.values = [after.mean(metric) for metric in metrics] if metrics else [after.score]
-    amounts = {"amount": after.amount, "continues": after.continues, "trained": after.trained}
-    tasks = {layout.name(index): outcome.to_dict() for index, outcome in after.outcomes.items()}
-    trial.user_attrs = {**before.user_attrs, **amounts, **tasks}
-    return trial
+def _exported(stored: FrozenTrial, trial: Trial, run: StudyRun, goal: Goal) -> FrozenTrial:
+    """Return the Optuna trial `stored` as the copy has it; `trial` is the same trial with all of its training."""
+    copied = copy.deepcopy(stored)
+    amounts = {} if trial.amount is None else {key: getattr(trial, key) for key in AMOUNTS}
+    tasks = {run.layout.name(index): outcome.to_dict() for index, outcome in trial.outcomes.items()}
+    others = {name: value for name, value in trial.belonging("metrics").items() if name not in goal.metrics}
+    copied.user_attrs = {**trial.belonging("notes"), **others, **stored.user_attrs, **amounts, **tasks}
+    copied.system_attrs |= constraint_attributes(goal.beyond(trial))
+    if trial.state == "complete":
+        copied.values = [*goal.scores(trial.losses).values()]
+        full = full_amount_of(run.config)
+        if full is not None and trial.amount is not None and trial.amount < full:
+            copied.state = TrialState.PRUNED
+    if trial.started is not None and trial.ended is not None:
+        copied.datetime_start, copied.datetime_complete = map(datetime.fromtimestamp, (trial.started, trial.ended))
+    if len(goal.metrics) == 1:
+        copied.intermediate_values = _mean_curve(trial, run.record, goal.metric)
+    return copied
+
+
+def _mean_curve(trial: Trial, record: Record, metric: str) -> dict[int, float]:
+    """Return the mean of a metric over the tasks of a trial, by epoch or step.
+
+    The result has only whole epochs or steps that all tasks have reported, because Optuna's steps are integers.
+    """
+    tasks = [
+        {place_of(point): point[metric] for point in [*record.earlier(trial, index), *outcome.curve] if metric in point}
+        for index, outcome in trial.outcomes.items()
+    ]
+    shared = sorted(set(tasks[0]).intersection(*tasks)) if tasks else []
+    return {int(at): math.fsum(task[at] for task in tasks) / len(tasks) for at in shared if at == int(at)}
+
+
+def _numbers(trial: FrozenTrial) -> dict[str, float]:
+    """Return the user attributes of an Optuna trial that are finite numbers, without those that this toolkit writes."""
+    return {
+        name: float(value)
+        for name, value in trial.user_attrs.items()
+        if name not in OWN_ATTRIBUTES and is_number(value) and math.isfinite(value)
+    }
 
 
 def _open_journal(path: Path) -> optuna.storages.JournalStorage:

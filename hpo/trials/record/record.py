@@ -35,7 +35,9 @@ _COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"
 EndedBy = Literal["trials", "minutes", "stop_without_gain", "target", "space", "callback", "user"]
 
 # The trial attributes that hold how far a trial is trained and what it continues; see `Proposal`.
-_AMOUNTS = ("amount", "continues", "trained")
+AMOUNTS = ("amount", "continues", "trained")
+# All trial attributes except those of its tasks.
+OWN_ATTRIBUTES = frozenset({NUMBER, ROUND, STUDY, _COST, _LEARNED, _RETRY_OF, *AMOUNTS})
 # The attribute that holds a task's host is the task's name with this suffix.
 _HOST = "_host"
 
@@ -263,7 +265,7 @@ class Record:
             cost_of: returns the cost of one unit of the trial's training; None = the cost is 1.
         """
         number = len(self._trials)
-        amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
+        amounts = {name: getattr(proposal, name) for name in AMOUNTS if proposal.amount is not None}
         origin = amounts if proposal.retry_of is None else {**amounts, _RETRY_OF: proposal.retry_of}
         trial = self.goal.trial(number, round_number, proposal.point, **origin, learned=tuple(learned))
         attributes: dict[str, Any] = {ROUND: round_number, **origin}
@@ -377,7 +379,7 @@ class Record:
         for name, index in names.items():
             if (host := attributes.get(f"{name}{_HOST}")) is not None:
                 self.hosts[number, index] = Host(**host)
-        others = {name: attributes[name] for name in (*_AMOUNTS, _COST, _RETRY_OF) if name in attributes}
+        others = {name: attributes[name] for name in (*AMOUNTS, _COST, _RETRY_OF) if name in attributes}
         learned = tuple(attributes.get(_LEARNED, ()))
         trial = self.goal.trial(number, attributes[ROUND], point, outcomes=outcomes, learned=learned, **others)
         has_failed = any(outcome.error for outcome in outcomes.values())

@@ -9,8 +9,8 @@ import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
+import hpo
 from hpo.errors import StudyError
-from hpo.integrations.exchange.optuna_storage import export_study
 from hpo.trials.goal import Goal
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.own_file import DamagedRecordError, backup_path
@@ -140,7 +140,7 @@ def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there
     assert run_toy(folder, config) == undisturbed
     report_again(folder, config, has_page=False)
     assert caplog.text.count("(Optuna's numbers: 5, 6)") == 2
-    assert export_study(url, "toy", f"sqlite:///{tmp_path}/other.db", "toy") == (ALL, 0)
+    assert hpo.load(folder).export(f"sqlite:///{tmp_path}/other.db").trials == ALL
     assert optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/other.db").best_value < 1e9
 
 

@@ -11,7 +11,6 @@ from optuna.trial import TrialState
 
 import hpo as toolkit
 from hpo.errors import ConfigError, StudyError
-from hpo.integrations.exchange.optuna_storage import export_study
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
 from hpo.study.notes import imports_of
@@ -67,8 +66,10 @@ def test_an_exported_study_reads_there_as_it_does_here_and_comes_back(capsys, to
     for name in ("user_attrs", "direction", "best_params"):
         assert getattr(there, name) == getattr(here, name), name
     for ours, theirs in zip(here.trials[:-2], there.trials, strict=True):
-        for name in ("number", "state", "values", "params", "distributions", "user_attrs", "datetime_complete"):
+        for name in ("number", "state", "values", "params", "distributions", "user_attrs"):
             assert getattr(ours, name) == getattr(theirs, name), name
+        seconds = ours.user_attrs["fold_0"]["seconds"]
+        assert theirs.duration.total_seconds() == pytest.approx(seconds, abs=1e-4)
     failed = sum(row["state"] == "failed" for row in toy)
     assert f"9 trials, {failed} failed" in imported(capsys, TARGET)
     back = rows(Path("runs/mine/trials.csv"))
@@ -99,13 +100,14 @@ def test_an_export_that_fails_leaves_nothing(monkeypatch):
 
     monkeypatch.setattr(optuna.Study, "add_trials", fails)
     with pytest.raises(KeyboardInterrupt):
-        export_study(sqlite_url(Path("runs/toy/study.db")), "toy", TARGET, "toy")
+        toolkit.load("toy").export(TARGET)
     assert optuna.get_all_study_names(TARGET) == []
 
 
-def test_trials_that_were_trained_further_after_the_search_are_exported_with_all_of_their_training(capsys):
+def test_a_search_by_amounts_is_exported_as_a_pruner_of_optuna_would_have_left_it(capsys):
     @toolkit.objective(continues=True)
     def late(config, trial):
+        trial.note("memory", 10.0 * config["layers"])
         for epoch in range(trial.trained + 1, (trial.amount or 8) + 1):
             trial.report(epoch=epoch, score=config["layers"] * (epoch - 3.0))
 
@@ -115,9 +117,14 @@ def test_trials_that_were_trained_further_after_the_search_are_exported_with_all
     here, there = original(), exported(capsys)[1]
     assert [trial.value for trial in there.trials] == study.trials["score"].tolist()
     amounts = [trial.user_attrs["amount"] for trial in there.trials]
+    # The best were trained further after the search.
     assert amounts == study.trials["amount"].tolist() != [trial.user_attrs["amount"] for trial in here.trials]
-    assert [trial.user_attrs["fold_0"]["curve"][-1]["epoch"] for trial in there.trials] == amounts
+    assert [trial.state.name for trial in there.trials] == ["COMPLETE" if each == 8 else "PRUNED" for each in amounts]
     assert there.best_trial.number == study.best.number != here.best_trial.number
+    for trial in there.trials:
+        scores = {epoch: trial.params["layers"] * (epoch - 3.0) for epoch in range(1, trial.user_attrs["amount"] + 1)}
+        assert trial.intermediate_values == scores
+        assert trial.user_attrs["memory"] == 10.0 * trial.params["layers"]
 
 
 def elsewhere():
@@ -130,6 +137,7 @@ def elsewhere():
         if trial.suggest_categorical("optimizer", ["adam", None, True]) == "adam":
             trial.suggest_int("warmup", 1, 9)
         trial.report(0.5, number)
+        trial.set_user_attr("memory", 10.0 + number)
         state = {1: TrialState.FAIL, 2: TrialState.PRUNED}.get(number, TrialState.COMPLETE)
         value = {3: float("inf")}.get(number, number / 10) if state == TrialState.COMPLETE else None
         if number != 5:
@@ -154,6 +162,9 @@ def test_a_study_made_elsewhere_is_imported_and_learned_from(capsys):
     trials = read_imports(["mine"], space_from_dict(space), Goal({"value": "maximize"})).trials
     assert [dict(trial.point) for trial in trials] == [trial.params for trial in study.trials[:5]]
     assert [trial.score for trial in trials] == [0.0, None, None, None, 0.4]
+    limited = Goal({"value": "maximize"}, (Limit("memory", 12.0),))
+    trials = read_imports(["mine"], space_from_dict(space), limited).trials
+    assert [trial.excess > 0 for trial in trials] == [False, False, False, False, True]
 
 
 def test_bad_imports_are_one_line_and_create_nothing(capsys):
