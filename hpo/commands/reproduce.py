@@ -41,6 +41,7 @@ class Reproduction(Fields):
             (`said`), in the record (`recorded`) and from the trainings (`given`).
         not_compared: metrics that depend on the machine, without the leading metric, which is always compared.
         not_checked: keys of report.json that do not follow from these trainings.
+        num_left_out: with `--trial all`, how many trials were not trained again, because they are not complete.
     """
 
     study: str
@@ -51,6 +52,7 @@ class Reproduction(Fields):
     differing_numbers: "Sequence[ReportedNumber]"
     not_compared: Sequence[str]
     not_checked: Sequence[str]
+    num_left_out: int
 
     @property
     def is_reproduced(self) -> bool:
@@ -118,6 +120,8 @@ class Reproduction(Fields):
             )
         if self.not_compared:
             yield f"not compared, because they depend on the machine: {', '.join(self.not_compared)}"
+        if self.num_left_out:
+            yield f"not trained again, because they are not complete: {self.num_left_out} trials"
         if self.not_checked:
             yield f"not checked: {', '.join(self.not_checked)} of report.json"
         trainings, numbers = self.num_trainings, self.report_numbers
@@ -210,6 +214,7 @@ def reproduce(
             [one for one in numbers if not one.holds],
             measured_metrics(recorded.study),
             unchecked(recorded, numbers),
+            sum(row["state"] != "complete" for row in recorded.rows) if which == "all" else 0,
         )
         if is_own:
             _save_result(result, folder, recorded.files.changes)

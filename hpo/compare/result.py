@@ -246,7 +246,8 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
     if partial:
         notes.append(
             f"{', '.join(partial)}: trials are trained by different amounts, so equal numbers of trials are not equal "
-            f"budgets; use the verdicts at equal seconds."
+            f"budgets; use the verdicts at equal seconds. Unlike `hpo search`, a comparison does not train the best "
+            f"trials fully at the end."
         )
     losses = [loss for search in every for loss in search.losses]
     failed = sum(not math.isfinite(loss) for loss in losses)

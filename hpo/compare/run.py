@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -64,13 +64,17 @@ def run_comparison(
         progress: how progress is shown.
 
     Raises:
-        ConfigError: a budget or the optimum is not valid. Budgets in seconds are checked only after the searches.
+        ConfigError: a budget or the optimum is not valid. Budgets in seconds that are longer than the shortest search
+            are known only after the searches.
         Stopped: a signal stopped the comparison; finished searches are saved.
     """
     refuse_unknown_progress(progress)
     study, goal = comparison.study.config.study, comparison.study.goal
     budgets = _budgets(at, study.trials)
     _refuse_optimum(optimum, goal)
+    seconds = {amount for amount in at_seconds if not isinstance(amount, str)}
+    if (least := min(seconds, default=1.0)) <= 0:
+        raise ConfigError(f"at_seconds: must be above 0, given {least:g}; give seconds of training")
     with ExitStack() as stack:
         # Start the workers before the folder is created, so that no folder remains if they cannot start.
         dispatcher = None if comparison.path.exists() else _start_dispatcher(comparison, stack)
@@ -94,7 +98,7 @@ def run_comparison(
         by_label = searches.of(comparison)
         every = all_searches(by_label)
         is_partial = any(search.is_partial for search in every)
-        costs = _costs(at_seconds, min(search.total_seconds for search in every), is_partial)
+        costs = _costs(seconds, min(search.total_seconds for search in every), is_partial or "shortest" in at_seconds)
         # If equal numbers of trials are not equal budgets, the budgets in seconds come first.
         ordered = [*costs, *budgets] if is_partial else [*budgets, *costs]
         measure = Measure.of(goal, every, comparison.table() if optimum is None else None, optimum)
@@ -174,20 +178,17 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
     return dispatcher
 
 
-def _costs(seconds: Sequence[float | str], shortest: float, is_partial: bool) -> list[Budget]:
+def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:
     """Return the budgets in seconds at which the searches are compared, the largest first.
 
-    Raise ConfigError for a budget that is not above 0, or that is longer than the shortest search.
+    If `has_shortest`, the length of the shortest search is one of them. Raise ConfigError for a longer budget.
     """
-    amounts = {amount for amount in seconds if not isinstance(amount, str)}
-    for amount in amounts:
-        if not 0 < amount <= shortest:
-            raise ConfigError(
-                f"at: the number of seconds must be above 0 and at most {shortest:.6g}, given {amount:g}; give no "
-                f"more than the length of the shortest search"
-            )
-    if "shortest" in seconds or is_partial:
-        amounts.add(shortest)
+    if (longest := max(seconds, default=0.0)) > shortest:
+        raise ConfigError(
+            f"at_seconds: must be at most {shortest:.6g}, the length of the shortest search, given {longest:g}; all "
+            f"searches are saved, so run the command again with fewer seconds"
+        )
+    amounts = {*seconds, shortest} if has_shortest else seconds
     return [Budget(amount, "seconds") for amount in sorted(amounts, reverse=True)]
 
 

@@ -107,6 +107,12 @@ def run_task(
             if fault is not None:
                 yield {"machine_fault": excerpt(fault, values)}
                 return
+            if _is_pruned(caught):
+                place = f"at point {place_of(curve[-1]):g}" if curve else "before its first report"
+                stopped = f"{place} ({one_line(caught, values)})"
+                metrics = {} if limits.best is None else {clean(payload.metric): limits.best}
+                units.done += 1
+                break
             error, lacks_metric = one_line(caught, values), isinstance(caught, reported_values.NotReportedError)
             if not _explains_itself(caught):
                 details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
@@ -231,6 +237,11 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
         if show is not None:
             show(message)
     raise RuntimeError("a task ended without an outcome")
+
+
+def _is_pruned(error: BaseException) -> bool:
+    """Return whether an error is Optuna's `TrialPruned`, by which an objective ends its training without a failure."""
+    return any(kind.__name__ == "TrialPruned" and kind.__module__.startswith("optuna") for kind in type(error).__mro__)
 
 
 def _refuse_links_out(payload: Payload) -> None:

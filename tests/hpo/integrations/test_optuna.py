@@ -19,6 +19,7 @@ from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
 from hpo.trials.space.peers import of_peer
 from hpo.trials.space.reader import space_from_dict
+from tests.hpo.cli.commands import hpo as cli
 from tests.hpo.commands.searched import found, note, noted, outcome_of
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
@@ -152,6 +153,27 @@ def shaped(trial):
     return lr * config["layers"] + trial.number
 
 
+def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure(capsys):
+    def train(trial):
+        lr = trial.suggest_float("lr", 0.1, 1.0)
+        for step in range(2):
+            trial.report(lr * step, step)
+            if lr < 0.5:
+                raise optuna.TrialPruned("too bad")
+        return lr
+
+    study = found(train, space=None, trials=6)
+    states = ["stopped" if lr < 0.5 else "complete" for lr in study.trials["lr"]]
+    assert study.trials["state"].tolist() == states
+    assert set(states) == {"stopped", "complete"}
+    pruned = states.index("stopped")
+    assert study.trials["score"][pruned] == 0.0
+    _, out, _ = cli(capsys, "show", study.name, "--trial", str(pruned))
+    assert "at point 0 (TrialPruned at line" in out
+    assert "too bad" in out
+    assert f"because they are not complete: {states.count('stopped')} trials" in str(study.reproduce("all"))
+
+
 def test_attributes_stand_beside_metrics_by_name():
     def train(trial):
         trial.set_user_attr("params", 17)
@@ -244,15 +266,6 @@ def test_a_given_space_serves_what_is_not_in_the_text():
     missing, beyond = "is suggested by the function, but the space has only x0", "between 0 and 1, the range in the"
     errors = found(looped, space={"x0": (0.0, 2.0)}, trials=3).trials["error"]
     assert all(missing in text or beyond in text for text in errors)
-
-
-def test_a_pruned_trial_has_failed_and_says_why():
-    def objective(trial):
-        trial.report(trial.suggest_float("x", 0, 1), 1)
-        raise optuna.TrialPruned("too bad")
-
-    errors = found(objective, space=None, trials=2).trials["error"]
-    assert all("TrialPruned" in text and "too bad" in text for text in errors)
 
 
 def make(name, tree=MIXED, seed=0, **changes):
