@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -27,7 +28,12 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return a note for the user if the program's file is not found. Changes of the program then go unnoticed."""
+    """Return notes for the user about programs that are missing on this machine, or whose files are not found.
+
+    Changes of a program whose file is not found go unnoticed.
+    """
+    if (missing := _missing_program(command)) is not None:
+        return [f"command.line: {missing} on this machine, so trainings on this machine will fail"]
     programs = _programs(command)
     module = next((words[0] for words in _after_module_option(command.words) if words), None)
     # If the line has a Python script, `-m` does not name the user's module: after the script, `-m` is an option of the
@@ -38,6 +44,16 @@ def notes_on_unseen(command: CommandLine) -> list[str]:
     if module is not None:
         what, where = f"module {module}", f"neither in the working directory nor on {_PATH}"
     return [f"command.line: the {what} is {where}, so resume and reproduce do not notice its changes"]
+
+
+def _missing_program(command: CommandLine) -> str | None:
+    """Return that the program or the script of the command is missing on this machine; None = neither is missing."""
+    program, *others = command.words
+    if not placeholders(program) and shutil.which(fill(program, {})) is None:
+        return f"{program} is no program that can be run"
+    scripts = (word for word in others if Path(word).suffix.lower() in _PROGRAMS and not placeholders(word))
+    script = next(scripts, None)
+    return f"there is no file {script}" if script is not None and not _is_file(script) else None
 
 
 def _programs(command: CommandLine) -> set[str]:

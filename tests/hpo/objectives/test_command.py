@@ -286,7 +286,23 @@ def test_files_and_modules_that_it_names_are_code_and_so_is_what_python_files_im
     found = [name.removesuffix(RUN) for name in digests_of_run(code_files(config), Path.cwd())]
     assert found == [name.replace("$PWD", str(Path.cwd())) for name in files]
     # Without a file a note says that changes of the program are not noticed.
-    assert bool(describe_search(config)["notes"]) == (not files)
+    assert any("do not notice" in note for note in describe_search(config)["notes"]) == (not files)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("pyhton lib.py {lr}", "pyhton is no program that can be run on this machine"),
+        ("./run.sh {lr}", "./run.sh is no program that can be run on this machine"),
+        ("python trian.py {lr}", "there is no file trian.py on this machine"),
+        ("python lib.py --hook absent.py {lr}", None),
+    ],
+)
+def test_a_program_or_script_that_is_missing_here_is_noted_before_the_search(line, says):
+    for name in ("lib.py", "run.sh"):
+        Path(name).touch()
+    notes = describe_search({"command": {"line": line}})["notes"]
+    assert notes == ([] if says is None else [f"command.line: {says}, so trainings on this machine will fail"])
 
 
 @pytest.mark.parametrize(
