@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
     "name": ("text", lambda view: view.study),
-    "state": ("text", lambda view: view.state),
+    "state": ("state", lambda view: view.state),
     "user": ("text", lambda view: view.user),
     "since": ("time", lambda view: _time(view.process.since if view.process else None)),
     "process": ("number", lambda view: view.process and view.process.process),

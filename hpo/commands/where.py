@@ -4,11 +4,12 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hpo.errors import ConfigError, nearest
+from hpo.study.files.status import State
 
-Kind = Literal["text", "number", "time"]
+Kind = Literal["text", "number", "time", "state"]
 Row = Mapping[str, Any]
 
 _SIGNS = {"=": "==", "==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "~": "in"}
@@ -24,6 +25,7 @@ _COMPARE: Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
 }
 _ALLOWED: Mapping[Kind, tuple[str, ...]] = {
     "text": ("=", "!=", "~"),
+    "state": ("=", "!="),
     "number": ("=", "!=", "<", "<=", ">", ">="),
     "time": ("=", "!=", "<", "<=", ">", ">="),
 }
@@ -91,7 +93,7 @@ def _comparison(
         return lambda row: (row[field] is None) == (sign == "=")
     if sign not in _ALLOWED[kind]:
         raise ConfigError(
-            f"where: {field} is a {kind}, so the operator must be one of {', '.join(_ALLOWED[kind])}, given '{sign}'"
+            f"where: the operator after {field} must be one of {', '.join(_ALLOWED[kind])}, given '{sign}'"
         )
     value = _value(field, kind, text)
     # Compare times only to the precision of the condition, such as the month.
@@ -112,6 +114,8 @@ def _value(field: str, kind: Kind, text: str) -> str | float:
             return float(text)
         except ValueError as error:
             raise ConfigError(f"where: {field} must be a number, given {text!r}") from error
+    if kind == "state" and text not in (states := get_args(State)):
+        raise ConfigError(f"where: {field} must be one of {', '.join(states)}, given {text!r}{nearest(text, states)}")
     if kind == "time" and not _TIME.fullmatch(text):
         raise ConfigError(f"where: {field} must be a time, such as 2026-11-27 or '2026-11-27 14:30', given {text!r}")
     return text.replace(" ", "T") if kind == "time" else text

@@ -94,8 +94,9 @@ def test_a_field_sorts_and_studies_without_a_value_come_last(runs):
 WRONG = {
     "scor>0.9": "did you mean 'score'?",
     "score>high": "score must be a number, given 'high'",
-    "score~0.9": "score is a number, so the operator must be one of =, !=, <",
-    "strategy>a": "strategy is a text, so the operator must be one of =, !=, ~",
+    "score~0.9": "the operator after score must be one of =, !=, <",
+    "strategy>a": "the operator after strategy must be one of =, !=, ~",
+    "state=end": "given 'end'; did you mean 'ended'?",
     "date>yesterday": "date must be a time, such as 2026-11-27",
     "score>0.9 and": "FIELD OPERATOR VALUE",
     "0.5<score": "must be one of name, state",
