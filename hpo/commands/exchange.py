@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from hpo.commands.arguments import Fields, Overrides, StudyRef, Word, list_of, refuse_without_effect
-from hpo.config.directions import known_direction
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
 from hpo.config.secrets import hide_secrets
@@ -251,7 +250,7 @@ def import_trials(
         hpo import table --csv results.csv --metric dev_bleu --keys training.lr,model.num_layers
         hpo search study.name=new study.imports=old
     """
-    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
+    from hpo.integrations.exchange.imported import direction_of, import_folder, renamed, write_import
 
     sources = {"optuna": optuna, "ray": ray, "csv": csv}
     given = {source: str(place) for source, place in sources.items() if place is not None}
@@ -277,11 +276,11 @@ def import_trials(
         from hpo.integrations.exchange.csv_table import read_csv
 
         metric = metric or "score"
-        imported = read_csv(Path(place).expanduser(), metric, keys, _direction(metric, direction))
+        imported = read_csv(Path(place).expanduser(), metric, keys, direction)
     elif metric:
         from hpo.integrations.exchange.ray_folder import read_ray
 
-        imported = read_ray(Path(place).expanduser(), metric, _direction(metric, direction))
+        imported = read_ray(Path(place).expanduser(), metric, direction_of(metric, direction))
     else:
         raise ConfigError("metric: is missing; give the name of the result that was optimized, such as val_loss")
     imported = renamed(imported, rename or {})
@@ -296,11 +295,3 @@ def import_trials(
         left_out=imported.left_out,
         constraints=imported.constraints,
     )
-
-
-def _direction(metric: str, given: Direction | None) -> Direction:
-    if (direction := given or known_direction(metric)) is None:
-        raise ConfigError(
-            f"direction: is missing, and the metric {metric!r} is not a known name; give minimize or maximize"
-        )
-    return direction

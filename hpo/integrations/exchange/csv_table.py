@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpo.errors import DataError, nearest
-from hpo.integrations.exchange.imported import Imported, attempt
+from hpo.integrations.exchange.imported import Imported, attempt, direction_of
 from hpo.trials.table import TIMES, twice
 from hpo.trials.trial import Direction, Trial
 
@@ -24,7 +24,7 @@ _IS_FAILED = {
 }
 
 
-def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction) -> Imported:
+def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
     """Return the trials of a table, one per row.
 
     A column `state` or `status` says which trials are complete and which have failed. Rows with any other state, such
@@ -37,9 +37,10 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         metric: the column of the score.
         keys: the columns of hyperparameters. None = the columns with a prefix of Optuna (`params_x`) or Ray
             (`config/x`). If no column has such a prefix: all columns without another known meaning.
-        direction: whether a higher or a lower score is better.
+        direction: whether a higher or a lower score is better; None = the name of the metric says it.
 
     Raises:
+        ConfigError: `direction` is None, and the metric has no known name.
         DataError: the table cannot be read, lacks a column, has two columns for the same name, has a row with a wrong
             number of cells, or has a score that is no number.
     """
@@ -49,6 +50,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
             raise DataError(
                 f"csv: {path} has no column '{column}'{nearest(column, columns)}; its columns are {', '.join(columns)}"
             )
+    direction = direction_of(metric, direction)
     names = _names(columns, metric, keys)
     if (again := twice(list(names.values()))) is not None:
         both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)

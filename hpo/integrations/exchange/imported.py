@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from hpo.config.directions import known_direction
 from hpo.errors import ConfigError, StudyError, nearest
 from hpo.files import write_atomically
 from hpo.study.files.folder import IMPORT, RUNS
@@ -86,6 +87,15 @@ def attempt(
     scored = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
     values = {} if error else {**measured, **scored}
     return finished(Trial(number, 0, point), {0: Outcome(values, seconds=seconds, error=error)}, Goal(metrics))
+
+
+def direction_of(metric: str, given: Direction | None) -> Direction:
+    """Return the given direction of a metric, else that of its known name; ConfigError if the name is not known."""
+    if (direction := given or known_direction(metric)) is None:
+        raise ConfigError(
+            f"direction: is missing, and the metric {metric!r} is not a known name; give minimize or maximize"
+        )
+    return direction
 
 
 def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
