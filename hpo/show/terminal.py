@@ -1,7 +1,8 @@
 """The terminal's output about a search except its progress: the settings, the workers, and the result."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from hpo.workers.dispatch.ray.address import is_connected_here
 _MUCH_IDLE = 0.4
 # Enough lanes to keep workers busy if costs predict seconds within about a third; see benchmarks/clock/README.md.
 _LANES_PER_WORKER = 1.5
+# The most labels whose shares are printed.
+_MOST_LABELS = 5
 
 
 class Terminal(Display):
@@ -71,7 +74,7 @@ class Terminal(Display):
             parts = [f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in study.plan.parts.items()]
             kind = study.plan.kind.replace("_", " ")
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
-            _say(f"data: {', '.join(parts)}; validation: {kind}{folds}")
+            _say(f"data: {', '.join(parts)}; validation: {kind}{folds}{_labels_text(study.plan.parts.values())}")
 
     def show_code(self, code: Code) -> None:
         """Print which of the user's code goes to other machines."""
@@ -141,6 +144,17 @@ class Terminal(Display):
         _print_times(study, view.cost or {})
         if not ended.is_tracked:
             _say(f"MLflow is incomplete: send the rest later with `hpo sync {view.reference}`")
+
+
+def _labels_text(parts: Iterable[Mapping[str, Any]]) -> str:
+    """Return the shares of the labels in all splits, such as `; labels: pos 67%, neg 33%`; empty with many labels."""
+    labels = Counter[str]()
+    for part in parts:
+        labels.update(part["labels"] or {})
+    if not 0 < len(labels) <= _MOST_LABELS:
+        return ""
+    shares = (f"{label} {count / labels.total():.0%}" for label, count in labels.most_common())
+    return f"; labels: {', '.join(shares)}"
 
 
 def _say(text: str) -> None:

@@ -1,5 +1,6 @@
 """Report field 25: the cautions about the study's result."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hpo.report.part import Block, Items, Paragraph, is_missing
@@ -81,6 +82,7 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
             f"configuration ({write(against['default'])})"
         )
     split = data if is_missing(data) else data["split"]
+    yield from _no_better_than_one_label(report=summary)
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
             yield f"{count} examples are in two splits ({pair}): scores on them are too good"
@@ -97,6 +99,25 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
         yield f"the study was continued after changes ({change['time']}): {changes}"
     if summary["environment"]["is_dirty"] is True:
         yield "the code had uncommitted changes: the commit alone does not reproduce these results"
+
+
+def _no_better_than_one_label(report: ReportJson) -> Iterator[str]:
+    """Yield a caution if always predicting the most frequent label gives the winner's accuracy, or a better one."""
+    data, winner = report["data"], report["winner"]
+    if is_missing(data) or is_missing(winner) or is_missing(data["split"]) or report["metric"]["name"] != "accuracy":
+        return
+    labels = Counter[str]()
+    for name, part in data["split"]["parts"].items():
+        labels.update((part["labels"] or {}) if name != "test" else {})
+    if not labels:
+        return
+    (label, count), score = labels.most_common(1)[0], winner["score"]
+    if (share := count / labels.total()) >= score:
+        write = score_format([share, score])
+        yield (
+            f"the winner's accuracy ({write(score)}) is not above the share of the most frequent label {label!r} "
+            f"({write(share)}): a model that always predicts this label is as good"
+        )
 
 
 def read_cautions(report: ReportJson) -> Iterator[Block]:

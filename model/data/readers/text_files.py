@@ -112,7 +112,7 @@ def read_table(
     if file_format == "jsonl":
         table = Table(file, list(_json_rows(path, text, columns)))
     else:
-        numbered = list(_split_rows(path, text, file_format))
+        numbered = list(_split_rows(path, text, file_format, len(columns.wanted)))
         if not numbered:
             raise DataError(f"{path}: every field is empty; {key} must name a file with at least one example")
         names, columns, note = _names(numbered, key, header, columns, before)
@@ -228,8 +228,12 @@ def _delimited_rows(
         yield _pick(row, places, len(first), path, line)
 
 
-def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields."""
+def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields.
+
+    A CSV file that must have several columns, and has no comma but a semicolon in its first line, is read with
+    semicolons between its columns, as spreadsheet programs write it where the comma is the decimal point.
+    """
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
             content = content.removesuffix("\r")
@@ -237,7 +241,9 @@ def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, l
                 yield line, content.split("\t")
         return
     csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = text.lstrip().partition("\n")[0]
+    delimiter = ";" if num_columns > 1 and ";" in header and "," not in header else ","
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     line = 1
     while True:
         try:

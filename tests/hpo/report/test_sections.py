@@ -27,6 +27,7 @@ ABSENT = {"missing": "not made here"}
 CLEAN = {
     **dict.fromkeys(("data", "test", "finalists", "overtuning", "baselines"), ABSENT),
     **{"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}},
+    "metric": {"name": "accuracy"},
 }
 MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
 
@@ -38,7 +39,7 @@ def trial(number, folds, point=MIDDLE, curve=()):
 
 
 def said(trials, winner=None, **summary):
-    number = {"winner": {"number": winner.number if winner else 0}}
+    number = {"winner": {"number": winner.number if winner else 0, "score": 0.7}}
     return cautions(replace(subject(trials, space=SPACE), goal=GOAL, winner=winner), CLEAN | number | summary)
 
 
@@ -111,6 +112,14 @@ def against(default, gain):
     return {"overtuning": {"default_on_test": {"default": default, "winner": default + gain, "gain": gain}}}
 
 
+def labelled(most, metric="accuracy"):
+    """Return data of whose 100 examples so many have the label `pos`; the test split does not count."""
+    labels = {"train": {"pos": most - 10, "neg": 90 - most}, "validation": {"pos": 10, "neg": 10}, "test": {"neg": 100}}
+    parts = {name: {"labels": counts} for name, counts in labels.items()}
+    split = {"duplicates": {}, "is_test_within_reach": False, "parts": parts}
+    return {"data": {"split": split}, "metric": {"name": metric}}
+
+
 TESTED = {"test": {"evaluations_of_these_data": 1, "trial": 0}}
 DUPLICATES = {"train / test": 4, "train / validation": 0}
 CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3.11"]}]
@@ -120,8 +129,14 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3
     ("summary", "words"),
     [
         ({"test": {"evaluations_of_these_data": 2, "trial": 0}}, "the test split of th"),
-        ({"data": {"split": {"duplicates": DUPLICATES, "is_test_within_reach": False}}}, "4 examples are in tw"),
-        ({"data": {"split": {"duplicates": {}, "is_test_within_reach": True}}}, "every training reads"),
+        (
+            {"data": {"split": {"duplicates": DUPLICATES, "is_test_within_reach": False, "parts": {}}}},
+            "4 examples are in tw",
+        ),
+        ({"data": {"split": {"duplicates": {}, "is_test_within_reach": True, "parts": {}}}}, "every training reads"),
+        (labelled(70), "'pos' (0.7000): a model that always predicts this label is as good"),
+        (labelled(69), None),
+        (labelled(70, metric="loss"), None),
         ({"environment": {"is_dirty": True}}, "the code had uncommi"),
         (against(0.5, -0.1), "overtuned"),
         (against(0.5, 0.0), "overtuned"),
