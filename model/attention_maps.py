@@ -133,7 +133,10 @@ def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str, int, StoresWeights]]:
-    """Yield (key of NAMES, layer number, attention module) for every attention module under these `names`."""
+    """Yield three values for each attention module of the kinds `names`: the kind, the layer's number, and the module.
+
+    A kind is a key of NAMES, such as `encoder`.
+    """
     for name in names:
         body: Any = getattr(network, "encoder" if name == "encoder" else "decoder", None)
         if body is not None:

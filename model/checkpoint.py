@@ -24,7 +24,13 @@ WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained network, with the configuration and the `Task` (such as vocabulary or classes) of its training."""
+    """A trained network.
+
+    Attributes:
+        config: the configuration of the training.
+        task: the learning task, with all that is learned from the data before training, such as a vocabulary.
+        network: the network with the trained weights.
+    """
 
     config: Config[Any, Any]
     task: Task

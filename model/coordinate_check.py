@@ -29,7 +29,10 @@ _CPU = torch.device("cpu")
 
 
 def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
-    """Train for some steps on one batch, and return the sizes of the outputs; see `model.objective.output_sizes`."""
+    """Train for some steps on one batch, and return the mean absolute output of each layer.
+
+    For the keys of `task`, see `model.objective.output_sizes`.
+    """
     torch.set_num_threads(task["threads"])
     config = parse(task["config"])
     items, chosen = read_store(task["data_dir"]), sorted(task["train"])

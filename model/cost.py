@@ -94,9 +94,10 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
     """Return the work of a forward pass per token. For an encoder-decoder, count a source and a target token together.
 
-    The result counts the same products as torch.utils.flop_counter, with these exceptions: the product of
-    `bridge=mlp` and the head of a classifier, which run only once per sequence; the head of a tagger; and the layer
-    that reads rows of numbers.
+    The result counts the same products as torch.utils.flop_counter, but leaves out four layers:
+        - the linear map of `bridge=mlp`, and the head of a classifier, because they run only once per sequence;
+        - the head of a tagger;
+        - the layer that reads rows of numbers.
 
     Args:
         model: the network.
@@ -195,11 +196,16 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
     """Return the work of the convolutional blocks.
 
-    `products` counts the maps between the width of the embeddings and the width of the filters, and the filters of each
-    block. For attention, it adds the linear maps, and the scores and weighted sums over `length` tokens.
+    The blocks of a decoder with a source also have attention.
 
-    `numbers` counts the inputs of the filters, both halves of their outputs, the gates and the residual sum. For
-    attention, it adds the scores and their softmax, the query, the context, the mapped context and the sum.
+    The field `products` counts the multiplications in:
+        - the linear maps between the width of the embeddings and the width of the filters;
+        - the filters of each block;
+        - attention: its two linear maps, and the scores and weighted sums over `length` tokens.
+
+    The field `numbers` counts the values of:
+        - each block: the inputs of the filters, both halves of their outputs, the gates, the residual sum;
+        - attention: the scores and their softmax, the query, the context, the mapped context, the residual sum.
     """
     filters, width = model.filters, model.d_model
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0

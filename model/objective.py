@@ -96,17 +96,17 @@ def describe_length(config: dict[str, Any]) -> int:
 
 
 def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
-    """Return the sizes at which `hpo scale` compares a configuration's network by default.
+    """Return the scales (sizes of the network) at which `hpo scale` compares a configuration by default.
 
     Returns:
         A dict with these keys:
 
         - `scales`: see `model.config.scales.scales_of`.
         - `rate`: the key of the learning rate.
-        - `holds_from`: a dict from the name of a layer to a pair of a configuration key and a threshold. The
-          layer's output sizes can be compared only between scales at which the key's value is at least the threshold.
-          With mup and without tied embeddings, the dict has an entry for the head. The threshold is the base width,
-          because `parametrize` limits the initial weights of the head in narrower networks.
+        - `holds_from`: a dict from the name of a layer to a pair: a configuration key, and a threshold. The
+          magnitudes of the layer's outputs can be compared only between scales at which the key's value is at least
+          the threshold. With mup and without tied embeddings, the dict has an entry for the head. The threshold is
+          the base width, because `parametrize` limits the initial weights of the head in narrower networks.
     """
     model = parse(config).model
     is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
@@ -170,14 +170,14 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
 
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
-    """Train some steps on one batch, and return the mean size of each layer's output.
+    """Train for some steps on one batch, and return the mean absolute value of each layer's output.
 
-    These sizes should not change with the width or depth of the network. The learning rate is constant: `training.lr`.
+    This value should not change with the width or depth of the network. The learning rate is constant: `training.lr`.
 
     Args:
         task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, the steps after which to
             measure; optionally `over`, the dimension that the caller varies: `width` (the default) or `depth`. With
-            `depth`, the result leaves out sizes that may depend on the depth.
+            `depth`, the result leaves out values that may depend on the depth.
 
     Returns:
         For each step and each layer NAME, the mean absolute output. "NAME, changed" holds the mean absolute difference
@@ -197,8 +197,8 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
-        the test examples. For classification, `scores_by_example["accuracy"]` is a list of booleans: for each example,
-        in ascending order of the example numbers, whether the predicted label is correct.
+        the test examples. `scores_by_example` and `score_of_sums` have some of the metrics by example, in ascending
+        order of the example numbers; see `hpo.objective` for both.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
@@ -233,8 +233,8 @@ def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, An
             `max_tokens`, `seed`; for other models, empty.
 
     Returns:
-        Per input: the label (classification); one tag per word, separated by blanks (tagging); the target text
-        (translation, generated); the continuation, without the input (language modelling).
+        Per input: the label (classification); one tag per word, separated by blanks (tagging); the generated target
+        text (translation); the continuation, without the input (language modelling).
 
     Raises:
         ValueError: an input, an option or the checkpoint cannot be used; the message names the cause in one line.

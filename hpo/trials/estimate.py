@@ -1,10 +1,16 @@
-"""Estimates with 95 % intervals: Wilson's interval for a share, and the bootstrap interval for a mean."""
+"""Estimates with 95 % intervals: Wilson's interval for a share, and the bootstrap interval for other scores."""
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.float64]
 
 _LEVEL = 0.95
 # For the ends of an interval, Efron & Tibshirani 1993, section 13.3, ask for at least 1,000 resamples.
@@ -53,20 +59,28 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def bootstrap_interval(values: Sequence[float], drawn_at_once: int = _DRAWN_AT_ONCE) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of independent values; the resampling uses a fixed random seed.
+def bootstrap_interval(
+    score: "Callable[[Numbers], Iterable[float]]", size: int, drawn_at_once: int = _DRAWN_AT_ONCE
+) -> tuple[float, float]:
+    """Return the 95 % interval of a score of `size` independent examples; the resampling uses a fixed random seed.
 
-    `drawn_at_once` limits how many resampled values are in memory at once.
+    Args:
+        score: takes an array (resamples, size), how often each example is drawn; returns the score of each resample.
+        size: the number of examples.
+        drawn_at_once: limits how many numbers are in memory at once.
 
-    Source: the percentile bootstrap, Efron & Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3.
+    Source: the percentile bootstrap, Efron & Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3. For
+    corpus metrics such as BLEU: Koehn 2004, "Statistical significance tests for machine translation evaluation".
     """
     import numpy as np  # Imported here, because `hpo list` imports this module but needs no numpy.
 
-    array, rng, means = np.asarray(values, dtype=np.float64), np.random.default_rng(0), list[float]()
-    while (left := _RESAMPLES - len(means)) > 0:
-        rows = min(left, max(1, drawn_at_once // len(array)))
-        means.extend(array[rng.integers(len(array), size=(rows, len(array)))].mean(axis=1))
-    low, high = np.quantile(means, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
+    rng, scores = np.random.default_rng(0), list[float]()
+    while (left := _RESAMPLES - len(scores)) > 0:
+        rows = min(left, max(1, drawn_at_once // size))
+        drawn = rng.integers(size, size=(rows, size)) + size * np.arange(rows)[:, np.newaxis]
+        counts = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
+        scores.extend(score(counts))
+    low, high = np.quantile(scores, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
     return float(low), float(high)
 
 

@@ -1,6 +1,6 @@
-"""The configuration of texts, tags and numbers: keys and rules; the values are in conf/data.
+"""The keys of the section `data`, and the rules for their values; conf/data has the values for each kind of data.
 
-Only the paths and `metric_name` have defaults here, because not every kind of data needs them.
+Only the paths and `metric_name` have defaults here, because not every kind of data needs these keys.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -55,7 +55,7 @@ class FilesConfig(DataConfig):
         for name in self.for_the_hub:
             if getattr(self, name) is not None and self.format != "hub":
                 raise refuse(
-                    f"has no effect with data.format={self.format}; set it to null, or choose data.format=hub",
+                    f"has no effect with data.format={self.format}; set data.{name} to null, or choose data.format=hub",
                     f"data.{name}",
                     "data.format",
                 )
@@ -68,7 +68,8 @@ class FilesConfig(DataConfig):
         parts = [self.train, self.validation, self.test]
         if self.path is None and not any(parts):
             raise refuse(
-                "must be given; for separate files, give data.train, and at least one of data.validation and data.test",
+                "must be given; if each split has its own file, give data.train instead, and at least one of "
+                "data.validation and data.test",
                 "data.path",
             )
         if self.path is not None and any(parts):
@@ -103,7 +104,7 @@ class TextClassificationConfig(FilesConfig):
 
 
 class LanguageModellingConfig(FilesConfig):
-    """The settings for running text, from plain text files or from the Hugging Face hub."""
+    """The settings for continuous text, from plain text files or from the Hugging Face hub."""
 
     lengths_differ: ClassVar[bool] = False
 

@@ -50,8 +50,8 @@ class TranslationConfig(FilesConfig, SearchedTargets):
         endings = (self.source_ending, self.target_ending)
         if self.is_aligned != all(endings) or (self.format not in ("auto", "aligned") and any(endings)):
             raise refuse(
-                f"both endings must be given if the files are aligned (as in {ALIGNED}), and both must be null in any "
-                f"other format (given data.format={self.format})",
+                f"both file endings must be given for aligned files (as in {ALIGNED}); both must be null unless "
+                f"data.format is auto or aligned, given data.format={self.format}",
                 "data.source_ending",
                 "data.target_ending",
                 "data.format",

@@ -16,9 +16,9 @@ _LEAST_WIDTH = 32
 def scales_of(model: ModelConfig, over: Growing) -> list[dict[str, int]]:
     """Return four scales, each as a dict of new values by dotted key of the configuration.
 
-    With `over="width"`, each scale doubles all widths in the family's `BaseShape`. The first scale has half of the
-    configured widths. If half of d_model is below 32, or the halved widths are not valid, the first scale has the
-    configured widths.
+    With `over="width"`, each scale has twice the widths of the previous scale. The widths are the settings that the
+    family's `BaseShape` names, such as d_model. The first scale has half of the configured widths. If half of d_model
+    is below 32, or the halved widths are not valid, the first scale has the configured widths.
 
     With `over="depth"`, the scales have 2, 4, 8 and 16 layers.
     """

@@ -71,8 +71,8 @@ class TrainingConfig(Section):
     def _settings_have_an_effect(self) -> Self:
         if self.momentum is not None and self.optimizer not in MOMENTUM_OPTIMIZERS:
             raise refuse(
-                f"has no effect with training.optimizer={self.optimizer}; set it to null, or choose one of the "
-                f"optimizers {', '.join(MOMENTUM_OPTIMIZERS)}",
+                f"has no effect with training.optimizer={self.optimizer}; set training.momentum to null, or choose "
+                f"one of the optimizers {', '.join(MOMENTUM_OPTIMIZERS)}",
                 "training.momentum",
                 "training.optimizer",
             )
@@ -84,8 +84,8 @@ class TrainingConfig(Section):
             )
         if self.decay_fraction is not None and self.schedule != "wsd":
             raise refuse(
-                f"has no effect with training.schedule={self.schedule}; set it to null, or choose "
-                "training.schedule=wsd",
+                f"has no effect with training.schedule={self.schedule}; set training.decay_fraction to null, or "
+                "choose training.schedule=wsd",
                 "training.decay_fraction",
                 "training.schedule",
             )
@@ -97,8 +97,8 @@ class TrainingConfig(Section):
             )
         if self.batch_tokens is not None and self.batching != "by_length":
             raise refuse(
-                f"has no effect with training.batching={self.batching}; set it to null, or choose "
-                "training.batching=by_length",
+                f"has no effect with training.batching={self.batching}; set training.batch_tokens to null, or "
+                "choose training.batching=by_length",
                 "training.batch_tokens",
                 "training.batching",
             )

@@ -17,15 +17,16 @@ _LOST = {
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
-    """For each side with texts that must be cut, return one line for the user. Pairs have the sides source and target.
+    """Return one line for the user about each side with texts that must be cut.
 
-    For data that is neither text_classification nor translation, return no line. The texts of a predefined test split
-    do not count. As in a training, subwords are learned from the training split. If the search splits the data,
-    subwords are learned from all examples.
+    Pairs have the sides source and target. For data that is neither text_classification nor translation, return no
+    line. The lines do not count the texts of a predefined test split. As in a training, subwords are learned from the
+    training split. If the search splits the data, subwords are learned from all examples.
 
     Raises:
-        DataError: the share of a side's texts that would be cut is above data.max_cut_share; or every text of a side,
-            also of the test split, has more than data.max_length tokens (for subwords: words between blanks).
+        DataError: the share of a side's texts that would be cut is above data.max_cut_share; or all texts of a side
+            have more than data.max_length tokens. The second check includes the test split. Instead of subwords, the
+            second check counts words between blanks.
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()
@@ -60,8 +61,8 @@ def _refuse_all_cut(examples: Examples, side: str, max_length: int, unit: str) -
     if texts and all(len(tokens.encode(text)) > max_length for text in texts):
         shortest = min(len(tokens.encode(text)) for text in texts)
         raise DataError(
-            f"data.max_length: must be larger, given {max_length}; every {side} has more tokens and would be "
-            f"cut; the shortest {side} has at least {shortest} tokens"
+            f"data.max_length: must be at least {shortest} tokens, given {max_length}; every {side} is longer and "
+            f"would be cut"
         )
 
 

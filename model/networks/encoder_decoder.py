@@ -80,5 +80,8 @@ class EncoderDecoder(nn.Module):
         return self.decoder.begin(self.encoder.read(self.source_embedding(source), source_mask))
 
     def advance(self, target: Tensor, state: State) -> Tensor:
-        """Append the given target tokens to the tokens in `state`; return the logits of each next target token."""
+        """Append the given target tokens to the tokens in `state`.
+
+        Return, for each appended token, the logits of the token that follows it.
+        """
         return self.head(self.decoder(self.target_embedding(target, state.length), state=state))

@@ -40,26 +40,27 @@ class Factors:
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
     """Apply the maximal update parametrization to a network with initial weights, and return each parameter's factors.
 
-    In the table, i is the fan-in of a parameter, m its width (in 1 / (m L): d_model), and L the number of layers, each
-    divided by its value in the base network. L is 1 outside of a Transformer's layers. r is the factor of token
-    vectors, also relative to the base network: m^1/2 for a Transformer, else 1. h is `head_scale`, g `gain_rate` and e
-    `embedding_rate`. X is the initial spread of Glorot, Bengio 2010, in this network (own) or in the base network
-    (base). "as standard" means: the same as in the standard parametrization.
+    In the table, i is the fan-in of a parameter, m is its width, and L is the number of layers. In the term 1 / (m L),
+    m is `d_model` instead. Each of these numbers is divided by its value in the base network. L is 1 outside of a
+    Transformer's layers. r is the factor of token vectors, also relative to the base network: m^1/2 for a Transformer,
+    else 1. h is `head_scale`, g is `gain_rate`, and e is `embedding_rate`. X is the initial spread of Glorot, Bengio
+    2010, in this network (own) or in the base network (base). Parameters with another initial spread have no X. "as
+    standard" means: the same as in the standard parametrization.
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
     | embedding       | as standard                             | as standard: r     | e / r  | m^-1/2    |
     | input           | positions: as standard; rows: X(base)   | 1                  | 1      | m^-1/2    |
     | tied            | as standard, times m^-1/2               | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
-    | matrix          | X(base) i^-1/2; others as standard      | 1                  | 1 / i  | 1 / (m L) |
+    | matrix          | X(base) i^-1/2; without X: as standard  | 1                  | 1 / i  | 1 / (m L) |
     | head            | min(X(own) m^1/2, X(base) m^-1/2) / h   | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
     | gain, bias      | as standard                             | 1                  | g      | 1 / (m L) |
     | residual branch |                                         | 1 / L              |        |           |
 
-    The factor of decoupled weight decay is the inverse of the learning rate's factor, so that the product of both
-    settings stays the same. For a matrix, the factor of Muon's learning rate is i^-1/2. The reason is that Muon's step
-    has a fixed spread, so its largest singular value grows with the root of the width. Attention scores are divided by
-    the root of the key width, as in the original Transformer, and not by the key width.
+    The factor of decoupled weight decay is the inverse of the learning rate's factor, so that the learning rate times
+    the weight decay stays the same. For a matrix, the factor of Muon's learning rate is i^-1/2. The reason is that
+    Muon's step has a fixed spread, so its largest singular value grows with the root of the width. Attention scores are
+    divided by the root of the key width, as in the original Transformer, and not by the key width.
 
     Source: Yang et al. 2021, "Tensor programs V: tuning large neural networks via zero-shot hyperparameter transfer",
     table 8; for depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with

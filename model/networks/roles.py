@@ -52,7 +52,7 @@ class Head(nn.Module):
     scale: float = 1.0
 
     def weights(self) -> Tensor:
-        """Return the weights, (logits, width)."""
+        """Return the weights of the output layer, shape (logits, width)."""
         raise NotImplementedError
 
     @property
@@ -69,7 +69,7 @@ class LinearHead(nn.Linear, Head):
         return super().forward(x if self.scale == 1.0 else x * self.scale)
 
     def weights(self) -> Tensor:
-        """Return the weights, (logits, width)."""
+        """Return the weights of the output layer, shape (logits, width)."""
         return self.weight
 
 

@@ -13,8 +13,8 @@ from model.data.packing import Packing
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.networks.classifier import Classifier
 from model.tasks.cross_entropy import Loss, summed_cross_entropy
-from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
-from model.tasks.task import Forward
+from model.tasks.metrics import MeasuredLabels, label_metrics, label_sums, measured_labels
+from model.tasks.task import ByExample, Forward, Item
 
 LARGEST_PIXEL = 16  # the largest number in scikit-learn's digits; dividing by it gives numbers from 0 to 1
 
@@ -149,6 +149,16 @@ class Classification:
         Examples with a label that the model does not know count as wrong; the loss omits them.
         """
         return label_metrics(measured, len(self.classes))
+
+    def by_example(
+        self,
+        items: Sequence[Item],
+        encoded: LabelledSequences,  # noqa: ARG002
+        measured: Sequence[MeasuredLabels],
+        order: Tensor,
+    ) -> dict[str, ByExample]:
+        """Return accuracy and macro F1 by example; see `Task.by_example`."""
+        return label_sums(measured, order, len(items), len(self.classes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return this object as a JSON-able dict; `from_dict` is the inverse."""

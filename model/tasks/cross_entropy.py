@@ -66,8 +66,9 @@ def token_loss(
     At most LARGEST_LOGITS logits exist at once.
 
     Args:
-        network: a function of `inputs` that returns logits (..., classes). If the argument `read` is given, the
-            function returns the result of `read` instead.
+        network: a function of `inputs` that returns logits (..., classes). It must also accept an argument `read`, a
+            function of the head's input and the head. If `read` is given, the network returns the result of `read`
+            instead of logits.
         inputs: the arguments of the network.
         targets: (batch, time), the class of each prediction, or NO_TARGET.
         classes: the number of classes.
@@ -82,8 +83,8 @@ def token_loss(
 class ChunkedCrossEntropy(NamedTuple):
     """Computes the summed loss chunk by chunk; the network calls this object with the head's input and the head.
 
-    Loss and gradients of a chunk are computed together, and summed over the chunks. So logits are neither stored nor
-    computed twice.
+    The loss and the gradients of a chunk are computed together, and summed over the chunks. So logits are
+    computed only once, and are not stored for the backward pass.
 
     Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2. Wijmans et al.
     2024, "Cut your losses in large-vocabulary language models", do the same inside a kernel.

@@ -17,7 +17,7 @@ from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
 from model.tasks.cross_entropy import NO_TARGET, Loss, token_loss
-from model.tasks.task import Forward
+from model.tasks.task import ByExample, Forward, Item
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,13 @@ class LanguageModelling:
             "bits_per_character": bits_per_token / encoded.characters_per_token,
             "bits_per_byte": bits_per_token / encoded.bytes_per_token,
         }
+
+    def by_example(
+        self, items: Sequence[Item], encoded: TextBlocks, measured: Sequence[tuple[float, int]], order: Tensor
+    ) -> dict[str, ByExample]:
+        """Return no metric: consecutive blocks of a text are not independent examples."""
+        del items, encoded, measured, order
+        return {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return this object as a JSON-able dict; `from_dict` is the inverse."""

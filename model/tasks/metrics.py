@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from model.tasks.task import ByExample, Rows
 
 
 class MeasuredLabels(NamedTuple):
@@ -41,6 +44,33 @@ def label_metrics(measured: Sequence[MeasuredLabels], num_classes: int) -> dict[
         "macro_f1": macro_f1(predicted, target, num_classes),
         "loss": sum(each.loss for each in measured) / max(sum(each.known for each in measured), 1),
     }
+
+
+def label_sums(
+    measured: Sequence[MeasuredLabels], example: Tensor, num_examples: int, num_classes: int
+) -> dict[str, ByExample]:
+    """Return accuracy and macro F1 by example, where an example has one or several predictions.
+
+    `example` (predictions,) has the number of the example to which each prediction belongs.
+    """
+    predicted, target = (torch.cat([getattr(each, name) for each in measured]) for name in ("predicted", "target"))
+    size = max(num_classes, int(target.max()) + 1)
+    zeros, ones = torch.zeros(num_examples, size, dtype=torch.float64), torch.ones(len(target), dtype=torch.float64)
+    is_right = (predicted == target).double()
+    hits = zeros.index_put((example, target), is_right, accumulate=True)
+    both = zeros.index_put((example, target), ones, accumulate=True)
+    counts = both.sum(dim=1)
+    both.index_put_((example, predicted), ones, accumulate=True)
+    return {
+        "accuracy": ByExample(torch.stack([hits.sum(dim=1), counts], dim=1).numpy()),
+        "macro_f1": ByExample(torch.cat([hits, both], dim=1).numpy(), _macro_f1_of_sums),
+    }
+
+
+def _macro_f1_of_sums(sums: Rows) -> Rows:
+    hits, both = np.split(sums, 2, axis=-1)
+    f1 = np.divide(2 * hits, both, out=np.zeros_like(hits), where=both > 0)
+    return np.asarray(f1.sum(axis=-1) / (both > 0).sum(axis=-1))
 
 
 def accuracy(predicted: Tensor, target: Tensor) -> float:

@@ -3,13 +3,33 @@
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from model.config.whole import Config
 from model.data.tokens.tokens import join_tokens, split_reference
+from model.tasks.task import ByExample, Rows
+
+_ORDER = 4  # the longest n-grams of BLEU
+
+
+class Texts(NamedTuple):
+    """Predictions and references in the forms that metrics compare, one item per example.
+
+    Attributes:
+        predicted_tokens, reference_tokens: the tokens for exact_match and token_error_rate.
+        predicted, reference: the joined tokens for chrf; bleu also compares `predicted`.
+        of_bleu: the references for bleu.
+    """
+
+    predicted_tokens: Sequence[Sequence[str]]
+    reference_tokens: Sequence[Sequence[str]]
+    predicted: Sequence[str]
+    reference: Sequence[str]
+    of_bleu: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -45,12 +65,13 @@ class TextMetrics:
         tokenize = automatic if metrics.bleu_tokenize == "auto" else metrics.bleu_tokenize
         return cls(unit, tokenize, data.lowercase if metrics.lowercase is None else metrics.lowercase)
 
-    def compare(
-        self, predicted: Sequence[str], reference: Sequence[str], normalize: Callable[[str], str]
-    ) -> dict[str, float]:
-        """Return exact_match, token_error_rate, bleu and chrf of decoded texts, compared with the texts in the files.
+    def prepare(self, predicted: Sequence[str], reference: Sequence[str], normalize: Callable[[str], str]) -> "Texts":
+        """Return the texts in the forms that the metrics compare.
 
-        `normalize` brings a reference into the form of the decoded texts.
+        Args:
+            predicted: the decoded texts.
+            reference: the reference texts as they are in the files.
+            normalize: brings a reference text into the form of the decoded texts.
         """
         reference = [normalize(text) for text in reference]
         # Split references as inputs are split, before `_folded`, because lower-casing can turn one character into two.
@@ -65,11 +86,27 @@ class TextMetrics:
         )
         is_as_in_file = self.unit == "words" and self.tokenize is not None
         of_bleu = [self._folded(text) for text in reference] if is_as_in_file else rejoined
+        return Texts(predicted_tokens, reference_tokens, predicted, rejoined, of_bleu)
+
+    def compare(self, texts: "Texts") -> dict[str, float]:
+        """Return exact_match, token_error_rate, bleu and chrf."""
         return {
-            "exact_match": exact_match(predicted_tokens, reference_tokens),
-            "token_error_rate": token_error_rate(predicted_tokens, reference_tokens),
-            "bleu": bleu(predicted, of_bleu, self.tokenize or "none", self.lowercase),
-            "chrf": chrf(predicted, rejoined, self.lowercase),
+            "exact_match": exact_match(texts.predicted_tokens, texts.reference_tokens),
+            "token_error_rate": token_error_rate(texts.predicted_tokens, texts.reference_tokens),
+            "bleu": bleu(texts.predicted, texts.of_bleu, self.tokenize or "none", self.lowercase),
+            "chrf": chrf(texts.predicted, texts.reference, self.lowercase),
+        }
+
+    def by_example(self, texts: "Texts") -> dict[str, ByExample]:
+        """Return exact_match, token_error_rate and bleu by example. sacrebleu has no public counts for chrf."""
+        pairs = list(zip(texts.predicted_tokens, texts.reference_tokens, strict=True))
+        exact = [(a == b, 1) for a, b in pairs]
+        errors = [(edit_distance(a, b), len(b)) for a, b in pairs]
+        counts = bleu_counts(texts.predicted, texts.of_bleu, self.tokenize or "none", self.lowercase)
+        return {
+            "exact_match": ByExample(np.array(exact, dtype=np.float64)),
+            "token_error_rate": ByExample(np.array(errors, dtype=np.float64)),
+            "bleu": ByExample(counts, bleu_of_counts),
         }
 
     def _folded(self, text: str) -> str:
@@ -126,6 +163,30 @@ def bleu(predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13
     """
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # do not warn about texts that are already split
     return float(metric.corpus_score(list(predicted), [list(reference)]).score)
+
+
+def bleu_counts(
+    predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13a", lowercase: bool = False
+) -> Rows:
+    """Return what BLEU counts in each example, (examples, 2 * order + 2).
+
+    The columns are the correct n-grams for n = 1 to 4, all n-grams of the prediction for n = 1 to 4, and the number of
+    tokens in the prediction and in the reference. `bleu_of_counts` computes BLEU from their sums.
+    """
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    scores = [metric.corpus_score([text], [[other]]) for text, other in zip(predicted, reference, strict=True)]
+    rows = [[*score.counts, *score.totals, score.sys_len, score.ref_len] for score in scores]
+    return np.array(rows, dtype=np.float64)
+
+
+def bleu_of_counts(counts: Rows) -> Rows:
+    """Return corpus BLEU, 0 .. 100, from summed counts (samples, columns) of `bleu_counts`."""
+    smooth = BLEU().smooth_method
+    scores = (
+        BLEU.compute_bleu(row[:_ORDER], row[_ORDER:-2], row[-2], row[-1], smooth).score
+        for row in counts.astype(int).tolist()
+    )
+    return np.fromiter(scores, dtype=np.float64)
 
 
 def chrf(predicted: Sequence[str], reference: Sequence[str], lowercase: bool = False) -> float:

@@ -15,8 +15,8 @@ from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
 from model.tasks.cross_entropy import NO_TARGET, Loss, token_loss
-from model.tasks.sequence_metrics import TextMetrics
-from model.tasks.task import Forward
+from model.tasks.sequence_metrics import TextMetrics, Texts
+from model.tasks.task import ByExample, Forward, Item
 
 
 @dataclass(frozen=True)
@@ -153,15 +153,24 @@ class SequenceToSequence:
 
         For exact_match (0 to 1), bleu and chrf (0 to 100), higher is better; for token_error_rate, lower is better.
         """
+        loss = sum(each.loss for each in measured) / sum(each.num_tokens for each in measured)
+        return {"loss": loss, **self.text_metrics.compare(self._texts(encoded, measured))}
+
+    def by_example(
+        self, items: Sequence[Item], encoded: Pairs, measured: Sequence[MeasuredPairs], order: Tensor
+    ) -> dict[str, ByExample]:
+        """Return exact_match, token_error_rate and bleu by example; see `Task.by_example`."""
+        del items, order
+        return self.text_metrics.by_example(self._texts(encoded, measured))
+
+    def _texts(self, encoded: Pairs, measured: Sequence[MeasuredPairs]) -> Texts:
         of_index = {index: text for each in measured for index, text in each.predicted.items()}
         predicted = [of_index[index] for index in range(len(encoded))]
-        loss = sum(each.loss for each in measured) / sum(each.num_tokens for each in measured)
-        return {"loss": loss, **self._compare(predicted, encoded.references)}
-
-    def _compare(self, predicted: Sequence[str], reference: Sequence[str]) -> dict[str, float]:
-        if self.lowercase and not self.text_metrics.lowercase:  # keep the case of references: the metrics compare it
-            return self.text_metrics.compare(predicted, reference, str)
-        return self.text_metrics.compare(predicted, reference, self.target_tokens.normalize)
+        # If the metrics compare letter case but the tokens do not have it, keep the case of the references.
+        keeps_case = self.lowercase and not self.text_metrics.lowercase
+        return self.text_metrics.prepare(
+            predicted, encoded.references, str if keeps_case else self.target_tokens.normalize
+        )
 
     def predict(self, network: EncoderDecoder, batch: PairBatch) -> list[str]:
         """Return the decoded target text for each source."""

@@ -16,8 +16,8 @@ from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, numbered
 from model.errors import DataError
 from model.networks.tagger import Tagger
 from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
-from model.tasks.metrics import MeasuredLabels, label_metrics, measured_labels
-from model.tasks.task import Forward
+from model.tasks.metrics import MeasuredLabels, label_metrics, label_sums, measured_labels
+from model.tasks.task import ByExample, Forward, Item
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class TaggedSentences:
 class TaggedBatch:
     """A batch: inputs (batch, time, 2); mask (batch, time); targets (batch, time), NO_TARGET at padding.
 
-    Without padding, the mask is None. In a packed batch, inputs are (1, words, 2), the packing is the mask, and targets
-    are (1, words).
+    Without padding, the mask is None. In a packed batch, inputs are (1, words, 2), targets are (1, words), and a
+    `Packing` takes the place of the mask.
     """
 
     inputs: Tensor
@@ -166,6 +166,15 @@ class Tagging:
         Each word counts once. Words with a tag that the model does not know count as wrong; the loss omits them.
         """
         return label_metrics(measured, len(self.tags))
+
+    def by_example(
+        self, items: Sequence[Item], encoded: TaggedSentences, measured: Sequence[MeasuredLabels], order: Tensor
+    ) -> dict[str, ByExample]:
+        """Return accuracy and macro F1 by sentence; see `Task.by_example`."""
+        pieces = zip(encoded.targets.starts[order].tolist(), encoded.lengths[order].tolist(), strict=True)
+        words = torch.cat([torch.arange(start, start + length) for start, length in pieces])
+        sentence_of_word = torch.repeat_interleave(torch.tensor([len(item["words"]) for item in items]))
+        return label_sums(measured, sentence_of_word[words], len(items), len(self.tags))
 
     def to_dict(self) -> dict[str, Any]:
         """Return this object as a JSON-able dict; `from_dict` is the inverse."""

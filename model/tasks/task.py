@@ -1,8 +1,10 @@
 """The interface between learning tasks and the trainer: tasks know no optimizer, and the trainer knows no labels."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +13,19 @@ from model.tasks.cross_entropy import Loss
 
 Item = dict[str, Any]
 Forward = Callable[..., Any]  # the network, compiled or not
+Rows = npt.NDArray[np.float64]
+
+
+class ByExample(NamedTuple):
+    """A metric by example, so that the metric of any sample of the examples is known.
+
+    Attributes:
+        sums: (examples, columns), numbers whose sum over a sample determines the metric of the sample.
+        score: computes the metric from sums (..., columns); None = the first column divided by the second.
+    """
+
+    sums: Rows
+    score: Callable[[Rows], Rows] | None = None
 
 
 class Encoded(Protocol):
@@ -31,7 +46,7 @@ class Task(Protocol):
 
     Attributes:
         metric_names: the names of the metrics that `metrics` returns, including `loss`. If a study's metric is a cost,
-            the first of these names chooses the best evaluation.
+            such as the number of parameters, the metric with the first name chooses the best evaluation of a training.
         encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
@@ -74,6 +89,15 @@ class Task(Protocol):
 
         Together, the batches must hold each position of `encoded` once. The division into batches changes only the last
         digits of the metrics.
+        """
+
+    def by_example(
+        self, items: Sequence[Item], encoded: Any, measured: Sequence[Any], order: Tensor
+    ) -> Mapping[str, ByExample]:
+        """Return metrics by example, from the measurements of each batch; leave out other metrics.
+
+        The examples are `items`, and `encoded` is their encoded form. `order` (len(encoded),) has the positions in
+        `encoded` in the order of the batches.
         """
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def choose_device(name: str, processes: int = 1) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("training.device: must be auto or cpu, given cuda, because torch finds no GPU on this machine")
+        raise ValueError("training.device: must be auto or cpu, given cuda; torch finds no GPU on this machine")
     return _own_gpu(processes) if name == "cuda" else torch.device(name)
 
 

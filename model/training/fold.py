@@ -15,7 +15,6 @@ from model.data.encoded_cache import cache_folder, encode_once
 from model.data.readers.source import read_examples
 from model.data.store import read_store
 from model.tasks.choose import TASKS
-from model.tasks.classification import Classification
 from model.tasks.directions import DIRECTIONS
 from model.tasks.network import build_network
 from model.tasks.resources import MEASURED, RESOURCES, count_resources
@@ -41,7 +40,8 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
         raise ValueError(
-            f"training.precision: must be auto, float32 or bfloat16, given {precision}; the training runs on the CPU"
+            f"training.precision: must be auto, float32 or bfloat16, because the training runs on the CPU, given "
+            f"{precision}; choose one of them"
         )
     # Sort the positions, so that the order of the lists has no effect on results, and a running text keeps its order.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
@@ -80,15 +80,16 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
     checkpoint = load_checkpoint(task["checkpoint_dir"])
     config = parse(task["config"], source_required=True)
     items = read_examples(config.data).items
-    data = checkpoint.task.encode([items[index] for index in sorted(task["test"])])
+    examples = [items[index] for index in sorted(task["test"])]
+    data = checkpoint.task.encode(examples)
     prepare_device(config.training)
     device = choose_device(config.training.device)
     network = checkpoint.network.to(device)
     measured, order, speed = measure(checkpoint.task, network, data, device, config.training, Processes())
     scores: dict[str, Any] = {**checkpoint.task.metrics(data, measured), "examples_per_second": speed}
-    if isinstance(checkpoint.task, Classification):
-        is_correct = torch.cat([each.predicted == each.target for each in measured])
-        scores["scores_by_example"] = {"accuracy": is_correct[order.argsort()].tolist()}
+    by_example = checkpoint.task.by_example(examples, data, measured, order)
+    scores["scores_by_example"] = {name: each.sums for name, each in by_example.items()}
+    scores["score_of_sums"] = {name: each.score for name, each in by_example.items() if each.score is not None}
     return {**scores, **count_resources(checkpoint.config, network)}
 
 
@@ -111,7 +112,10 @@ def _measured(evaluations: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def _encoded(
     task_type: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
 ) -> tuple[Task, Encoded, Encoded | None]:
-    """Return the `Task` learned from the training split, and the encoded training and validation splits."""
+    """Return three values: the learning task, the encoded training split, and the encoded validation split or None.
+
+    The learning task holds what is learned from the training split before training, such as a vocabulary.
+    """
     present = {part: positions for part, positions in parts.items() if positions}
 
     def build() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -39,7 +39,10 @@ class Muon(torch.optim.Muon):
         )  # fmt: skip
 
     def share_gradients(self) -> None:
-        """Assign each stacked matrix its rows of the parameter's gradient; `step` calls this method."""
+        """Set the gradient of each stacked matrix to the matrix's rows in the gradient of the parameter.
+
+        The method `step` calls this method.
+        """
         for matrix, parts in self._stacks:
             gradient = matrix.weight.grad
             shares = [None] * len(parts) if gradient is None else _shares(matrix, gradient)

@@ -70,7 +70,11 @@ def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = (
 def _scaled_groups(
     network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Iterable[int] = ()
 ) -> list[dict[str, Any]]:
-    """Return groups of parameters with equal weight decay and equal factors; a group's settings include the factors."""
+    """Return groups of parameters with equal weight decay and equal `Factors`, the factors of optimizer settings.
+
+    In each group, weight decay and epsilon are already multiplied by their factors; `rate` is the factor of the
+    learning rate. Without `scales`, the groups have no factors.
+    """
     groups = _groups(network, config, taken)
     if not scales:
         return groups
@@ -114,9 +118,9 @@ def average_of(network: nn.Module, config: TrainingConfig) -> AveragedModel | No
     decay * mean + (1 - decay) * weights. The decay is `ema`. With `ema_warmup`, the decay is at most
     (1 + t) / (10 + t), t steps after the first step, so that an early mean consists mostly of the latest weights.
 
-    Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; with weights that decay:
-    Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2; warm-up: `num_updates` of TensorFlow's
-    tf.train.ExponentialMovingAverage, as in EMAModel of Hugging Face's diffusers.
+    Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging"; for the exponential mean:
+    Tarvainen, Valpola 2017, "Mean teachers are better role models", equation 2; for the warm-up: `num_updates` of
+    TensorFlow's tf.train.ExponentialMovingAverage, as in EMAModel of Hugging Face's diffusers.
     """
     if config.ema is None:
         return None

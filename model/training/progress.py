@@ -41,8 +41,7 @@ class Progress:
     Attributes:
         step: the number of updates.
         without_gain: the number of evaluations since the last improvement by more than `min_gain`, for early stopping.
-        train_loss: the mean loss per prediction. In a point of the learning curve, the mean covers the updates since
-            the previous point.
+        train_loss: the mean loss per prediction over the updates since the previous evaluation.
         gradient_norm: the norm of the gradients of the last update, before clipping.
         loss_sum, loss_count: the sum of the losses since the last evaluation, and the number of predictions in this
             sum.

@@ -2,7 +2,6 @@
 
 import json
 import random
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -114,7 +113,7 @@ def test_the_checkpoint_scores_as_its_training_reported(fold, tmp_path):
     random.Random(0).shuffle(chosen)
     found = scored(config, task, (chosen[position] for position in task["validation"]))
     assert found.pop("examples_per_second") > 0
-    assert statistics.fmean(found.pop("scores_by_example")["accuracy"]) == found["accuracy"]
+    del found["scores_by_example"], found["score_of_sums"]
     assert found == pytest.approx({name: result[name] for name in found})
 
 
@@ -128,9 +127,37 @@ def test_texts_are_learned_from_the_training_split_alone_and_scored_as_each_is_a
     lines = (Path(task["data_dir"]) / "examples.jsonl").read_text().splitlines()[:3]
     assert set(tokens[4:]) == {word for line in lines for word in json.loads(line)["text"].split()}
     few = config | {"training": config["training"] | {"evaluation_tokens": 30}}
-    by_example = scored(few, task, range(12))["scores_by_example"]["accuracy"]
+    by_example = scored(few, task, range(12))["scores_by_example"]["accuracy"][:, 0].tolist()
     assert by_example == [scored(few, task, [one])["accuracy"] for one in range(12)]
     assert {0, 1} == {*by_example}, "another seed, please: all are right, or wrong"
+
+
+TAGGED = "the\tDET\nold\tADJ\ndog\tNOUN\n\nit\tPRON\nsleeps\tVERB\n\na\tDET\ncat\tNOUN\nsees\tVERB\n\n" * 6
+PAIRS = "".join(f"{'abc'[n % 3] * (n % 4 + 1)} x\t{'xyz'[n % 3]} {'uv'[n % 2]} w\n" for n in range(30))
+BY_EXAMPLE = {
+    "text_classification": ("", {}, {"accuracy", "macro_f1"}),
+    # Sentences are read in pieces of two words.
+    "tagging": (TAGGED, {"data__max_length": 2}, {"accuracy", "macro_f1"}),
+    "translation": (PAIRS, {}, {"exact_match", "token_error_rate", "bleu"}),
+}
+
+
+@pytest.mark.parametrize("data", BY_EXAMPLE)
+def test_sums_by_example_give_each_metric_of_all_test_examples_and_of_one_alone(fold, reviews, tmp_path, data):
+    text, given, names = BY_EXAMPLE[data]
+    if text:
+        reviews = tmp_path / "given.tsv"
+        reviews.write_text(text)
+    config = small(data, data__path=str(reviews), training__evaluation_tokens=20, **given)
+    task = fold(config, size=12, checkpoint_dir=str(tmp_path / "checkpoint"))
+    run(task)
+    found = scored(config, task, range(12))
+    assert set(found["scores_by_example"]) == names
+    for name, rows in found["scores_by_example"].items():
+        score = found["score_of_sums"].get(name, lambda sums: sums[:, 0] / sums[:, 1])
+        assert score(rows.sum(axis=0, keepdims=True))[0] == pytest.approx(found[name])
+        for number in range(0, 12, 5):
+            assert score(rows[[number]])[0] == pytest.approx(scored(config, task, [number])[name])
 
 
 def test_the_prepared_folder_holds_just_the_chosen_examples_and_no_path(reviews, tmp_path):

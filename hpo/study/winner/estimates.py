@@ -1,25 +1,32 @@
 """Confidence intervals of test scores, and of their differences from the default configuration's scores."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
+
+from hpo.errors import first_line
 from hpo.study.basis.bounds import is_share
 from hpo.trials.estimate import Estimate, bootstrap_interval, wilson_interval
 from hpo.trials.reported_values import number
 
-# The accepted relative difference between a metric and the mean of its scores by example, which comes from sums in
-# single precision.
+# The accepted relative difference between a metric and the same metric from its scores by example, which comes from
+# sums in single precision.
 _ROUNDING = 1e-4
+
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A model's metrics on the test split, and the objective's `scores_by_example`."""
+    """A model's metrics on the test split, and the objective's `scores_by_example` and `score_of_sums`."""
 
     metrics: Mapping[str, float]
     by_example: Mapping[str, Any] = field(default_factory=dict)
+    of_sums: Mapping[str, Callable[[Numbers], Numbers]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,29 +65,54 @@ class Sample:
 
     def _bootstrap(self, value: float, name: str, *models: Scored) -> Estimate:
         """Return the estimate of a model's metric or, for two models, of the difference of their metrics."""
-        scores = [self._scores(scored, name, len(models)) for scored in models]
-        if (note := next((why for why in scores if isinstance(why, str)), None)) is not None:
+        found = [self._of_counts(scored, name, len(models)) for scored in models]
+        if (note := next((why for why in found if isinstance(why, str)), None)) is not None:
             return Estimate(value, n=self.size, note=note)
-        values = [first - sum(second) for first, *second in zip(*scores, strict=True)]
-        if math.isclose(min(values), max(values), abs_tol=1e-12):
+        first, *second = (score for score in found if not isinstance(score, str))
+        low, high = bootstrap_interval(lambda counts: first(counts) - sum(other(counts) for other in second), self.size)
+        if not math.isfinite(low + high):
+            return Estimate(value, n=self.size, note="the metric of some resamples of the examples is not finite")
+        if math.isclose(low, high, abs_tol=1e-12):
             return Estimate(value, n=self.size, note="all examples have the same value, so there is no spread")
-        return Estimate(value, *bootstrap_interval(values), self.size, "percentile bootstrap over the examples")
+        return Estimate(value, low, high, self.size, "percentile bootstrap over the examples")
 
-    def _scores(self, scored: Scored, name: str, num_models: int) -> Sequence[Any] | str:
-        """Return a model's score for each example, or the reason why there are no such scores."""
+    def _of_counts(self, scored: Scored, name: str, num_models: int) -> Callable[[Numbers], Numbers] | str:
+        """Return the function that `bootstrap_interval` needs for a model's metric, or why there is none."""
         if self.is_grouped:
             return "the examples are in groups, so they are not independent"
         if name not in scored.by_example:
-            share = ", or list it in `shares` of describe_method if it is a share of independent examples (0 to 1)"
-            return f"return `scores_by_example` from the objective to get one{share if num_models == 1 else ''}"
-        listed, value = scored.by_example[name], scored.metrics[name]
-        scores: list[Any] = [*map(number, listed)] if isinstance(listed, Iterable) else []
-        if len(scores) != self.size or None in scores:
-            return f"scores_by_example must have a finite number for each of {self.size:,} examples"
-        mean = math.fsum(scores) / self.size
-        if not math.isclose(mean, value, rel_tol=_ROUNDING, abs_tol=1e-9):
-            return f"the metric must be the mean of its scores_by_example, {mean:.6g}"
-        return scores
+            share = ", and does not list it in `shares` of describe_method" if num_models == 1 else ""
+            return f"the objective returns no `scores_by_example` for it{share}"
+        rows, score = _numbers(scored.by_example[name]), scored.of_sums.get(name, _ratio)
+        if rows is None or len(rows) != self.size:
+            return f"scores_by_example must have finite numbers for each of {self.size:,} examples"
+        if rows.shape[1] == 1:
+            rows = np.hstack([rows, np.ones_like(rows)])
+        elif rows.shape[1] > 2 and name not in scored.of_sums:
+            return f"score_of_sums must have a function for it, because each example has {rows.shape[1]} numbers"
+        try:
+            given, whole = scored.metrics[name], float(score(rows.sum(axis=0, keepdims=True))[0])
+        except Exception as error:  # noqa: BLE001 -- the function is the user's; its fault must not lose the test scores
+            return f"its function in score_of_sums failed: {first_line(error)}"
+        if not math.isclose(whole, given, rel_tol=_ROUNDING, abs_tol=1e-9):
+            return f"the metric must be what its scores_by_example give, {whole:.6g}"
+        return lambda counts: score(counts @ rows)
+
+
+def _numbers(listed: Any) -> Numbers | None:
+    """Return an array with a row of numbers per example; None if there is no such array."""
+    if not isinstance(listed, Iterable):
+        return None
+    rows = [each if isinstance(each, Iterable) and not isinstance(each, str) else [each] for each in listed]
+    numbers = [[*map(number, row)] for row in rows]
+    if len({len(row) for row in numbers}) != 1 or not numbers[0] or any(None in row for row in numbers):
+        return None
+    return np.array(numbers, dtype=np.float64)
+
+
+def _ratio(sums: Numbers) -> Numbers:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(sums[:, 0] / sums[:, 1])
 
 
 @dataclass(frozen=True)

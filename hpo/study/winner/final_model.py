@@ -19,8 +19,8 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
     """Return whether the winner's model is missing or was changed, or is not yet noted in the record.
 
-    If the data are not split, or the objective has no `run_test`, only the note can be missing. Then the winner needs a
-    model only if the trainings have written models.
+    The files of the model matter only if the data are split and the objective has `run_test`, which scores saved
+    models. Otherwise, return True if trainings have written models, and the record has no note of the winner's model.
     """
     if run.winner is None or run.model is not None:
         return False
@@ -38,7 +38,7 @@ def _has_models(study: PreparedStudy) -> bool:
 def make_final_model(
     study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher, report: Callable[[str, int, int], None]
 ) -> FinalModel | None:
-    """Train the winner's model if it is missing, note it in the record, and return it.
+    """Train the winner's model if it is missing, and note the model in the record.
 
     With a hold-out split, a missing model is trained again with the winner's seed; an existing model is only noted.
     With folds, the winner's configuration is trained once on all folds together; the number of epochs is the mean of
@@ -51,7 +51,7 @@ def make_final_model(
         report: called with three values: a text, the number of finished trainings, and the number of all trainings.
 
     Returns:
-        The new model; None if there is no winner, or if no model was missing.
+        The model; None if there is no winner, or if the winner's model already exists and is noted.
 
     Raises:
         StudyError: the training failed.

@@ -19,8 +19,8 @@ class Overlap:
     """The trials, by number, whose order is uncertain because of the spread over folds and seeds.
 
     Attributes:
-        members: each trial on the front that has intervals, with the other trials on the front whose intervals overlap
-            its own intervals in every metric.
+        members: for each front trial with intervals, the other front trials whose intervals overlap the intervals of
+            this trial in every metric.
         near: dominated trials that may belong to the front.
     """
 
@@ -35,8 +35,9 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
     has no interval and is skipped. With few tasks, these intervals are narrower than Student's intervals: less than
     half as wide with 3 tasks. So trials whose intervals do not overlap may still differ only by chance.
 
-    For a dominated trial, the best ends of its intervals are compared with the worst ends of the front's intervals. If
-    no trial on the front dominates the trial even then, the trial may belong to the front.
+    A dominated trial is compared once more with the front: by the best ends of the trial's intervals, and the worst
+    ends of the front's intervals. If no trial on the front dominates the trial in this comparison, the trial may belong
+    to the front.
 
     Args:
         front: the trials on the front.
@@ -72,7 +73,7 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
 
 
 def _interval_ends(trials: Sequence[Trial], goal: Goal) -> tuple[Array, Array]:
-    """Return the lower ends and the upper ends of the intervals of losses, as two arrays (trials, metrics)."""
+    """Return two arrays of shape (trials, metrics): the lower ends and the upper ends of the losses' intervals."""
     losses = np.array([trial.losses for trial in trials]).reshape(-1, len(goal.metrics))
     errors = np.array([[standard_error(trial, name) or 0.0 for name in goal.metrics] for trial in trials])
     width = _Z * errors.reshape(losses.shape)

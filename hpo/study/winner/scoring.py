@@ -258,9 +258,9 @@ def _score(model: _Model, test: Sequence[int]) -> Scored:
     """Return the scores of a model; if the objective saves no models, train the model first."""
     trial = model.trial
     task = model.study.task_builder().test_task(trial, test, model.checkpoint_dir)
-    by_example: dict[str, Sequence[float]] = {}
-    outcome = outcome_of(run_here(task.payload), lambda sent: by_example.update(sent.get("scores_by_example", {})))
+    sent: dict[str, Any] = {}
+    outcome = outcome_of(run_here(task.payload), lambda message: sent.update(message.get("scores_by_example", {})))
     if outcome.error:
         name = "the default configuration" if trial.number == _DEFAULT else f"trial {trial.number}"
         raise StudyError(f"test: scoring {name} on the test split failed: {outcome.error}")
-    return Scored(outcome.metrics, by_example)
+    return Scored(outcome.metrics, sent.get("scores_by_example", {}), sent.get("score_of_sums", {}))

@@ -117,7 +117,7 @@ def _missing_finalist_tasks(study: PreparedStudy, finalist: Finalist, notes: Not
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
     """Copy the search's state in `before` to `own` unless `own` exists; return whether `own` exists afterwards.
 
-    If the study has `artifacts`, both states are in this store.
+    If the study has an artifact store (`PreparedStudy.artifacts`), both states are in the store, not in local folders.
     """
     if study.artifacts is None:
         if before.is_dir() and not own.exists():

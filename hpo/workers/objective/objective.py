@@ -196,9 +196,12 @@ class Objective:
         prepare_data: `(config, indices, data_dir) -> None`; writes only the examples with these indices into the
             folder. Workers read these examples by position, and cannot read the other examples.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`. The
-            result may have `scores_by_example`, which maps a metric to one number per example, in the order of
-            `task["test"]`. The metric must be the mean of these numbers. The numbers give the confidence interval of
-            the metric, and are not stored.
+            result may have `scores_by_example`, which maps a metric to one entry per example, in the order of
+            `task["test"]`. If an entry is a number, the metric must be the mean of the numbers. If it is a pair of
+            numbers, the metric must be the sum of the first ones, divided by the sum of the second ones. If it is a
+            longer row of numbers, `score_of_sums` must map the metric to a function. The function takes an array
+            (samples, numbers) of summed rows, and returns the metric of each sample. The entries give the confidence
+            interval of the metric, and are not stored.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; the stored model's output for each input text.
             `options` may have `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
         describe_prediction: `(config) -> dict` about the arguments of `predict`. `inputs` is "text", or "rows" for
@@ -288,7 +291,11 @@ class Objective:
         return {} if self.describe_method is None else dict(self.describe_method(config))
 
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
-        """Return the examples to split; None = the objective loads its data itself. Raise DataError for bad fields."""
+        """Return the examples to split; None = the objective loads its data itself.
+
+        Raises:
+            DataError: the result of `describe_data` does not have the fields of `Examples`, or a field is invalid.
+        """
         if self.describe_data is None:
             return None
         described = self.describe_data(config)
@@ -321,7 +328,12 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Convert errors in the block to DataError. The block creates a `kind` object from the result of `function`."""
+        """Convert errors in the `with` block to DataError.
+
+        Args:
+            function: the name of the optional function whose result the block reads.
+            kind: the class of the object that the block creates from this result.
+        """
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:

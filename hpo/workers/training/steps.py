@@ -60,13 +60,16 @@ class Units:
         self.done, self.more = self.done + entry.units, entry.more
 
     def end(self, given: Any) -> None:
-        """Set the final number of units to `given`.
+        """Set the final number of units.
 
-        If `given` is None, use the units at the last report, plus 1 if the training continued after this report. The
-        result is at least 1.
+        The least possible number is the units at the last report, plus 1 if the training continued after this report.
+        The least possible number is never below 1.
+
+        Args:
+            given: the final number; None = the least possible number.
 
         Raises:
-            ValueError: `given` is smaller than that number, or is not a number.
+            ValueError: `given` is smaller than the least possible number, or is not a number.
         """
         least = max(self.done + bool(self.more), 1.0)
         units = least if given is None else self._counted(given, least)
@@ -140,7 +143,8 @@ def _trained(
         reports.start_again()
         if payload.processes > 1:
             raise MachineError(
-                "the saved state may be newer than the last report, so it was deleted; start again with `hpo resume`"
+                "the saved state may be newer than the last report, so the state was deleted; run `hpo resume` to "
+                "repeat this training from the beginning"
             ) from None
         returned = yield from _attempt(objective, payload, values, units, reports)
     if reports.differs is not None:
@@ -150,10 +154,11 @@ def _trained(
         returned = reported_values.of_curve(reports.points, payload.metric, payload.score, is_max, reports.named)
     if isinstance(returned, Mapping):
         returned = dict(returned)
-        by_example = returned.pop("scores_by_example", None)
+        by_example, of_sums = returned.pop("scores_by_example", None), returned.pop("score_of_sums", None)
         is_test = payload.test is not None or (payload.fold == FINAL_FOLD and payload.validation)
         if is_test and isinstance(by_example, Mapping):
-            yield "scores_by_example", by_example
+            functions = of_sums if isinstance(of_sums, Mapping) else {}
+            yield "scores_by_example", {"scores_by_example": by_example, "score_of_sums": functions}
         returned = reported_values.flat(returned)
     if counts and isinstance(returned, Mapping):
         units.end(returned.get("units"))

@@ -38,9 +38,9 @@ class ModelConfig(Section):
     embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     def at_base(self) -> Self:
-        """Return this configuration with the widths of the base shape, and the same number of layers.
+        """Return this configuration with the widths of the base shape, and with the standard parametrization.
 
-        The parametrization of the result is standard.
+        The number of layers does not change.
         """
         own = self.model_dump(exclude=set(_GROWTH))
         return self.model_validate(own | {"parametrization": "standard"} | self.base.model_dump(exclude={"num_layers"}))

@@ -138,7 +138,7 @@ def _refuse_tied(config: RecurrentConfig, is_tied: bool) -> None:
     if is_tied and config.d_model != config.hidden_width:
         raise refuse(
             f"must be false unless model.d_model equals model.hidden_width, given {config.d_model} and "
-            f"{config.hidden_width}; the head and the embedding share their weights",
+            f"{config.hidden_width}; with true, the head and the embedding have the same weights",
             "model.tied_embeddings",
             "model.d_model",
             "model.hidden_width",

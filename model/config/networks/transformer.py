@@ -62,12 +62,12 @@ class TransformerConfig(ModelConfig):
 
     @property
     def head_key_width(self) -> int:
-        """The width of a query or key head."""
+        """The width of the queries and keys in one attention head."""
         return self.key_width or self.d_model // self.num_heads
 
     @property
     def head_value_width(self) -> int:
-        """The width of a value head."""
+        """The width of the values in one attention head."""
         return self.value_width or self.d_model // self.num_heads
 
 

@@ -13,8 +13,8 @@ def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has
     row occurs again in its column, and at least one column marks the row:
 
     - A column marks the row if its first field is not a number, and all its other fields are numbers.
-    - If the table has labels, a column also marks the row if, on average, a value occurs in at least two of its other
-      fields.
+    - If the table has labels, a column also marks the row if each different value below the first field occurs at least
+      twice on average.
 
     If several columns mark the row, return the column with the fewest different values.
     """

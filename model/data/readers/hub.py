@@ -49,7 +49,10 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
 
 
 def _name_and_split(place: str) -> tuple[str, str | None]:
-    """Split `owner/name:split` into the name and the split (None = no split); a folder may have a colon in its name."""
+    """Split `owner/name:split`, and return two values: the name and the split (None = no split).
+
+    Do not split the path of an existing folder, because a folder's name may have a colon.
+    """
     name, _, split = place.rpartition(":")
     return (name, split) if name and split and not Path(place).is_dir() else (place, None)
 
@@ -96,7 +99,10 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return, by split or WHOLE, the split's name in the data set (None = no name), and the split's data."""
+    """Return the splits of a loaded data set, by name: train, validation, test or WHOLE.
+
+    Each value is a pair: the name of the split in the data set (None = the data set has no splits), and the data.
+    """
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
             raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")

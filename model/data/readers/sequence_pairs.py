@@ -54,7 +54,7 @@ def _refuse_one_of_two(path: str, key: str) -> None:
 
 
 def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:
-    """Read two aligned files; return one pair per line, and the files."""
+    """Read two aligned files, and return two values: one pair per line, and a `File` for each of the two files."""
     sides, files = [], []
     for side, ending in (("source", config.source_ending), ("target", config.target_ending)):
         text, file = read_text(f"{path}{ending}", f"{key} with data.{side}_ending")

@@ -98,7 +98,8 @@ def read_table(
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
         header: whether the first row is a header. None = guess: the row counts as a header if a column is configured by
-            name, if the row holds a known name for the last role, or if `column_of_a_header` finds a column.
+            name, or if the row has one of the usual column names for the last role (`columns.known`), such as `label`.
+            The row also counts as a header if `column_of_a_header` finds a column.
         columns: the columns to read.
         before: the table of the first split; None = this is the first split. If `before` is given, the guess compares
             the first row with the header of `before`, and does not call `column_of_a_header`.
@@ -296,10 +297,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column that remains for `role` after the known names are matched; None = no column remains.
+    """Return the column for a role that no column matches by a known name; None = there is no column for `role`.
 
-    If several columns remain, the remaining roles get these columns in order. The result is also None if any column is
-    configured, or if there are not as many columns as roles.
+    The roles that no column matches get, in order, the columns that match no role. Return None if any column is
+    configured, or if the number of columns is not the number of roles.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None

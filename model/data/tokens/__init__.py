@@ -1,1 +1,4 @@
-"""Texts as token numbers: words, characters, subwords or text between blanks, learned from the training split only."""
+"""Converts texts to token numbers. The vocabulary comes only from the training split.
+
+Tokens are words, characters, subwords, or the pieces of text between blanks.
+"""

@@ -46,21 +46,21 @@ class SeenOrNew:
 class UnknownTokens:
     """The probabilities of tokens outside of a vocabulary, estimated from the training split only.
 
-    The probability of an unknown token that occurs in the training split comes from its count. Any other unknown token
-    is announced by an escape (see `SeenOrNew`), and then spelled:
+    If an unknown token occurs in the training split, its probability comes from its count there. Any other unknown
+    token is coded as an escape (see `SeenOrNew`), followed by a spelling:
 
     - If tokens are characters, the token is one of all Unicode characters, equally probable.
     - If tokens are words, the token is spelled character by character up to an end mark. The probability of a character
-      comes from its count in the different tokens of the training split. A new character is one of all Unicode
-      characters, equally probable.
+      comes from the character's count in the distinct tokens of the training split. Each distinct token counts once. A
+      new character is one of all Unicode characters, equally probable.
 
     The probabilities of all unknown tokens sum to at most 1. So the network's predictions together with the bits of
     unknown tokens are a valid code for the text, whatever the vocabulary.
 
     Attributes:
         left_out: the counts of the tokens of the training split that are outside of the vocabulary.
-        letters: the counts of characters and end marks in the different tokens of the training split; None if tokens
-            are characters.
+        letters: the counts of characters and end marks in the distinct tokens of the training split. Each distinct
+            token counts once. None if tokens are characters.
     """
 
     left_out: Mapping[str, int]
@@ -68,7 +68,7 @@ class UnknownTokens:
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: Vocabulary) -> Self:
-        """Estimate the probabilities for a vocabulary; `texts` are the texts of the training split."""
+        """Estimate the probabilities of the tokens outside of a vocabulary from `texts`, the training split."""
         counts = Counter(token for text in texts for token in vocabulary.split(text))
         left_out = {token: count for token, count in counts.items() if token not in vocabulary.numbers}
         if vocabulary.unit == "characters":

@@ -78,9 +78,13 @@ class Attention(nn.Module):
         self.stored_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
-        """Return sqrt(0.5) times the sum of `h` and the mapped context, in the shape of `h`.
+        """Return sqrt(0.5) times the sum of `h` and the context, which is mapped to the shape of `h`.
 
-        `h` is (rows, time, filters), and `g` is (rows, time, d_model). Consecutive rows may share a source.
+        Args:
+            h: (rows, time, filters), the output of the block.
+            g: (rows, time, d_model), the embedding of the target tokens.
+            memory: the keys and values of the source sequences. Several consecutive rows may attend to the same source
+                sequence.
         """
         d = (self.enter(h) + g) * HALF
         scores = d.reshape(len(memory.keys), -1, d.shape[2]) @ memory.keys.transpose(1, 2)

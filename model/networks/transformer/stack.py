@@ -111,8 +111,8 @@ class Stack(nn.Module):
         Args:
             x: (batch, time, d_model); includes the position embeddings if the network adds them to its input.
             attention_mask: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
-                needs no mask, because no real token attends to the padding at the end. For packed sequences, the mask
-                is their packing; `x` and the result are then (1, tokens, d_model).
+                needs no mask, because no real token attends to the padding at the end. For packed sequences, give
+                a `Packing` instead of a mask; `x` and the result are then (1, tokens, d_model).
             source: the output of the encoder, for a stack with cross-attention.
             state: the state of earlier positions, or None. With a state, `x` follows these positions and is appended to
                 the state; `source` is then ignored.

@@ -191,7 +191,7 @@ def test_a_study_without_a_trial_within_its_limits_is_named_and_limits_may_diffe
 REFUSED = (
     ([], "studies: must be two or more, given none"),
     (["a", "nothing"], "there is no 'nothing'"),
-    (["a", "study.trials=3"], "overrides need --strategies"),
+    (["a", "study.trials=3"], "to compare strategies with this override, add --strategies"),
     (["a", "b", "--repeats", "3"], "--repeats: has no effect on existing studies"),
     (["a", "b", "--at", "2"], "at: must be 1 to 1"),
     (["a", "b", "--name", "a"], "is a study or another comparison"),

@@ -170,7 +170,7 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
 REFUSED = [
     ("model.shape=blue", "model.shape: must be 'encoder', 'decoder'"),
     ("study.metric=val_loss", "study.metric: must be one of accuracy"),
-    ("data=translation", "data.path: must be given; for separate files, give data.train"),
+    ("data=translation", "data.path: must be given; if each split has its own file, give data.train"),
     ("model.d_model=63", "model.d_model"),
     ("training.lr=-1", "training.lr"),
     ("study.direction=up", "study.direction"),

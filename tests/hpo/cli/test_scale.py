@@ -105,7 +105,7 @@ def test_the_toolkits_transformer_passes_with_its_parametrization():
         (("--check", "--table", *own()), "given both"),
         (("--check", *own(), "study.scales=[{width: 4}]"), "at least two"),
         (("--check", *own(), "study.scales=[{widht: 4}, {widht: 8}]"), "no key 'widht'"),
-        (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must change a number that grows"),
+        (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key whose number"),
         (("--check", *own()), "no function 'describe_scales' with the sizes"),
         (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
         (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),

@@ -198,5 +198,5 @@ def test_a_package_that_declares_its_objective_is_called_by_its_names(monkeypatc
 
 def test_values_that_are_no_json_are_refused_where_no_configuration_is_given():
     for objective in (lambda task: 1.0, lambda trial: trial.suggest_float("lr", 0, 1)):
-        with pytest.raises(ConfigError, match=r"space.lr: must be a JSON value; only an objective"):
+        with pytest.raises(ConfigError, match=r"space.lr: must be a JSON value; to use other values"):
             found(objective, space={"lr": hpo.choices(one={1, 2})})

@@ -33,20 +33,23 @@ def test_a_share_has_wilsons_interval_and_scores_by_example_that_of_their_mean()
         found = known(Sample(80, SHARE), {"score": 0.9}, by_example)
         assert (found.low, found.high) == pytest.approx((reference.low, reference.high))
         assert (found.value, found.n) == (0.9, 80)
+    reference = bootstrap_interval(lambda counts: counts @ np.array(SCORES) / 80, 80)
     for kind in (list, tuple, np.array):
         found = known(Sample(80), MEAN, {"score": kind(SCORES)})
-        assert (found.low, found.high) == bootstrap_interval(SCORES)
+        assert (found.low, found.high) == pytest.approx(reference)
         assert found.low < found.value == MEAN["score"] < found.high
 
 
-EACH, GROUPS = "a finite number for each of 80 examples", "the examples are in groups, so they are not independent"
+EACH, GROUPS = "finite numbers for each of 80 examples", "the examples are in groups, so they are not independent"
 WITHOUT = [
-    (Sample(80), MEAN, {}, "`scores_by_example` from the objective"),
+    (Sample(80), MEAN, {}, "returns no `scores_by_example`"),
     (Sample(80), MEAN, {"other": SCORES}, "`shares` of describe_method"),
     *((Sample(80), MEAN, {"score": [*SCORES[1:], *more]}, EACH) for more in ([], ["1"], [float("nan")])),
     (Sample(80), MEAN, {"score": 0.5}, EACH),
-    (Sample(80), {"score": 0.5}, {"score": SCORES}, "must be the mean of its scores_by_example"),
+    (Sample(80), {"score": 0.5}, {"score": SCORES}, "must be what its scores_by_example give"),
     (Sample(80), {"score": 1.0}, {"score": [1] * 80}, "there is no spread"),
+    (Sample(80), {"score": 1.0}, {"score": [[1, 2, 3]] * 80}, "score_of_sums must have a function"),
+    (Sample(80), {"score": 1.0}, {"score": [[1, 2], [1]] * 40}, EACH),
     (Sample(80, SHARE), {"score": 90.0}, {}, ""),
     *((Sample(80, SHARE, is_grouped=True), MEAN, by_example, GROUPS) for by_example in ({}, {"score": SCORES})),
 ]
@@ -57,6 +60,23 @@ def test_without_an_interval_the_note_says_what_would_give_one(sample, metrics, 
     found = known(sample, metrics, by_example)
     assert (found.value, found.low, found.high) == (metrics["score"], None, None)
     assert note in found.note
+
+
+def test_sums_by_example_give_the_interval_of_a_ratio_or_of_any_function_of_them():
+    right = np.random.default_rng(2).integers(0, 9, size=80)
+    pairs, rows = np.stack([right, [9] * 80], axis=1), np.stack([right, [4] * 80, [5] * 80], axis=1)
+    value, functions = float(right.sum() / 720), {"score": lambda sums: sums[:, 0] / (sums[:, 1] + sums[:, 2])}
+    ratio = known(Sample(80), {"score": value}, {"score": pairs})
+    mean = known(Sample(80), {"score": value}, {"score": right / 9})
+    other = Sample(80).estimates(Scored({"score": value}, {"score": rows}, functions))["score"]
+    for each in (mean, other):
+        assert (each.low, each.high) == pytest.approx((ratio.low, ratio.high))
+    assert ratio.low < value < ratio.high
+    both = Scored({"score": value}, {"score": rows}, functions), Scored({"score": value / 2}, {"score": pairs * [1, 2]})
+    gain = Sample(80).differences(*both)["score"]
+    assert [gain.low, gain.high] == pytest.approx([ratio.low / 2, ratio.high / 2])
+    failing = Scored({"score": value}, {"score": rows}, {"score": lambda sums: sums[9]})
+    assert "its function in score_of_sums failed" in Sample(80).estimates(failing)["score"].note
 
 
 def test_a_difference_is_that_of_the_pairs():
@@ -81,7 +101,7 @@ def test_equal_differences_and_shares_without_pairs_have_no_interval():
         found = Sample(80, SHARE).differences(Scored({"score": ours, "size": 1.0}), Scored({"score": 0.8}))
         assert found.keys() == {"score"}
         assert (found["score"].value, found["score"].low) == (pytest.approx(ours - 0.8), None)
-        assert "return `scores_by_example` from the objective" in found["score"].note
+        assert found["score"].note == "the objective returns no `scores_by_example` for it"
 
 
 METHOD = {"metrics": {"accuracy": "share", "loss": "nats"}, "bounds": {"loss": [0, None]}, "shares": ["accuracy"]}
@@ -166,5 +186,5 @@ def test_scores_by_example_reach_the_test_result_and_are_not_stored(has_model, c
 def test_without_an_interval_the_command_says_what_would_give_one(capsys):
     study = searched(lambda rate, _: rate)
     _, out, _ = command(capsys, "test", "s", "--no-default")
-    assert "score = 0.5000 (no interval: return `scores_by_example` from the objective to get one, or list" in out
+    assert "score = 0.5000 (no interval: the objective returns no `scores_by_example` for it, and does not list" in out
     assert (study.test_result.default, study.test_result.difference) == ({}, {})

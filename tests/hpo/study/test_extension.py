@@ -89,7 +89,7 @@ def test_halved_trials_continue_from_their_states_with_the_same_result_if_those_
     assert {trial["amount"] for trial in full["study"]["extends"]["trials"]} == {1, 2}
     rows = run_toy(tmp_path / "full", full)
     assert [float(row["score"]) for row in rows] == [float(row["toy.layers"]) for row in rows]
-    with pytest.raises(HpoError, match="are fully trained, and no setting of their trainings changes"):
+    with pytest.raises(HpoError, match="are fully trained, and the settings of their trainings are unchanged"):
         extended(tmp_path / "old", halved, best=1)
     longer = extended(tmp_path / "old", halved, toy={"epochs": 4})
     assert [t["continues"] for t in longer["study"]["extends"]["trials"]] == [True, True]
@@ -104,8 +104,8 @@ def test_changes_that_make_scores_incomparable_are_refused_in_one_line(tmp_path)
     run_toy(tmp_path / "old", tree())
     longer = {"toy": {"epochs": 9}}
     for changes, words in (
-        ({}, r"no setting of their trainings changes; give a change, such as training\.epochs=60"),
-        ({"study": {"name": "other"}}, "no setting of their trainings changes"),
+        ({}, r"the settings of their trainings are unchanged; change one, such as training\.epochs=60"),
+        ({"study": {"name": "other"}}, "the settings of their trainings are unchanged"),
         ({"toy": {"layers": 9}}, r"toy\.layers: is searched, so every trial keeps its own value"),
         (longer | {"study": {"seed": 3}}, r"study\.seed: would make new scores incomparable"),
         (longer | {"study": {"trials": 50}}, r"study\.trials: has no effect"),
