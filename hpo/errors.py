@@ -43,7 +43,7 @@ class StudyError(HpoError):
 
 
 class NoTrialError(StudyError):
-    """`ask` can return no trial: the budget or the space is used up, or the strategy waits for results.
+    """`ask` has no trial to return: the budget or the space is used up, or the strategy waits for results.
 
     `is_waiting`: whether the strategy waits for the results of open trials.
     """

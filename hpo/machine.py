@@ -81,7 +81,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return one line with the reason, the path, and the free bytes or the limit of open files."""
+    """Return one line about an error: the text for the error number, the path, and the free bytes on the disk.
+
+    If too many files are open, the line has the limit of open files in place of the free bytes.
+    """
     if path == OUTPUT:
         return f"{OUTPUT}: {os.strerror(number)}"
     place = f"{_text(path)}, " if _text(path) else ""

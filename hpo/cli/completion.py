@@ -126,8 +126,8 @@ def _candidates(
 
     Args:
         before: the complete words after `hpo`.
-        begun: the incomplete word. If it starts with a dash, yield options, or the values of an option that ends in
-            `=`. The caller drops the candidates that do not start with this word.
+        begun: the incomplete word. If the word starts with a dash, yield options. If the word is an option followed by
+            `=`, yield the values of this option. The caller drops the candidates that do not start with this word.
         commands: the help lines of all commands, by name.
         find: returns the function of a command.
     """

@@ -1,7 +1,8 @@
 """The entry point of `hpo`: runs a command, and turns errors into one line and an exit code.
 
-So that `--help` answers at once, this module imports no slow library. It imports a command's module only to run or
-complete that command. The command's function imports the libraries that train or search.
+So that `--help` answers at once, this module imports no slow library. It imports a command's module only to run the
+command, or for the shell completion of the command's arguments. The command's function imports the libraries that train
+or search.
 """
 
 import contextlib
@@ -128,9 +129,10 @@ exit codes: 0 success; 1 a negative result or a failure; 2 wrong input; 130 inte
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    With `arguments` = None, read the arguments of this process, which is then the program `hpo` itself. Otherwise
-    another program is the caller. A signal then raises KeyboardInterrupt (usually its subclass Interruption) in the
-    caller, and never ends the process.
+    If `arguments` is None, this process is the program `hpo` itself, and its own arguments are read.
+
+    If `arguments` is given, another program is the caller. In this case, a signal never ends the process. It raises
+    KeyboardInterrupt (usually its subclass Interruption) in the caller.
     """
     if arguments is None:
         take_over()

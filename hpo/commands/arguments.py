@@ -80,7 +80,7 @@ def point_values(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
-    """Return a function that splits a word at its commas, and converts each part that is not empty with `read`."""
+    """Return a function that splits a text at its commas, skips empty parts, and applies `read` to all other parts."""
     return lambda text: [read(part.strip()) for part in text.split(",") if part.strip()]
 
 

@@ -32,8 +32,8 @@ class Best:
         config: the complete configuration, with the names of environment variables instead of secrets. Python objects
             are in their JSON form, except tuples and number keys, which are as the objective gets them.
         amount: how far the strategy trained the trial; None = fully.
-        scores: all metrics, and all other limited or measured numbers, by name. Each value is the mean over folds and
-            repeats.
+        scores: all metrics, all other numbers that have a limit, and all measured numbers (`study.measured`), by name.
+            Each value is the mean over folds and repeats.
         search_scores: the same numbers from the search, if `scores` are from fresh seeds; else empty.
         model_dir: the folder of the model. The training wrote the model into `trial.checkpoint_dir`. None = there is no
             model, or its files are missing or were changed. With several folds, there is a model only if the objective

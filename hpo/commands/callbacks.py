@@ -21,7 +21,8 @@ class EndedTrial:
         number: the trial's number, from 0, in the order of proposal.
         state: `complete`, `failed` or `stopped`.
         score: its value of the (leading) metric; None = no score.
-        scores: all metrics and all other limited or measured numbers, by name; empty unless the trial is complete.
+        scores: the values of all metrics, of all other numbers with a limit, and of all numbers in `study.measured`, by
+            name; empty unless the trial is complete.
         point: the values of the searched hyperparameters, by dotted key.
         config: its complete configuration, with the names of environment variables instead of secrets.
         amount: how far the strategy trains the trial; None = fully.

@@ -52,7 +52,10 @@ class Comparison:
 
     @property
     def standings(self) -> "pd.DataFrame":
-        """One row per budget and strategy, or per budget and study with the data of the first study.
+        """A table with one row for each strategy at each budget.
+
+        In a comparison of studies, the table has one row for each study at each budget. It leaves out studies whose
+        data differ from the data of the first study.
 
         The columns have the mean score, the mean regret and the mean seconds of training. Score and regret also have
         columns for the ends of the 95 % interval, such as `mean_score_low`. NaN = not known. With limits, the table
@@ -202,7 +205,8 @@ def compare(
         for word in what:
             if "=" in word:
                 raise ConfigError(
-                    f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; overrides need --strategies"
+                    f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; to compare strategies with this "
+                    f"override, add --strategies"
                 )
         from hpo.compare.run import run_studies
 

@@ -178,7 +178,10 @@ def cluster(
 
     study = config_from_dict(compose_search(overrides, config_dir, config))
     if not study.dispatch.type.has_own_processes:
-        raise ConfigError(f"dispatch: must be ray in a job, given {study.dispatch.name}; leave dispatch out")
+        raise ConfigError(
+            f"dispatch: must be ray, because a job starts its own Ray cluster, given {study.dispatch.name}; "
+            f"leave this setting out"
+        )
     options = [("--config", config), ("--config-dir", config_dir)]
     words = [word for option, path in options if path for word in (option, path)]
     environment = os.environ.get("VIRTUAL_ENV")

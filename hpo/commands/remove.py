@@ -44,7 +44,7 @@ class Freed(Fields):
 
     @property
     def kept(self) -> str | None:
-        """Why states or models of a study stay, or why a study was not cleaned; None = there is no such study."""
+        """Why states or models stay, as one text for all studies; None = all unneeded ones were deleted."""
         return "; ".join(each.kept for each in self.studies if each.kept) or None
 
     def __str__(self) -> str:

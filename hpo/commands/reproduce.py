@@ -136,7 +136,7 @@ class Reproduction(Fields):
         yield f"reproduced: {equal}{means}" + (f", and {numbers} numbers of report.json" if numbers else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, with `is_reproduced`, and `holds` for each training."""
+        """Return the fields as a dict; add the key `is_reproduced`, and add the key `holds` to each training."""
         return {**super().to_dict(), "is_reproduced": self.is_reproduced, "trainings": self._rows()}
 
     def _rows(self) -> list[dict[str, Any]]:

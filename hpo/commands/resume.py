@@ -196,7 +196,10 @@ def extend(
 
 
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
-    """Return the changes in the given form, overrides or values by dotted key; ConfigError if both forms are given."""
+    """Return the changes that the caller has given: either a list of overrides, or a dict of values by dotted key.
+
+    Raise ConfigError if both forms are given. New paths in `data` count as values by key.
+    """
     if overrides and (changes or data):
         raise ConfigError(
             f"overrides: {overrides[0]} is given as an override, and {', '.join({**changes, **(data or {})})} by "

@@ -151,9 +151,10 @@ def scale(
 
 
 def _run_table(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
-    """Run the study of `hpo scale --table`, and return the table of its scores.
+    """Run the study of `hpo scale --table`.
 
-    If no trial is complete, return only the search result.
+    Return a `ScalesTried`, which contains the table of scores. If no trial is complete, there is no table; return the
+    result of the search (`Searched`) instead.
     """
     study = prepare_study(with_its_tracker(config))
     from hpo.session.running import run_shown
@@ -262,7 +263,7 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return the space of a table, which has exactly one hyperparameter; raise ConfigError if this is impossible.
+    """Return the space of a scale table (`hpo scale --table`); this space has exactly one hyperparameter.
 
     If an override names the hyperparameter (`space.KEY=...`), use this hyperparameter. If no override sets the space,
     use six values of the learning rate. Otherwise use the configured space.
@@ -271,6 +272,9 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
         tree: the complete configuration.
         given: the keys of the overrides.
         rate: the key of the learning rate; None = the objective does not name this key, so use the configured space.
+
+    Raises:
+        ConfigError: the space does not have exactly one hyperparameter, or the learning rate is not above 0.
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]

@@ -167,9 +167,9 @@ class _ServerAddress:
             raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
 
     def server(self, pages: "Sequence[Page]", at: str = "") -> Server:
-        """Return a `Server` whose `address` opens the first of these pages, and whose `pages` are all other pages.
+        """Return a `Server` with the address of the first page as `address`, and the other pages as `pages`.
 
-        `at` is the base address of the pages; empty = the address that this object describes.
+        `at` is the base address of all pages; empty = the address of this object's host and port.
         """
         base = at or self.address
         redacted = hide_secrets(base, {})

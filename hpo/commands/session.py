@@ -44,7 +44,8 @@ class AskedTrial:
             None = fully.
         continues: the number of the earlier trial to continue, which has the same point; None = start anew.
         trained: how far the earlier trial was trained; 0 = there is no earlier trial to continue.
-        metrics: the numbers to report: the metrics in their order, then limited and measured numbers.
+        metrics: the names of the numbers to report: first the metrics in their order, then the numbers with a limit,
+            then the numbers in `study.measured`.
     """
 
     def __init__(self, outside: OutsideSession, task: Task, objects: Objects) -> None:
@@ -70,14 +71,14 @@ class AskedTrial:
         return at_path(self.config, path)
 
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
-        """Add a point to the learning curve, and record it: `report(epoch=3, loss=0.2)`, or `report(0.3, step=5)`.
+        """Add a report to the learning curve, such as `report(epoch=3, loss=0.2)` or `report(0.3, step=5)`.
 
-        Each `epoch` (or `step`) must be larger than the one before. If neither is given, reports are counted from
-        `trained`.
+        Each `epoch` (or `step`) must be larger than in the previous report. Reports without `epoch` and `step` are
+        numbered, and the first number is the attribute `trained` plus 1.
 
         Raises:
-            hpo.HpoError: the trial has a result already, `epoch` or `step` is not larger than the one before, or a
-                value is not a number.
+            hpo.HpoError: the trial has a result already, `epoch` or `step` is not larger than in the previous report,
+                or a value is not a number.
         """
         try:
             reported = point_of(self._metric, point, step, numbers)

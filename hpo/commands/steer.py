@@ -207,7 +207,8 @@ def note(
 
     Examples:
         hpo note digits "the learning rates above 0.01 were a mistake"
-        hpo note digits --tag phase=final --tag paper      also while it is running; `--tag phase=` removes the tag
+        hpo note digits --tag phase=final --tag paper      add two tags, also while the study is running
+        hpo note digits --tag phase=                       remove the tag `phase`
         hpo note digits                                    show the notes
     """
     folder = find_study(str(study))

@@ -716,11 +716,13 @@ class SteeredStudy(Study):
         return Answer(self.name, self._steering.retry(trial), trial)
 
     def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
-        """End the search: start no new trial, finish the running ones, and write the report.
+        """End the search: start no new trial, finish the running trials, and write the report.
+
+        The arguments `trial` and `now` of `Study.stop` are not allowed here. They stop running trainings, and the
+        progress of trainings differs from run to run. So a replay could not repeat the stop.
 
         Raises:
-            hpo.HpoError: `trial` or `now` is given. A replay could not repeat such a stop, because the progress of
-                trainings differs from run to run.
+            hpo.HpoError: `trial` or `now` is given.
         """
         if trial is not None or now:
             raise StudyError(
@@ -733,6 +735,6 @@ class SteeredStudy(Study):
 
 @interrupted_in_one_line()
 def run(study: PreparedStudy, progress: Literal["auto", "json", "none"] | bool) -> Study:
-    """Run a prepared study until its search ends, and return the study; KeyboardInterrupt after a signal."""
+    """Run a prepared study until its search ends, and return the study. After a signal, raise KeyboardInterrupt."""
     run_shown(study, progress)
     return Study(study.folder)

@@ -211,7 +211,7 @@ def _find_model(name: str) -> "tuple[Objective, str]":
         # This is a folder of `hpo train`, and its configuration names the objective.
         objective = read_yaml(Path(name) / "config.yaml", "model").get("objective")
         if not isinstance(objective, str):
-            raise StudyError(f"model: {name}/config.yaml names no objective; restore the file of `hpo train`")
+            raise StudyError(f"model: {name}/config.yaml names no objective; restore the file that `hpo train` wrote")
         return resolve(objective, str(Path.cwd())), str(trained.absolute())
     try:
         find_study(name)
@@ -236,10 +236,10 @@ def _find_model(name: str) -> "tuple[Objective, str]":
 
 
 def _texts(text: str | None, source: str | Path | None) -> list[str]:
-    """Return the text as the only line, or the lines of the file `source`; '-' is standard input.
+    """Return a list of lines: only `text`, or the lines of the file `source` ('-' = standard input).
 
     Raises:
-        ConfigError: neither or both of the two are given.
+        ConfigError: both of `text` and `source` are given, or neither.
         DataError: the file cannot be read, is not UTF-8, or is empty.
     """
     if (text is None) == (source is None):

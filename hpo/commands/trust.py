@@ -90,7 +90,11 @@ def ask_for_trust(
 def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Return two lists of texts from these trees: code, and paths outside of the working directory."""
+    """Return two lists of texts `KEY=VALUE` from the configuration trees `trees`.
+
+    The values in the first list are code, such as a command line. The values in the second list are paths outside of
+    the working directory, without the values of `own_keys`.
+    """
     # A key in a space continues after the objective's key, as in `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
     texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))

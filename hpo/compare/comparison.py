@@ -89,7 +89,8 @@ class ComparisonPlan:
     def open(self) -> None:
         """Create the folder with the frozen configuration, or check that the folder has the same comparison.
 
-        Raise StudyError if the folder has a study, another comparison, or more repeats than this plan.
+        Raise StudyError if the folder has a study or another comparison. Also raise StudyError if the comparison in the
+        folder has more repeats than `self.repeats`.
         """
         folder = self.study.folder
         if folder.exists:

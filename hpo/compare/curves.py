@@ -24,14 +24,15 @@ class FinishedSearch:
     Attributes:
         label: the label of the strategy, or the name of the study.
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
-        losses: the loss of each trial, in the order of numbers; lower is better. An incomplete trial has an infinite
-            loss. A partly trained trial has the loss that it reached. In a comparison of studies, partly trained trials
-            and trials at smaller scales have infinite losses, and trials that were trained further come last.
+        losses: the loss of each trial, in the order of the trials' numbers; lower is better. An incomplete trial has an
+            infinite loss. In a comparison of strategies, a partly trained trial has the loss that it reached. In a
+            comparison of studies, partly trained trials and trials at smaller scales have infinite losses. Such a
+            comparison also moves trials that were fully trained only after the search to the end.
         seconds: the training time of each trial, summed over folds and repeats.
         is_partial: whether trials have different amounts (for a study: whether it has scales), so that equal numbers of
             trials are not equal budgets.
-        other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has those of the
-            leading metric.
+        other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has the losses
+            of the leading metric.
         excess: with limits, how far each trial is beyond the limits. It is 0 for a trial within the limits, and for an
             incomplete trial.
         nothing: the loss that `best_at` returns for a budget in which no trial is finished.
@@ -68,7 +69,7 @@ class FinishedSearch:
 
     @cached_property
     def keeps_limits(self) -> npt.NDArray[np.bool]:
-        """Whether each trial is complete and within the limits."""
+        """For each trial, whether the trial is complete and within the limits."""
         excess = np.asarray(self.excess or (0.0,) * len(self.losses))
         keeps: npt.NDArray[np.bool] = np.isfinite(np.asarray(self.losses, dtype=np.float64)) & (excess == 0)
         return keeps

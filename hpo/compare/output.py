@@ -34,11 +34,11 @@ _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 
 
 def write_comparison(folder: Path, result: ComparisonJson) -> list[Path]:
-    """Write the four files into the folder, and return their paths; the first path is that of comparison.html.
+    """Write comparison.html, .md, .json and .csv into the folder, and return their paths in this order.
 
-    For strategies, comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in
-    comparison.json. For studies, comparison.csv has one row per compared pair of studies and fold; with several
-    metrics, it has one row per compared pair.
+    For strategies, comparison.csv has one row for each pair of strategies at each budget. The row has the fields of
+    `pairs` in comparison.json. For studies with one metric, comparison.csv has one row for each fold of each compared
+    pair of studies. For studies with several metrics, it has one row for each compared pair of studies.
     """
     texts = {
         "comparison.html": render_comparison_page(result),
@@ -97,7 +97,7 @@ def _fitted(console: Console, cells: CellTable) -> CellTable:
 
 
 def _print_by_budget(console: Console, cells: CellTable) -> None:
-    """Print one table per budget; the first column of the rows has the budgets."""
+    """Print one table per budget; the first value of each row in `cells` is the row's budget."""
     for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
         console.print(f"\nafter {budget}")
         console.print(_table(CellTable(cells.head[1:], [row[1:] for row in of_budget])))

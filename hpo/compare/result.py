@@ -48,7 +48,7 @@ _METHOD = {
 
 
 class Budget(NamedTuple):
-    """A budget: how many trials, or seconds of training, of each search count in a comparison."""
+    """The part of each search that a comparison uses: the first `amount` trials, or seconds of training."""
 
     amount: float
     unit: Unit
@@ -185,7 +185,11 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return the fields of a pair, still without a verdict, and its test (None if A and B are not comparable)."""
+    """Compare the searches of two labels, `a` and `b`, at a budget.
+
+    Return two values: the fields of the pair, without a verdict on which label is better; and the statistical test of
+    the pair, or None if the searches are not comparable.
+    """
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []

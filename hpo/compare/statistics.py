@@ -60,9 +60,10 @@ class SignFlips:
     of at most d. For every d, the test therefore needs only the sorted means of all subsets.
 
     Attributes:
-        means: the sorted means of the non-empty subsets of the numbers. For up to 16 numbers, these are all subsets;
-            for more numbers, 99,999 random subsets.
-        total: the number of subsets, including each empty subset. An empty subset leaves the signs as observed.
+        means: the sorted means of the non-empty subsets of the numbers. Up to 16 numbers, the test uses all subsets;
+            for more numbers, the test uses 99,999 random subsets and one empty subset.
+        total: the number of all subsets that the test uses. At least one of them is empty; an empty subset leaves the
+            signs as observed.
 
     Source: the test is from Fisher 1935, "The Design of Experiments", section 21. One empty subset is added to the
     random subsets, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero". The interval is from
@@ -74,7 +75,10 @@ class SignFlips:
 
     @classmethod
     def of(cls, values: Sequence[float], seed: int) -> "SignFlips":
-        """Return the test of these numbers; for more than 16 numbers, `seed` is the seed of the random subsets."""
+        """Return the sign-flip test of the numbers in `values`.
+
+        For more than 16 numbers, the test flips the signs of random subsets; `seed` is the seed of these subsets.
+        """
         if len(values) <= _EXACT_PAIRS:
             sums, sizes = _set_sums(values), _set_sums(np.ones(len(values)))
         else:

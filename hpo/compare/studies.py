@@ -64,11 +64,9 @@ class FinishedStudy:
 
     @cached_property
     def folds(self) -> dict[str, float]:
-        """The winner's score in the search by name of the fold (`fold_0`, or `fold_0_repeat_1` with repeats).
+        """The winner's scores in the search, by fold: `fold_0`, or `fold_0_repeat_1` with repeats.
 
-        The dict is empty if the study has no winner.
-
-        With several metrics, each score is that of the leading metric.
+        The dict is empty if the study has no winner. With several metrics, each score is that of the leading metric.
         """
         outcomes = self.run.winner.outcomes if self.run.winner else {}
         return {self.run.layout.name(index): each.metrics[self.goal.metric] for index, each in sorted(outcomes.items())}
@@ -280,7 +278,7 @@ def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
 def _pairs(
     group: Sequence[FinishedStudy], loss: Callable[[FinishedStudy], float], are_all: bool
 ) -> Iterable[tuple[FinishedStudy, FinishedStudy]]:
-    """Return all pairs of studies if `are_all`. Otherwise, pair the best study with each other study."""
+    """Return all pairs of studies if `are_all`. Otherwise, return one pair (study, best study) for each other study."""
     if are_all:
         return itertools.combinations(group, 2)
     best = min(group, key=loss)

@@ -63,9 +63,10 @@ _MIN_NUMBER_LENGTH = 6
 
 
 def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
-    """Replace the secret values in a tree by names; return the tree, and the secret values by name.
+    """Replace each secret value in a tree with a reference to an environment variable.
 
-    `prefix` is the key of the tree. Raise ConfigError if only a part of a secret comes from the environment.
+    Return two values: the new tree, and a dict from the names of the variables to the secret values. `prefix` is the
+    key of the tree. Raise ConfigError if only a part of a secret comes from the environment.
     """
     secrets: dict[str, str] = {}
 

@@ -161,7 +161,7 @@ class StudySection(Section):
 
     @property
     def imported(self) -> list[str]:
-        """The studies with imported trials, in order."""
+        """The studies from which this study imports trials, in the order of the configuration."""
         return self.imports if isinstance(self.imports, list) else [self.imports] if self.imports else []
 
     @model_validator(mode="before")
@@ -312,7 +312,7 @@ class DispatchSection(Section):
 
     @property
     def type(self) -> DispatcherType:
-        """The properties of the dispatcher."""
+        """The class and the properties of the dispatcher that the setting `name` selects."""
         return DISPATCHERS[self.name]
 
     @property

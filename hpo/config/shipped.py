@@ -35,7 +35,10 @@ def names_of(group: str) -> list[str]:
 
 
 def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted key, value and comment of each line with a value in a configuration file of this group."""
+    """Yield the dotted key, value and comment of each line that sets a value in a configuration file.
+
+    `group` is the configuration group of the file, such as `strategy`; empty = the file belongs to no group.
+    """
     text = path.read_text(encoding="utf-8")
     parents: list[tuple[int, str]] = [] if not group or WHOLE in text else [(-1, Path(group).name)]
     for line in text.splitlines():

@@ -58,9 +58,10 @@ class AskAndTell:
                 observer.task_begun(task)
 
     def asked(self, number: int) -> Asked:
-        """Return the time of a trial's `ask`, the place of the trial, and the reports since then.
+        """Return the record's note about an open trial: the time of its `ask`, its place, and its reports.
 
-        If the record has no note about this `ask`, return the current time, place 1 and no reports.
+        The place stands for the number of the trial's worker (see `Asked`). If the record has no note about this trial,
+        return the current time, place 1 and no reports.
         """
         # The process may have died between opening the trial and writing this note.
         return self._record.asked.get(number) or Asked(time.time(), 1)
@@ -161,7 +162,7 @@ class AskAndTell:
             returned: what an objective returns: the score, several metrics in their order, or a mapping of metrics by
                 name. A mapping may also hold the duration in `seconds`, and texts, which become notes. None = take the
                 result from the reports: the best score if the median rule stops the trial, else the values of the
-                point that `study.score` selects.
+                report that `study.score` selects.
             error: the reason why the training failed, as a text or an exception. Give it instead of a result.
 
         Raises:

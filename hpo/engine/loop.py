@@ -47,9 +47,13 @@ def search(
 ) -> History:
     """Run a search until it ends, and return its ended trials in the order of their numbers.
 
-    Workers take tasks in the order in which the tasks begin on the clock. The strategy gets a result when the clock
-    reaches the result, so the trials do not depend on the workers. In free order, the strategy gets a result when the
-    result arrives, so the trials depend on the workers. The record says what ended the search.
+    Workers take tasks in the order in which the tasks begin on the clock. `Rules.order` has two values, which say when
+    the strategy gets a result:
+
+    - `clock`: when the clock reaches the result. So the trials do not depend on the workers.
+    - `free`: when the result arrives. So the trials depend on the workers.
+
+    The record says what ended the search.
 
     Args:
         rules: what determines the search.
@@ -58,7 +62,7 @@ def search(
         num_trials: the budget, in the unit of `Rules.counts`.
         observers: the observers to notify of each event.
         minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after the
-            limit. In the order of the clock, the trials that began are the same as without a limit.
+            limit. With the order `clock`, the limit does not change the trials that begin before it.
         stop_after_failures: stop when the first trials of this run all fail with the same error; the value is the
             number of these trials. Also stop when a training does not report a metric, unless an earlier training of
             the study succeeded. Both rules apply only while tasks wait or run. None = never stop for failures.

@@ -49,10 +49,12 @@ class Observer:
 
 
 class FirstFailures(Observer):
-    """Ends a search whose first `most` trials all fail with the same error; `most` = None: never end the search.
+    """Ends a search whose first `most` trials all fail with the same error.
 
     A single training that does not report its metric also ends the search, unless an earlier training of the study
-    succeeded. `is_scored` says whether a training of an earlier run has a score.
+    succeeded. If `most` is None, neither rule applies, and failures never end the search.
+
+    `is_scored` says whether a training of an earlier run has a score.
     """
 
     def __init__(self, most: int | None, is_scored: bool = False) -> None:
@@ -62,7 +64,10 @@ class FirstFailures(Observer):
         self._lacks_metric: str | None = None
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Remember whether a training succeeded, and whether a training did not report its metric."""
+        """Remember whether any training has succeeded so far.
+
+        Before the first success, also remember the error of a training that did not report its metric.
+        """
         if report.outcome is None or self._is_scored:
             return
         self._is_scored = report.outcome.error is None
@@ -152,15 +157,18 @@ class CheckpointPruner(Observer):
         self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete the models that are no longer among the best: this trial's model, or a model that it displaces."""
+        """Delete this trial's model if the trial is not among the best.
+
+        Otherwise delete the model of the trial that this trial displaces from the best, if there is one.
+        """
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
         """Delete the models of all trials except the `keep` best trials and the trials in `needed`.
 
-        Compare `trials` and the best trials so far together, because a fully trained trial ranks before every partly
-        trained trial. If the trials were compared one by one, the first trial could displace a better trial whose
-        full training is not counted yet.
+        Rank the new `trials` and the best trials so far in one list, because a fully trained trial ranks before every
+        partly trained trial. If the new trials were added one by one, the first one could displace a better trial whose
+        full training is added only later.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

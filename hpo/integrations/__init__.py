@@ -1,4 +1,5 @@
-"""Connects other libraries: strategies for their searches, objectives from their trainers, and jobs on clusters.
+"""Connects the toolkit to other libraries and to clusters.
 
-Importing this package does not load these libraries.
+Other libraries can search with the toolkit's strategies. Objectives can train with the trainers of other libraries. Job
+files run a search on a cluster. Importing this package does not load the other libraries.
 """

@@ -51,8 +51,9 @@ class Job:
     def commands(self, address: str, separator: str = "\n") -> str:
         """Return the shell commands that start the search, or resume it if the study exists.
 
-        If the study has a mirror, but no folder on this machine, the commands first run `hpo resume` with the mirror's
-        URL, which copies and continues the study.
+        If the study has a mirror, the commands first check whether the study's folder is on the machine that runs them.
+        If the folder is missing, the commands run `hpo resume` with the mirror's URL, to copy the study from the mirror
+        and continue it. If the mirror has no copy yet, the commands start the search.
         """
         joined = f'"dispatch.address={address}"'
         search = f"exec hpo search {shlex.join(self.arguments)} {joined}"

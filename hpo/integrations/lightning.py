@@ -167,7 +167,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
                 state["dirpath"] = now
 
     def on_train_epoch_end(self, trainer: Trainer, _: LightningModule) -> None:
-        """Report the epoch; if the study stores states, save the training's state before."""
+        """Save the training's state if the study stores states; then report the epoch."""
         self.curve.append({name: float(value) for name, value in trainer.callback_metrics.items()})
         _seed(self._trial, len(self.curve))
         trainer.should_stop = trainer.should_stop or self.is_far_enough

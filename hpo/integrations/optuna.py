@@ -52,8 +52,8 @@ class StrategySampler(BaseSampler):
 
     The objective must suggest every hyperparameter with the range of the space; any other range is an error. A list of
     values needs `suggest_categorical`, or a finite range with the same values. If the study has several objectives, the
-    strategy optimizes all of them, and the first objective leads. Constraints are ignored. Failed and pruned trials
-    count as the worst, because the score of a pruned trial is not comparable.
+    strategy optimizes all of them, and uses the first one wherever it needs a single score. Constraints are ignored.
+    Failed and pruned trials count as the worst, because the score of a pruned trial is not comparable.
 
     The strategy also learns from other trials with points in the space: enqueued trials, added trials, and trials of
     another sampler. If the strategy has already proposed a point for the number of such a trial, the proposed point is

@@ -32,7 +32,10 @@ class Round:
 
 
 class Known:
-    """The proposals and the finished trials of an Optuna study. Each round and each finished trial is read only once.
+    """The proposals and the finished trials of an Optuna study.
+
+    The proposals are stored in rounds. A round has the points that the strategy has proposed together. Each round and
+    each finished trial is read only once.
 
     Attributes:
         history: the finished trials.
@@ -83,7 +86,7 @@ class Known:
 
     @property
     def end(self) -> int:
-        """The first trial number after the last round of points; 0 if there is no round."""
+        """The first trial number after the last `Round` (points proposed together); 0 if there is no round."""
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def trial_of(self, number: int) -> Trial | None:

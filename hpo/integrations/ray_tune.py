@@ -49,10 +49,12 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """A searcher inside Ray's own generator of trials. Without that generator, Tune refuses population based training.
+    """A strategy as a search algorithm of Ray Tune: a searcher, wrapped in Ray's `SearchGenerator`.
+
+    Without this wrapper, Tune refuses population based training.
 
     Attributes:
-        searcher: the bare `ray.tune.search.Searcher`, for users who wrap this searcher themselves.
+        searcher: the searcher without the wrapper, for users who need a wrapper of their own.
     """
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
@@ -135,7 +137,10 @@ class StrategySearcher(Searcher):
         return replaced({}, point)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Keep the last score of a running trial, because a scheduler may end a paused trial without a result."""
+        """Keep the last score of a running trial.
+
+        Ray's scheduler may pause the trial later, and then end the paused trial without another result.
+        """
         self._reported[trial_id] = flatten_dict(dict(result)).get(self.metric)
 
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:

@@ -78,8 +78,8 @@ def parts_of(trainer: Trainer) -> dict[str, Any]:
 def own_state(trainer: Trainer) -> dict[str, Any]:
     """Return the attributes that a subclass or the user has added to a trainer, such as class weights.
 
-    An attribute belongs to Trainer itself if any method in Trainer's source assigns it to `self`. The constructor alone
-    does not assign all attributes. The attributes in `_MODEL_ATTRIBUTES` are always returned.
+    An attribute belongs to Trainer itself if any method in Trainer's source, not only the constructor, assigns it to
+    `self`. The attributes in `_MODEL_ATTRIBUTES` are always returned.
     """
     tree = ast.parse(inspect.getsource(Trainer))
     stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]

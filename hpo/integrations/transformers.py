@@ -240,8 +240,8 @@ def objective_of(
         for key in config:
             if key not in described and not takes_trial:
                 raise ConfigError(
-                    f"space: '{key}' is not an argument of {type(given).__name__}, and model_init has no parameter "
-                    f"trial{nearest(key, described) or f'; write model_init(trial), and read trial[{key!r}] there'}"
+                    f"space: '{key}' is not an argument of {type(given).__name__}"
+                    f"{nearest(key, described) or f'; to use it in a model, read trial[{key!r}] in model_init(trial)'}"
                 )
 
     def default_config(space: Mapping[str, Any]) -> dict[str, Any]:

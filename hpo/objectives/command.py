@@ -101,11 +101,11 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
-    """Return `searched`, and the default values of its keys from the command's configuration file.
+    """Return the default values in the command's configuration file, by key, for the keys in `searched`.
 
-    `searched` has the keys that the study searches or that `study.scales` changes. This list is returned as the key
-    `command.searched`. A flag without a default value is off. If the command has neither a configuration file nor
-    `{args}`, return an empty dict.
+    `searched` has the keys that the study searches or that `study.scales` changes. The returned dict also has the key
+    `command.searched`, with the list `searched` as its value. A flag without a default value is off. If the command has
+    neither a configuration file nor `{args}`, return an empty dict.
 
     Raises:
         ConfigError: the command needs a value that does not exist, or does not use a searched key.
@@ -224,8 +224,8 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
         raise ProgramError(f"no line of the command's output matches command.pattern.{metric}={pattern.pattern!r}")
     if not points:
         raise ProgramError(
-            f'the command printed no line of JSON; print one such as {{"{metric}": 0.25}}, or set '
-            f"command.pattern.{metric} to read its numbers in any line"
+            f'the command printed no line of JSON; print a line such as {{"{metric}": 0.25}}, or set '
+            f"command.pattern.{metric} to a regular expression that reads {metric} from other lines"
         )
 
 

@@ -1,4 +1,4 @@
-"""A command line and its configuration file: finds the placeholders in the line, and inserts a trial's values."""
+"""Reads a command line and the command's configuration file, and inserts a trial's values into both."""
 
 import json
 import re

@@ -49,10 +49,17 @@ class _Curve:
     """Combines the values of several lines into reports. Lines with the same epoch or step belong to one report.
 
     A report is complete as soon as it has the study's metric, or when a line with another epoch or step follows. A line
-    is ignored if its epoch or step is that of the last report. A line without an epoch and step belongs to the
-    incomplete report. If no report is incomplete, such a line begins a report. But if the last report has an epoch or
-    step, the line is ignored, because it is an evaluation or a summary after the training. Values without an epoch, a
-    step and the metric make no report, because they may be settings that the program prints.
+    is ignored if its epoch or step is that of the last complete report.
+
+    A line with neither an epoch nor a step belongs to the incomplete report. If there is no incomplete report, the last
+    complete report decides what happens to such a line:
+
+    - If the last complete report has an epoch or step, the line is ignored, because it is an evaluation or a summary
+      after the training.
+    - Otherwise, and also before the first complete report, the line begins a report.
+
+    A report must have an epoch, a step or the metric. Other values make no report, because they may be settings that
+    the program prints.
 
     Attributes:
         reports: the reports so far.
@@ -153,7 +160,11 @@ class PatternReader:
         self._place: dict[str, float] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """Read a line. Yield the reports that it completes. Raise ProgramError if a match is not a number."""
+        """Read a line. Yield the reports that this line completes.
+
+        Raises:
+            ProgramError: the text that a pattern finds in the line is not a number.
+        """
         matches = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
         found = {name: self._read(name, match, line) for name, match in matches.items() if match[1] is not None}
         self._place |= {name: value for name, value in found.items() if name in PLACES}
@@ -168,7 +179,10 @@ class PatternReader:
         return self._curve.rest()
 
     def _read(self, name: str, match: re.Match[str], line: str) -> float:
-        """Return the number in the group of a match, with the exponent that may follow: `9.8` and `e-05`."""
+        """Return the number in the group of a match; an exponent after the group belongs to the number.
+
+        If the group matches `9.8` in the line `9.8e-05`, the number is 9.8e-05.
+        """
         exponent = _EXPONENT.match(line, match.end(1))
         text = match[1] + (exponent[0] if exponent else "")
         number = _number(text)

@@ -266,7 +266,10 @@ def _rows(
     cost: str | None,
     path: Path,
 ) -> dict[Key, Row]:
-    """Return the rows by their values of the chosen columns; each record comes with its number in the table."""
+    """Return a dict that maps each row's values in the columns `chosen` to the row.
+
+    Each item of `records` is a pair: the row's number in the table, and the row's values by column.
+    """
     rows: dict[Key, Row] = {}
     settings = [*(("metric", name) for name in scores), *([("cost", cost)] if cost else [])]
     for place, record in records:

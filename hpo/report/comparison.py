@@ -49,16 +49,17 @@ class Standing(AtBudget):
 
 
 class Pair(AtBudget):
-    """The comparison of two strategies at one budget.
+    """The comparison of two strategies, A and B, at one budget.
 
     Attributes:
-        pairs: the number of pairs of searches; both searches of a pair have the same seed.
-        mean_difference: the mean gain of B over A, in the metric's unit. If it is below 0, A is better. Null if the
-            pair is not comparable.
-        a_beats_b: share of the pairs that A wins; a tie counts as half a win.
+        a, b: the labels of the strategies A and B.
+        pairs: the number of pairs of searches, one by A and one by B with the same seed.
+        mean_difference: the mean gain of B over A, in the metric's unit. If it is below 0, A is better. It is null if a
+            search has no complete trial within the budget and the limits.
+        a_beats_b: the share of the pairs of searches in which A is better than B; a tie counts as half.
         interval: the interval of `mean_difference`. It excludes 0 exactly if one strategy is significantly better.
-        p: the p-value of a two-sided sign-flip test; null if the pair is not comparable.
-        p_holm: `p` after Holm's correction for all pairs at this budget.
+        p: the p-value of a two-sided sign-flip test; null if `mean_difference` is null.
+        p_holm: `p` after Holm's correction for all pairs of strategies at this budget.
         level: the significance level for `p`: 0.05 / the divisor of Holm's correction. It is null if `p` is null.
         better: the label of the better strategy; null = no significant difference.
     """
@@ -78,9 +79,9 @@ class Pair(AtBudget):
 
 
 class FoldPair(TypedDict):
-    """The gain of study B over study A, in the metric's unit; if it is below 0, A is better.
+    """The differences between two compared studies A and B; a difference below 0 means that A is better.
 
-    With one metric, this is the gain of B's winner over A's winner.
+    With one metric, a difference is the gain of B's winner over A's winner, in the metric's unit.
 
     Attributes:
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
@@ -145,6 +146,8 @@ class ComparisonJson(TypedDict):
 
     Attributes:
         kind: `strategies` = repeated searches of each strategy, with paired seeds; `studies` = one search per study.
+        metric: the name of the compared metric. With several metrics, this name is `hypervolume regret`, and all scores
+            are hypervolume regrets.
         optimum: the best possible score; null = not known, or several metrics.
         strategies: by label, the settings of each strategy, or of each study's strategy.
         method: how the numbers were computed.
@@ -158,8 +161,7 @@ class ComparisonJson(TypedDict):
             only with the best.
         answers: one sentence per entry of `folds`, and sentences about studies that are not compared; absent in a
             comparison of strategies.
-        fronts: the Pareto fronts; absent with one metric. With several metrics, `metric` is `hypervolume regret`, and
-            all scores are hypervolume regrets.
+        fronts: the Pareto fronts; absent with one metric.
         limits: the limits in words; absent without limits.
     """
 

@@ -83,9 +83,9 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
 
 def budgets_of(number: int) -> list[int]:
-    """Return the numbers of trials for which a curve of expected values is computed.
+    """Return the trial counts for which a curve of expected values is computed.
 
-    These are at most 40 numbers from 1 to half of `number`, the number of all trials.
+    The result has at most 40 counts, from 1 to half of `number`. `number` is the count of all trials.
     """
     return sorted({round(n) for n in np.geomspace(1, max(1, number // 2), _NUM_BUDGETS).tolist()})
 

@@ -65,11 +65,12 @@ def importances(
     values among all trials. `scores` are the trials' values of one metric and must be comparable. Each hyperparameter
     is considered separately.
 
-    Return the reason as `Absent` if there are fewer than ten trials, if all scores are equal, or if the values among
+    Return `Absent` with the reason if there are fewer than ten trials, if all scores are equal, or if the values among
     the best trials do not differ from the values among all trials.
 
-    A hyperparameter is significant if at most 5 % of 200 orders of the scores give it at least its real importance. The
-    orders are the real order and 199 shuffles (seed 0). The test uses the importances before they are divided by their
+    A test by shuffles says which hyperparameters are significant. It computes each importance 200 times: with the real
+    order of the scores, and with 199 random orders (seed 0). A hyperparameter is significant if at most 5 % of its 200
+    importances are at least as large as the real one. The test uses the importances before they are divided by their
     sum, so that one important hyperparameter does not hide another. About one in twenty hyperparameters without effect
     passes the test; docs/explanation/statistics.md says how often the test finds a real effect.
 
@@ -121,10 +122,10 @@ def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any
 
 
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the grid cell of each value, and the number of the dimension's values in each cell.
+    """Return two arrays: the number of the grid cell of each value in `values`, and the size of each cell.
 
-    A range has at most 50 cells; each cell counts as one value. Any other dimension has one cell per value that occurs
-    in `values`, and one more cell for all values that do not occur there.
+    A range has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for each value that occurs
+    in `values`. One more cell contains all values of the dimension that do not occur; its size is their number.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)
@@ -216,7 +217,10 @@ def shapley_values(
 
 
 def best_share(number: int) -> float:
-    """Return the share of `number` trials that count as the best: a tenth, but at least five trials."""
+    """Return the share of the trials that count as the best: a tenth, or the share of five trials if it is larger.
+
+    `number` is the number of all trials.
+    """
     return max(0.1, _AMONG_BEST / number)
 
 
@@ -233,10 +237,11 @@ def rank_of(dimension: Dimension, value: Value) -> int:
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
-    """Return the players of the Shapley game: the hyperparameters in which the two points differ. Each player has keys.
+    """Return the players of the Shapley game, as a dict from each player's key to the keys that the player changes.
 
-    A player has its own key. It also has the keys of hyperparameters that exist in only one of the two points because
-    of the player's value.
+    A player is a hyperparameter with different values in the points `default` and `winner`. A player changes its own
+    key. It also changes the keys of conditional hyperparameters that depend on the player, and that only one of the two
+    points has.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}

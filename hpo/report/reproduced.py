@@ -211,7 +211,7 @@ def _numbers_of_several(
 def _config_values(config: StudyConfig) -> dict[str, Any]:
     """Return the values that the report must have according to the configuration, by dotted key.
 
-    The result includes the numbers of the report's fields, 1 to 25.
+    The result also has the numbers 1 to 25 of the report's fields, which are the same in every report.
     """
     study = config.study
     own = {"name": study.name, "seed": study.seed, "objective": config.objective, "intent": config.report.intent}

@@ -41,8 +41,8 @@ class Subject:
             search. The latter have the same numbers as before. None = `trials`.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. It is None if `order` is `clock` and the search never
-            waits for the clock (see `Rules.waits`).
+        lanes: number of parallel trainings on the study's clock. None if the clock has no effect although `order` is
+            `clock`, because the order of results cannot influence the search (see `Rules.waits`).
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
         is_over: False on the live page of a study that has not ended; then `winner` is the best trial so far.
@@ -149,7 +149,7 @@ class Subject:
 
     @cached_property
     def within_limits(self) -> list[Trial]:
-        """The complete trials within the limits, at the largest scale with the longest training."""
+        """The complete trials within the limits, at the largest scale, and with the largest amount at this scale."""
         valid = at_largest_scale([trial for trial in self.trials if trial.keeps_limits])
         longest = max((trial.amount or 0 for trial in valid), default=0)
         return [trial for trial in valid if (trial.amount or 0) == longest]
@@ -190,7 +190,7 @@ class Subject:
 
     @cached_property
     def importances_by_metric(self) -> dict[str, Importances | Absent]:
-        """The importances for each metric, the leading one first."""
+        """The importances for each metric; the leading metric comes first."""
         space, scored = self._of_one_scale
         return {
             name: importances(space, direction, scored, [self.goal.scores(t.losses)[name] for t in scored])

@@ -114,8 +114,9 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known, or if there was no training.
 
-        If the costs on the study's clock differ between the scales, the shares are computed from these costs.
-        Otherwise, the cost of a scale is the number of trainings at this scale times the cost of one such training.
+        If the mean cost of a trial on the study's clock differs between the scales, a scale's cost is the sum of the
+        costs of its trials on the clock. Otherwise, a scale's cost is the number of its trainings times the cost of a
+        training at this scale in `costs`.
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -142,9 +143,10 @@ class ScaleResults:
         ]
 
     def places(self, dimension: Dimension) -> list[Place | None]:
-        """Return the position of an ordered dimension's best values at each scale, computed as in a ladder.
+        """Return the location of each scale's best trials in an ordered dimension.
 
-        The position is None for a scale whose best trials lack the dimension.
+        The list has one element per scale, the smallest scale first. The element is None if the best trials of the
+        scale lack the dimension. The strategy `ladder` computes the same locations.
         """
         return [place_of(dimension, elite(ranked, self.elite)) for ranked in self.ranked]
 
@@ -182,7 +184,8 @@ class ScaleResults:
         """The power law of loss over cost from the scales below the target; None if `no_law` gives a reason.
 
         Factor and exponent come from a linear fit of the logarithms. The scales are too few to also fit a third number,
-        the irreducible loss. The interval is the prediction interval of one more observation, by Student's t.
+        the irreducible loss. The law has a 95 % interval for the loss at the target. This interval is the prediction
+        interval of one more observation, by Student's t.
 
         Source: Kaplan et al. 2020, "Scaling laws for neural language models", equation 1.3, for the power law.
         """

@@ -42,12 +42,12 @@ class Mirroring(Observer):
             self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the running copy has ended."""
+        """Wait until the copying in progress has ended."""
         if self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
-        """Wait until the running copy has ended, and copy the final state."""
+        """Wait until the copying in progress has ended, and copy the final state."""
         self.wait()
         self._copy()
 

@@ -94,11 +94,12 @@ def named_output(stream: TextIO) -> TextIO:
 
 @contextmanager
 def interrupted_in_one_line() -> Iterator[None]:
-    """Turn an interrupt into a KeyboardInterrupt whose one line says what is saved and how to continue.
+    """Turn a KeyboardInterrupt into another KeyboardInterrupt, whose one line says what is saved and how to continue.
 
-    A script that does not catch the KeyboardInterrupt prints this line instead of a traceback. The exception is
-    KeyboardInterrupt itself, because Python exits with code 130 only for this class, and not for a subclass. An
-    interrupt that has arguments, but no attribute `says`, passes unchanged.
+    A script that does not catch the new KeyboardInterrupt prints this line instead of a traceback. The class is
+    KeyboardInterrupt itself, because Python exits with code 130 only for this class, and not for a subclass. The line
+    comes from the attribute `says`, which an interrupted search sets. A KeyboardInterrupt that already has a message
+    (arguments, and no `says`) is raised unchanged.
     """
     try:
         yield

@@ -148,7 +148,11 @@ class Stopping:
         return [number for number in self._before if signal.getsignal(number) is signal.SIG_IGN]
 
     def _watch(self) -> None:
-        """Read signals. End a process of `hpo` after the second signal, or when the time for saving is over."""
+        """Read signals until the search is over.
+
+        If this is a process of the command `hpo`, end the process after the second signal. Also end the process if the
+        time for saving after the first signal is over.
+        """
         since, has_announced = 0.0, False
         while not self._is_over.wait(0.05):
             if self._ignored():
@@ -219,8 +223,9 @@ class SessionDispatcher:
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Return reports, after at most half a second if tasks run in other processes.
 
-        After a signal, raise Stopped if tasks run in this process. If tasks run in other processes, end them, return
-        their last outcomes once, and then raise Stopped.
+        After a signal, raise Stopped if tasks run in this process. If tasks run in other processes, the first call
+        after the signal ends the tasks, and returns their last outcomes. The next call raises Stopped. If there are no
+        last outcomes, the first call itself raises Stopped.
         """
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.

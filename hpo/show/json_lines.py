@@ -116,7 +116,7 @@ class JsonProgress(Progress):
         )
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Print the progress of trainings after the search."""
+        """Print the progress of the trainings that follow the search."""
         print_event("follow_up", what=what, ended=num_ended, total=num_all)
 
     def _progress_fields(self) -> Mapping[str, Any]:

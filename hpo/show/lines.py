@@ -139,9 +139,10 @@ def list_texts(view: StudyView) -> dict[str, str]:
 
 
 def _none_text(view: StudyView) -> str:
-    """Return the text for a study without a best trial: `no winner` if the study has ended, else `none so far`.
+    """Return the text that a study without a best trial shows in place of the best score.
 
-    Return an empty text if no trial is complete.
+    If no trial is complete, the text is empty. Otherwise, the text is `no winner` if the study has ended, and
+    `none so far` before the end.
     """
     if not view.trials.get("complete"):
         return ""

@@ -120,7 +120,7 @@ class NotebookProgress(Progress):
         self._update(_SECONDS_BETWEEN_UPDATES)
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Show the progress of trainings after the search."""
+        """Show the progress of the trainings that follow the search."""
         self._following = follow_up_in_words(what, num_ended, num_all)
         self._update()
 

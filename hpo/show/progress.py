@@ -106,7 +106,7 @@ class TerminalProgress(Progress):
         self._show_first_trial(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
 
     def reported(self, trial: Trial, report: TaskReport) -> None:
-        """Store the last point of a task's learning curve; print new warnings and the first peak of GPU memory."""
+        """Store the last report of a task's learning curve; print each warning and the peak GPU memory only once."""
         task = (trial.number, report.task.index)
         if report.gpu_memory is not None:
             self._say_once("memory", peak_in_words(*report.gpu_memory))
@@ -139,10 +139,10 @@ class TerminalProgress(Progress):
         self._say(str(action))
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Show the progress of trainings after the search.
+        """Show the progress of the trainings that run after the search.
 
-        The panel always shows the progress. A printed line shows the start of these trainings. Without a panel, more
-        lines show the progress, each at least `silent_seconds` after the previous line.
+        Print a line when these trainings start. On a terminal, the panel then shows their progress. Elsewhere, print
+        further lines about their progress, at least `silent_seconds` apart.
         """
         self._following = follow_up_in_words(what, num_ended, num_all)
         if not num_ended:
@@ -255,7 +255,7 @@ class TerminalProgress(Progress):
 
 
 def _width(dimension: Dimension) -> int:
-    """Return the number of characters for a dimension's values; real numbers have the width of a short number."""
+    """Return the number of characters of a dimension's longest value; for real numbers, return the fixed `_NUMBER`."""
     if isinstance(dimension, Range) and not dimension.integer:
         return _NUMBER
     values = (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values

@@ -197,10 +197,11 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the names of the outputs whose size may change with the scale, each with a text such as "below width=128".
+    """Return the outputs that are expected to change with the scale, each with a text such as "below width=128".
 
-    `holds_from` has a key and a threshold for each layer. Return the outputs of a layer if the key is below the
-    threshold at any scale. The name of an output is the layer's name, or begins with the layer's name and a comma.
+    `holds_from` has a key and a threshold for each layer. Return the outputs of a layer if the key's value is below the
+    threshold at one or more scales. The name of an output is the layer's name, or begins with the layer's name and a
+    comma.
     """
     return {
         name: f"below {key}={least:g}"
@@ -218,8 +219,8 @@ def _growing_key(scales: Sequence[Mapping[str, Any]]) -> str:
         if len(numbers) == len(scales) and numbers == sorted(set(numbers)):
             return key
     raise ConfigError(
-        "study.scales: must change a number that grows from scale to scale, such as model.d_model; set this key at "
-        "every scale, the smallest value first"
+        "study.scales: must set a key whose number grows from scale to scale, such as model.d_model; set the same key "
+        "at every scale, with the smallest value first"
     )
 
 

@@ -22,8 +22,8 @@ class FinalModel:
     Attributes:
         trial: the winner's number.
         checkpoint_dir: the model's folder, relative to the study's folder.
-        epochs: how many epochs the model was trained on all folds. None with a hold-out split, where the best epoch
-            counts; also None if the trainings returned no best epoch.
+        epochs: the number of epochs of the training on all folds together. None if the trainings returned no best
+            epoch. Also None with a hold-out split, because the model is then that of the training's best epoch.
         seconds: how long the training after the search took; 0 if the search itself trained the model.
     """
 
@@ -165,7 +165,7 @@ class Notes:
 
     @property
     def full_outcomes(self) -> Mapping[int, dict[int, FullOutcome]]:
-        """The outcomes of the full trainings of trials after the search, by trial number and task index."""
+        """The outcomes of the full trainings that followed the search, by trial number and task index."""
         outcomes = defaultdict[int, dict[int, FullOutcome]](dict)
         for each in self._full:
             full = FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))

@@ -81,7 +81,7 @@ def read_study(study: PreparedStudy) -> Record:
     changed = before.changed_config(now)
     if changed:
         raise StudyError(
-            f"{short_path(study.folder.config_path)}: differs from the study's configuration at its start "
+            f"{short_path(study.folder.config_path)}: has changed since the start of the study "
             f"({'; '.join(changed.values())}); restore the file"
         )
     return record

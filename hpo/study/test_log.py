@@ -62,7 +62,7 @@ def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, st
 
 
 def num_scored(evaluations: Iterable[TestEvaluation]) -> int:
-    """Return the total number of configurations that these evaluations scored."""
+    """Return the total number of configurations that the test evaluations in `evaluations` scored."""
     return sum(len(scored) if isinstance(scored := line.get("scored"), list) else 1 for line in evaluations)
 
 

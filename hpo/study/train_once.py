@@ -54,7 +54,10 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """The sections that `hpo train` checks besides the objective's sections; the rules are those of a study."""
+    """The sections of the configuration that `hpo train` checks itself; the objective checks all other sections.
+
+    The values must keep the same rules as in a study.
+    """
 
     objective: ObjectiveText
     study: _Study

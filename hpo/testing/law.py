@@ -48,12 +48,12 @@ def check_law(
     Args:
         make: returns a new strategy at each call.
         world: the results of the trainings.
-        disturbed: the circumstances.
+        disturbed: the workers, the orders of reports, the crash and the raised budget of the check.
         lanes: the number of lanes of the clock.
         stop_rule: the median rule of the search; None = no rule.
 
     Raises:
-        AssertionError: one of the circumstances changes the trials, or a trial is made twice.
+        AssertionError: `disturbed` changes the trials, or a trial is made twice.
     """
     rules = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
     expected = facts(run(world, rules, _TRIALS))
@@ -89,10 +89,9 @@ def check_user_actions(
 ) -> None:
     """Check that each user action takes effect exactly once, and that the search can be repeated from its record.
 
-    The driver is killed once, unless the search ends earlier, and the search then continues. Before and after the
-    driver is killed, a user acts at random times. The user adds up to two points, stops up to three running trials, and
-    retries up to two failed trials. The user also raises the budget from `disturbed.budget` to 16 trials. For the
-    arguments, see `check_law`.
+    The driver is killed and started again once, unless the search ends earlier. Before and after this restart, a user
+    acts at random times. The user adds up to two points, stops up to three running trials, and retries up to two failed
+    trials. The user also raises the budget from `disturbed.budget` to 16 trials. For the arguments, see `check_law`.
     """
     rules, slots, first = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule), disturbed.slots, None
     states: States = {}

@@ -169,7 +169,10 @@ class SimulatedTraining(Journal):
         self.is_whole = False
 
     def restart(self, place: float) -> None:
-        """Begin an attempt without a checkpoint; keep the reports up to `place`."""
+        """Begin an attempt from the start, without a checkpoint, and drop the reports after `place`.
+
+        The reports up to `place` belong to the trainings that this training continues.
+        """
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 
     def add(self, entry: Entry) -> None:
@@ -228,7 +231,10 @@ class AnyOrder:
         self._running[key] = self._world.messages(self.trials[task.trial], task, training)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return the next message of a random task, and up to two messages again; raise Killed after some calls."""
+        """Return the next message of a random task, and repeats of up to two messages so far.
+
+        Raise Killed after `dies_after` calls of this method.
+        """
         if self._left == 0:
             raise Killed
         self._left = None if self._left is None else self._left - 1
@@ -242,12 +248,12 @@ class AnyOrder:
         return [report, *self._rng.sample(self._messages, min(2, len(self._messages)))]
 
     def drop(self, task: Task) -> int:
-        """Abort the training of a task. Return 0, because no worker trains the task."""
+        """End a task, and return 0 in place of a worker's number: the workers of this dispatcher have no numbers."""
         del self._running[task.trial, task.index]
         return 0
 
     def save_and_end(self, seconds: float) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return an empty list: between calls of this dispatcher, no training is really running."""
+        """Return no outcome: a simulated training runs only during `wait`, so there is nothing to end."""
         return []
 
     def close(self) -> None:

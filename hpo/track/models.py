@@ -56,7 +56,10 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, win
 
 
 def _digest(winner: Winner) -> str:
-    """Return the identity of a model: a hash of the trial's number, the objective, its prediction, and all files."""
+    """Return a hash that identifies a model.
+
+    The hash covers the trial's number, the objective, the description of the model's inputs and options, and all files.
+    """
     content = hashlib.sha256(json.dumps([winner["trial"], winner["objective"], winner["prediction"]]).encode())
     root = Path(winner["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):

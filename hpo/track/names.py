@@ -24,10 +24,11 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 
 
 def metric_names(goal: Goal) -> dict[str, str]:
-    """Return the names that the values in `Goal.names` have in a trial's run; the leading metric comes first.
+    """Return the names of the values in a trial's run, by their names in `Goal.names`; the leading metric comes first.
 
-    A single value has the name `score`. Several values have their own names, as `mlflow_name` writes them. A name
-    in `_OURS`, such as `seconds`, gets the prefix `metric.`; only a leading metric `score` keeps its name.
+    If there is only one value, it is called `score`. Otherwise, each value keeps its name, in the form that
+    `mlflow_name` returns. A name in `_OURS`, such as `seconds`, gets the prefix `metric.`. The only exception is a
+    leading metric with the name `score`, which gets no prefix.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}

@@ -121,7 +121,10 @@ def _leaders_table(view: StudyView) -> Iterator[str]:
 
 
 def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
-    """Return a row with the trial's scores from the search, because only scores from the search are comparable."""
+    """Return a trial's row in the table of the best trials: a link, the metrics, and the values of `keys`.
+
+    The row shows the metrics of the search, because only these metrics can be compared between trials.
+    """
     values = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
     score, *others = _first_metrics(trial.search_texts or trial.texts).values()
     cells = [score + to_amount(trial.amount, trial.reached), *others, *map(_cell, values)]

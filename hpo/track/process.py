@@ -60,9 +60,9 @@ def main() -> int:
 class _Sender:
     """Stores calls until MLflow has received them.
 
-    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine. From the first write to
-    its end, the process locks the file `lock_path`, so that a study has one writer at a time; None = no lock. After a
-    failure, the process waits `retry_seconds`.
+    `artifact_root` is the folder for artifacts of a new experiment in a store on this machine. Before the first write,
+    the process locks the file `lock_path`, and keeps the lock until the process ends. So a study has one writer at a
+    time. If `lock_path` is None, there is no lock. After a failure, the process waits `retry_seconds` and tries again.
     """
 
     uri: str
@@ -115,9 +115,11 @@ class _Sender:
     def _limit_time(self, patience_seconds: float | None = None) -> None:
         """Ensure that this process ends soon, even if a request hangs.
 
-        The process ends at the latest when it has made no progress for `patience_seconds`. If `patience_seconds` is
-        None, the driver has died. Then the process ends after at most `_ORPHAN_SECONDS`. If the study was not closed,
-        this method adds the call `abandon_study`.
+        If the study was not closed, also add the call `abandon_study` to the calls to send.
+
+        Args:
+            patience_seconds: the process ends at the latest when it has made no progress for this time. None means that
+                the driver has died; then the process ends after at most `_ORPHAN_SECONDS`.
         """
         if not self._is_closed:
             self._unsent.append(("abandon_study", {}))

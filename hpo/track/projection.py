@@ -194,8 +194,8 @@ def _params(study: PreparedStudy) -> dict[str, Any]:
     """Return the fixed settings as parameters of the study's run.
 
     Leave out searched keys and keys that a scale changes, because such keys have values only after the choice of the
-    winner. Also leave out settings of dispatch, because workers do not change results, and addresses. Each dimension of
-    the space becomes a parameter `space.KEY`.
+    winner. Leave out the settings of dispatch, because workers do not change results. Also leave out addresses. Each
+    dimension of the space becomes a parameter `space.KEY`.
     """
     # Addresses may contain passwords.
     left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
@@ -258,8 +258,9 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
     """Yield (number, score, end) of each trial that improves the search's best score of the leading metric.
 
-    Only trials at the largest scale and within the limits count. If there are only one metric and a winner, a last item
-    extends the curve to the end of the search: (count of ended trials, score of the winner, end of the last trial).
+    Only trials at the largest scale and within the limits count. If there is one metric and a winner, a last item
+    extends the curve to the end of the search. The last item has three values: the count of ended trials, the score of
+    the winner, and the end of the last trial.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

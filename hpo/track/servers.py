@@ -191,7 +191,8 @@ def application_server(application: Application, host: str, port: int) -> WSGISe
 def allowed_hosts(host: str) -> list[str]:
     """Return the host names that requests to the server may use.
 
-    Requests of a foreign page in a browser use the host name of this page, so the server refuses these requests.
+    A request from a foreign web page uses the host name of the foreign page. The server refuses such a request, because
+    this host name is not in the list.
     """
     if host in LOOPBACK:
         return ["127.0.0.1", "localhost", "[::1]"]

@@ -34,10 +34,13 @@ class Point(TypedDict):
 
 
 class MlflowSink:
-    """Executes calls in order. A call has the name of a public method (not `apply`), and keyword arguments.
+    """Writes a study to MLflow.
 
-    Times are in seconds since the epoch. The sink finds runs by their tags. So a second sink, after a crash or in `hpo
-    sync`, continues the runs of the first sink.
+    The method `apply` executes a list of calls in order. Each call consists of the name of another public method of
+    this class, and the keyword arguments for this method. Times are in seconds since the epoch.
+
+    The sink finds runs by their tags. So a second sink, after a crash or in `hpo sync`, continues the runs of the first
+    sink.
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:

@@ -38,7 +38,11 @@ def mlflow_environment() -> dict[str, str]:
 
 
 def absolute_uri(uri: str) -> str:
-    """Return the address; make a SQLite file's path absolute, because MLflow has one connection per address."""
+    """Return the address of a store; if the address names a SQLite file, make the file's path absolute.
+
+    MLflow keeps one connection per address. With a relative path, MLflow would still use the old file after a change of
+    the working directory.
+    """
     scheme, mark, path = uri.partition(":///")
     if not (scheme.startswith("sqlite") and mark) or path.startswith("/"):
         return uri

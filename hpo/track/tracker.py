@@ -82,7 +82,7 @@ class MlflowProcess:
 
 
 class _Calls:
-    """A proxy of the process's `MlflowSink`: it sends each method call to the process."""
+    """A proxy of the `MlflowSink` in another process; the proxy sends each method call to that process."""
 
     def __init__(self, send: "Callable[[Call], None]") -> None:
         self._send = send

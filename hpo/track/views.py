@@ -137,7 +137,7 @@ def study_views(study_id: str, name: str, seconds: float, table: TrialsTable, pa
 
 
 def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None) -> str:
-    """Return a saved view with one row per study, the latest study first.
+    """Return the content of a saved view of MLflow's run table, with one row per study, the latest study first.
 
     The view shows the studies whose runs have the ids `run_ids`; None = all studies of the experiment.
     """
@@ -148,7 +148,7 @@ def studies_view(name: str, seconds: float, run_ids: Sequence[str] | None = None
 
 
 def compared_view(name: str, seconds: float, table: TrialsTable, run_ids: Sequence[str]) -> str:
-    """Return a saved view of the trials of several studies, the best trial first."""
+    """Return a saved view for MLflow's UI that lists the trials of several studies, the best trial first."""
     return _view(name, seconds, {**table, "keys": table["keys"][:_MAX_COLUMNS]}, _one_of(run_ids), "Trials")
 
 
@@ -160,7 +160,7 @@ def envelope(name: str, seconds: float, state: Mapping[str, Any]) -> str:
 
 
 def opened(view: str) -> dict[str, Any]:
-    """Return the state of a saved view that `envelope` has made."""
+    """Return the `state` of a saved view, from which `envelope` made the view."""
     packed = json.loads(view)["state"].removeprefix("deflate;")
     state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
     return state

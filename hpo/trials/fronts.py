@@ -156,11 +156,11 @@ def as_one_loss(losses: Array) -> Array:
 
 
 def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
-    """Return each trial's front number and the hypervolume that it adds, shape (trials, 2); no two trials may be equal.
+    """Return an array of shape (trials, 2): each trial's front number, and the hypervolume that the trial adds.
 
-    The hypervolume is computed only for fronts that contain at least one of the `count` best trials (None = all).
-    Trials on all other fronts get 0. At least the `exact` best trials (None = all) get exact values. The remaining
-    trials may get upper bounds.
+    No two trials may be equal. The hypervolume is computed only for fronts that contain at least one of the best
+    `count` trials (None = all). Trials on all other fronts get 0. Of the computed values, those of the best `exact`
+    trials (None = all) are exact. The others may be upper bounds.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)
@@ -194,7 +194,7 @@ def weighted(losses: Array, weights: Array) -> Array:
 def draw_weights(rng: np.random.Generator, num_metrics: int) -> Array:
     """Return random weights, one per metric, that add up to 1.
 
-    The weights are uniformly distributed; ParEGO draws its weights from a grid.
+    The weights are uniformly distributed. The published algorithm ParEGO draws its weights from a grid instead.
     """
     weights: Array = rng.dirichlet(np.ones(num_metrics))
     return weights

@@ -25,7 +25,7 @@ class Limit:
         return self.bound - value if self.is_least else value - self.bound
 
     def excess(self, value: float) -> float:
-        """Return `beyond` divided by the absolute value of the bound (by 1 if the bound is 0).
+        """Return how far a value is beyond the bound, divided by the bound's absolute value (by 1 if the bound is 0).
 
         Return 0 if the value is within the bound. The result is at most `LARGEST`.
         """

@@ -136,7 +136,10 @@ class History(Sequence[Trial]):
 
     @property
     def num_without_gain(self) -> int:
-        """The number of trials since the last trial that was better than all before it; all if there was none."""
+        """The number of trials since the last gain. If there is no gain, this is the number of all trials.
+
+        A gain is a complete trial that is better than all trials before it.
+        """
         count = bisect.bisect_left(self._log.gains, self._length)
         return self._length - 1 - (self._log.gains[count - 1] if count else -1)
 

@@ -28,9 +28,10 @@ def starts_at_zero(points: Iterable[Point]) -> bool:
 
 
 def reached(earlier: Sequence[Point], curve: Sequence[Point]) -> float | None:
-    """Return the amount of training at the end of a curve, counted from the start; None if there is no report.
+    """Return the amount of training at the last report; None if there is no report.
 
-    `earlier` holds the points of the trainings that this training continues.
+    The amount is counted from the start of the first training. `curve` holds the reports of a training. If this
+    training continues earlier trainings, `earlier` holds the reports of the earlier trainings.
     """
     points = [*earlier[:1], *earlier[-1:], *curve[:1], *curve[-1:]]
     return place_of(points[-1]) + starts_at_zero(points) if points else None
@@ -66,12 +67,13 @@ def to_amount(amount: int | None, reached: float | None) -> str:
 class Places:
     """Assigns places to the reports of one training; the places must ascend, and be all of one kind.
 
-    The kinds are epoch, step and number. A report without `epoch` and `step` gets its number as its place. The number
-    of the first new report is `counted` + 1.
+    The kinds are epoch, step and number. A report without `epoch` and `step` gets its number as its place. A training
+    that starts again first repeats earlier reports. All later reports are new; the first new report has the number
+    `counted` + 1.
 
     Args:
         counted: the amount that was trained before the first new report.
-        again: the places of earlier reports that the training repeats before its first new report.
+        again: the places of the earlier reports that the training repeats.
         last: the place of the report before the first call of `take`; None = there was no report.
     """
 
@@ -86,7 +88,7 @@ class Places:
         return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return a reported point; if the point has neither `epoch` nor `step`, add its place as `epoch`.
+        """Return a report with its place. If the report has neither `epoch` nor `step`, add its number as `epoch`.
 
         Raises:
             ValueError: the place is negative, of another kind than before, or not later than the last place.

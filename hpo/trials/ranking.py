@@ -138,14 +138,18 @@ class Fronts:
         return self._places[order[place]] if num_before + place < count else None
 
     def _in_order(self, rows: NDArray[np.int64], losses: Array, count: int | None = None) -> NDArray[np.int64]:
-        """Return the `count` best of these rows (None = all), the best first; the rows must make up whole fronts."""
+        """Return the `count` best of the given rows (None = all), the best first.
+
+        If `rows` has a trial of a front, `rows` must have all trials of this front.
+        """
         rows = rows[self._numbers[rows].argsort()]
         return rows[best_first(losses[rows], count, scale_of(losses))]
 
     def _compare(self, losses: Array, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the row number of each candidate in `losses`, and the front number of each candidate.
+        """Return two arrays: each candidate's row number in `losses`, and each candidate's front number.
 
-        At least `count` trials are candidates. If there are fewer trials, all trials are candidates.
+        The candidates are all trials of the first few fronts. There are at least `count` candidates, unless the ranking
+        has fewer trials; then all trials are candidates.
         """
         if self._num_read < len(losses):
             near = np.concatenate((self._candidates, np.arange(self._num_read, len(losses))))
@@ -173,13 +177,13 @@ def have_same_places(one: Trial, other: Trial) -> bool:
 
 
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials with comparable losses.
+    """Return the trials, with losses that can be compared.
 
-    If `have_same_places` is true for all pairs of trials, return the trials unchanged. This includes trials with fewer
-    reports, because their trainings ended by themselves.
+    If the reports of all trials are at the same places (see `have_same_places`), return the trials unchanged. In this
+    case, a trial with fewer reports than others keeps its loss, because its trainings ended by themselves.
 
-    Otherwise, find the last place at which all trials with reports have a report. Each of these trials gets its loss at
-    this place. Trials without reports stay unchanged. If the trials have no place in common, return an empty list.
+    Otherwise, find the last place at which all trials with reports have a report. Each trial with reports gets its loss
+    at this place. Trials without reports stay unchanged. If the trials have no place in common, return an empty list.
     """
     furthest = max(trials, key=lambda trial: len(trial.losses_at), default=None)
     if furthest is None or all(have_same_places(trial, furthest) for trial in trials):

@@ -25,8 +25,10 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 
     In `compared`, None is the score of a failed trial and is ignored. The rules:
 
-    - If the scores are between -10 and 10 and spread over 0.001 or more, they have four decimals.
-    - If all scores are equal, they have four decimals from 0.1 to 10 and at 0, otherwise four significant digits.
+    - If all scores are between -10 and 10, and the largest and the smallest score differ by 0.001 or more, scores have
+      four decimals.
+    - If all scores are equal, scores have four decimals if the absolute value is 0 or from 0.1 to 10. Otherwise, scores
+      have four significant digits.
     - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range (which
       diverged trials do not widen). If 6 digits show no difference between the scores, they have more.
     - Counts, such as the number of parameters, are written as whole numbers. Scores are counts if all of them are whole
@@ -57,14 +59,14 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
-    """Return a complete trial's values in `Goal.names` as text, such as `accuracy 0.91, latency 12.5`.
+    """Return the metrics and limited numbers of a complete trial as text, such as `accuracy 0.91, latency 12.5`.
 
     Args:
         trial: the trial.
         goal: the goal of the study.
         compared: the trials that the digits must distinguish.
-        fresh: the same trial trained on fresh seeds, if such trainings chose the winner. The values of `fresh` come
-            first.
+        fresh: the same trial, trained again on fresh seeds, if the scores on fresh seeds chose the winner. The values
+            of `fresh` come first. None = the scores of the search chose the winner.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]

@@ -189,8 +189,8 @@ def first_start(trials: Sequence[Trial]) -> float:
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layout: TaskLayout) -> "pd.DataFrame":
     """Return a table with one row per trial, in the order of `trials`; missing values are empty.
 
-    - `number`, `round`, `learned`, `state`, `num_parameters`, `error`, and with amounts `amount` and `reached`: the
-      attributes of `Trial`.
+    - `number`, `round`, `learned`, `state`, `num_parameters` and `error`: the attributes of `Trial`.
+    - `amount` and `reached` (only if trials have amounts): the attributes of `Trial`.
     - `score`: the leading metric.
     - Each other value in `Goal.names` has a column of the same name. If this name is taken, the column is
       `metric.NAME`.

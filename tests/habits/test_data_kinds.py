@@ -73,7 +73,7 @@ def test_hpo_train_has_the_same():
         (["data.path=train.de"], f"in two other keys; write {ALIGNED}\n"),
         (
             ["data.path=train", "data.source_ending=.de"],
-            f"both endings must be given if the files are aligned (as in {ALIGNED}), ",
+            f"both file endings must be given for aligned files (as in {ALIGNED}); ",
         ),
     ],
 )

@@ -240,7 +240,10 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
 
 
 def _known(function: Any) -> Mapping[str, Any]:
-    """Return the values of a function's global and closure variables by name; a local variable has the value `...`."""
+    """Return the values of the variables that a function can use, by name: global, closure and local variables.
+
+    The values of local variables are unknown, so each local variable has the value Ellipsis.
+    """
     known = {**function.__globals__}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         # A variable without a value yet has an empty cell, and hides a global variable of its name.

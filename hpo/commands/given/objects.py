@@ -70,10 +70,10 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that calls `function` with a configuration that has the original values.
+        """Return a function that calls `function` with the original Python values in the configuration.
 
-        Wrap each optional function that takes a configuration in the same way. If there are no original values, return
-        `function` itself, or a copy if an importable function must be pickled.
+        Also wrap each optional function of the objective that takes a configuration. If there are no original values,
+        return `function` itself, or a copy if an importable function must be pickled.
 
         Args:
             function: the objective.
@@ -100,14 +100,17 @@ class Objects:
         return given
 
     def refuse_all(self) -> None:
-        """Raise ConfigError if any original value is not a tuple; a tuple is allowed, because a list can replace it."""
+        """Raise ConfigError if this object holds values that JSON cannot represent.
+
+        Tuples are allowed, because the objective can use the JSON lists that replace the tuples.
+        """
         known = {f"space.{key}": values for key, values in self.choices.items()}
         known |= {f"config.{key}": values for key, values in self.constants.items()}
         for where, values in known.items():
             if not all(isinstance(value, tuple) for value in values.values()):
                 raise ConfigError(
-                    f"{where}: must be a JSON value; only an objective f(config) or f(config, trial) that is given as "
-                    f"a function, not by its path, gets other values"
+                    f"{where}: must be a JSON value; to use other values, give the objective as a function f(config) "
+                    f"or f(config, trial), not by its path"
                 )
 
     def _branch(self, branch: Any, key: str) -> Any:
@@ -195,9 +198,10 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration or a point with its original tuples, and its original dicts whose keys are numbers.
+    """Return a configuration or a point in which original Python values replace their JSON values.
 
-    The pickled function holds the original values. Original values of all other types stay in their JSON form.
+    The pickled function holds the original values. This function puts back only tuples, and dicts whose keys are
+    numbers. Objects of other types, such as a class, stay in their JSON form.
     """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
@@ -250,10 +254,19 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 
 
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
-    """Return the constant for a JSON value that a user has changed.
+    """Return the new Python value of a constant after a user has changed the constant's JSON value.
 
-    If the original constant (`given`) is a dataclass, its changed fields get the new values. If `given` is a JSON value
-    itself, return the new value. Raise ConfigError for any other type.
+    If the original Python value is a dataclass, return a copy in which the changed fields have the new values. If the
+    original Python value is a JSON value itself, return the new JSON value.
+
+    Args:
+        key: the dotted key of the constant.
+        given: the original Python value.
+        before: the original JSON value.
+        now: the new JSON value.
+
+    Raises:
+        ConfigError: `given` has another type.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:

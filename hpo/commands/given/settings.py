@@ -121,7 +121,11 @@ def search_tree(
 
 
 def _shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the shipped configuration of a group; for `track`, see `with_mlflows_own`."""
+    """Return the shipped configuration `name` of a group, such as `dispatch`.
+
+    For the group `track`, replace references to MLflow's environment variables by their values; see
+    `with_mlflows_own`.
+    """
     return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
@@ -181,14 +185,20 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration. If the objective is written without parameters, add them: `m:f(config)`."""
+    """Compose a user's configuration, with the parameters of the objective's function.
+
+    For example, the objective `m:f` becomes `m:f(config)`. See `with_form`.
+    """
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
 
 
 def overrides_with_form(overrides: Sequence[str]) -> list[str]:
-    """Return a user's overrides. If the objective is written without parameters, add them: `objective=m:f(config)`."""
+    """Return a user's overrides, with the parameters of the objective's function.
+
+    For example, the override `objective=m:f` becomes `objective=m:f(config)`. See `with_form`.
+    """
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
     searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
@@ -201,7 +211,10 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
 
 
 def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a user's configuration. If the objective is written without parameters, add them: `m:f(config)`."""
+    """Return a user's configuration, with the parameters of the objective's function.
+
+    For example, the objective `m:f` becomes `m:f(config)`. See `with_form`.
+    """
     objective, space = tree.get("objective"), tree.get("space")
     if not isinstance(objective, str):
         return dict(tree)

@@ -35,7 +35,7 @@ from hpo.errors import ConfigError, nearest
 
 
 class StrictFiles(ConfigSource):
-    """A source of configuration files for Hydra; it refuses YAML with objects, duplicate keys or aliases."""
+    """A source of configuration files for Hydra; it refuses YAML with type tags, duplicate keys or aliases."""
 
     @staticmethod
     def scheme() -> str:
@@ -140,7 +140,10 @@ def compose_config(
 
 
 def _is_of_user(override: Override) -> bool:
-    """Return whether an override sets the whole space, or keys below `USERS_OWN`, whose names the user chooses."""
+    """Return whether an override sets the whole space, or a key in one of the mappings `USERS_OWN`.
+
+    In these mappings, the user chooses the names of the keys.
+    """
     is_space = override.key_or_group == "space" and isinstance(override.value(), Mapping)
     return not override.is_delete() and (is_space or override.key_or_group.startswith(USERS_OWN))
 
@@ -197,7 +200,8 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
 def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
     """Return whether an override may have set a key that did not exist before.
 
-    Hydra accepts a key inside a list. It also accepts a key below a plain value, and replaces the value by a mapping.
+    Hydra usually refuses an override of an unknown key. But it accepts an unknown key inside a list or below a plain
+    value. In the second case, Hydra replaces the plain value by a mapping.
     """
     leaves = flatten(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
     keys = [o.key_or_group for o in overrides if not (o.is_delete() or o.is_add() or o.is_force_add())]

@@ -26,7 +26,7 @@ _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return the complete configuration as a plain tree.
 
-    A reference to an environment variable that is set stays unresolved.
+    References to environment variables stay unresolved, but each of these variables must be set.
 
     Raises:
         ConfigError: references form a cycle or have no target, an environment variable is not set, or a value is
@@ -80,10 +80,11 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Return the new text of references in a subtree that is moved from `root` to `place` in another tree.
+    """Return a text with references, rewritten because its subtree moves from `root` to `place` in another tree.
 
-    A text may have several references. If a reference has its target in the subtree, an absolute key in the reference
-    becomes the target's new key, and a relative key stays. Otherwise, the value of the target replaces the reference.
+    A text may have several references. If the target of a reference is in the subtree, the target moves, too: an
+    absolute key in the reference becomes the target's new key, and a relative key stays. If only some targets are in
+    the subtree, the values of the other targets replace their references.
 
     Args:
         text: the text with the references.
@@ -93,8 +94,8 @@ def move_reference(
         root: the tree from which the subtree was taken.
 
     Returns:
-        The new text. None = no target is in the subtree, a target cannot be determined, or the text has an `oc.select`
-            and a target outside of the subtree.
+        The rewritten text. None = no target is in the subtree, a target cannot be determined, or the text has an
+            `oc.select` and a target outside of the subtree.
     """
     found = targets(text, (*prefix, *path))
     is_inside = [target[: len(prefix)] == prefix for target in found]

@@ -125,8 +125,10 @@ def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
     """Return overrides that replace the defaults of the toolkit's trainer if the objective is a user's function.
 
     The overrides remove `data`, `model`, `training` and the search space, and set `study.name` and `study.metric`. Keys
-    that the command line sets have no override. Return an empty list if the command line also chooses `data`, or if the
-    objective is not a function with arguments, such as `module:train(config)`.
+    that the command line sets have no override.
+
+    Return an empty list if the command line also chooses `data`. Also return an empty list if the objective's path has
+    no parameters. The path `module:train(config)`, for example, has the parameter `config`.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
     call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))
@@ -155,7 +157,7 @@ def text_of(override: Override) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Convert a value that Hydra parsed to plain Python; for example, a quoted string becomes a string."""
+    """Convert a value from Hydra's parser to a plain Python value; for example, a `QuotedString` becomes a str."""
     if isinstance(value, Sweep):
         return _dimension_of(value)
     if isinstance(value, Mapping):

@@ -140,10 +140,11 @@ def references_to(references: Mapping[str, str], searched: Collection[str]) -> d
 def with_point(
     config: Mapping[str, Any], point: Mapping[str, Any], references: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Set the values of a point in a resolved configuration, and resolve the references to these values.
+    """Set the values of a point in a resolved configuration, and resolve the configuration's references again.
 
-    If the point has a value for the key of a reference, the value replaces the reference. If a reference cannot be
-    resolved, raise ConfigError with the key of the reference.
+    `references` has the text of each reference, such as `${model.width}`, by key. If the point has a value for the key
+    of a reference, the value replaces the reference. If a reference cannot be resolved, raise ConfigError with the key
+    of the reference.
     """
     tree = replaced(config, point)
     texts = {key: text for key, text in (references or {}).items() if not any(within(key, one) for one in point)}
@@ -185,9 +186,10 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: C
 
 
 def refuse_secrets(references: Mapping[str, str]) -> None:
-    """Raise ConfigError if the text of a reference contains a secret, or if its key looks like the name of a secret.
+    """Raise ConfigError if a text in `references` contains a secret, or if a key looks like the name of a secret.
 
-    `references` are the references to searched keys. They are stored as texts, so the secret would be stored, too.
+    `references` has the texts of the references to searched keys, by the keys that hold these references. A study
+    stores these texts, and would also store the secret.
     """
     for key, text in references.items():
         if looks_secret(key) or redact({key: text})[1]:

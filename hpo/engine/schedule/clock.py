@@ -104,7 +104,7 @@ class Clock:
             task.total = max(units, task.latest)
 
     def latest(self, key: Key) -> float:
-        """Return the units of the last report that has arrived from a running task."""
+        """Return how many units a running task had trained at its latest report; 0 if no report has arrived."""
         return self._running[key].latest
 
     def advance(self) -> Event | None:

@@ -207,7 +207,7 @@ class Scheduler:
             observer.trial_opened(trial)
 
     def _learn(self, trials: Sequence[Trial]) -> None:
-        """Pass newly known trials to the race and to the median rule."""
+        """Pass the trials whose results became known since the last call to the race and to the median rule."""
         race = self._rules.race
         self._num_judged_by += len(trials)
         if race is not None:
@@ -267,7 +267,7 @@ class Scheduler:
 
 
 def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float]]:
-    """Return the begin and end of each ended task on the clock, in units of cost.
+    """Return two times for each ended task: the start and the end of the task on the study's clock, in units of cost.
 
     The result is empty if the search does not wait for the clock.
     """

@@ -64,7 +64,8 @@ class Race:
 
     All rivals keep the limits. A trial is also behind if it exceeds a limit according to the same test, with the bound
     in place of the rival's losses. A difference that is the same on all folds, such as the difference in the number of
-    parameters, needs no test. As long as no known trial keeps the limits, the race stops only failed trials.
+    parameters, needs no test. As long as no complete trial keeps the limits, there is no rival. Then the race compares
+    neither losses nor limits, and stops only trials that have failed.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per
@@ -77,7 +78,7 @@ class Race:
         self._goal = goal
 
     def add_rival(self, rivals: Rivals, trial: Trial) -> Rivals:
-        """Add a known trial to the rivals, and return the rivals that are on the Pareto front.
+        """Add a trial to the rivals, and return the rivals that are then on the Pareto front.
 
         Return `rivals` unchanged if the trial is incomplete, exceeds a limit, or is not on the front. Also return
         `rivals` unchanged if any of the trial's first `tasks` tasks lacks a metric.
@@ -145,13 +146,15 @@ class Race:
 class StopRule:
     """The median rule: it stops a training whose best score is worse than the median of other trials' best scores.
 
-    A training is compared with trainings of other trials on the same fold and repeat, from the same amount of training
-    to the same amount. The other trials are complete, keep the limits, and were known when the trial of the training
-    was opened. So the decision depends neither on the workers nor on the budget, and the worker itself can decide. The
-    rule compares scores at places (positions on the learning curve, see `hpo.trials.places`) for which it has at least
-    five other trainings. If another training ended before a place, its best score counts there. A training is compared
-    only when it reports at one of these places, or after the last of these places. No training stops before it has
-    `after` points on its learning curve (1 or more).
+    A training is compared with trainings of other trials on the same fold and repeat. All compared trainings start at
+    the same amount of training, and have the same final amount. The other trials are complete, keep the limits, and
+    were known when the trial of the training was opened. So the decision depends neither on the workers nor on the
+    budget, and the worker itself can decide.
+
+    The rule compares scores at places (positions on the learning curve, see `hpo.trials.places`) for which it has at
+    least five other trainings. If another training ended before a place, its best score counts there. A training is
+    compared only when it reports at one of these places, or after the last of these places. No training stops before
+    its learning curve has `after` reports (1 or more).
 
     The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
     of another metric. So `study.stop_rule` is refused with several metrics.
@@ -165,7 +168,10 @@ class StopRule:
 
 
 class Medians:
-    """The medians of the best scores of all trials known so far, updated trial by trial."""
+    """For each place on the learning curve, the median of the best scores that known trials had reached at the place.
+
+    Each task of a trial, and each amount of training, has its own medians. The method `learn` adds known trials.
+    """
 
     def __init__(self, rule: StopRule) -> None:
         self._rule = rule
@@ -225,7 +231,10 @@ class _BestByPlace:
         bisect.insort(self._ends, (last, best[last]))
 
     def medians(self) -> Iterator[tuple[float, float]]:
-        """Yield each place for which at least `_LEAST` trainings have a best loss, with the median of these losses."""
+        """Yield two values for each place: the place, and the median of the trainings' best losses up to this place.
+
+        Leave out places with the losses of fewer than `_LEAST` trainings.
+        """
         for place in self._places:
             if len(losses := self._losses[place]) >= _LEAST:
                 yield place, statistics.median(losses)

@@ -89,9 +89,9 @@ def strategy_type(name: Any) -> StrategyType:
 
 
 def type_of(strategy: Any, path: str) -> StrategyType:
-    """Return the class of a strategy's settings and the strategy class; raise ConfigError if the object is no strategy.
+    """Return two classes: the class of the strategy's settings, and the strategy itself.
 
-    `path` names the class in the error message.
+    Raise ConfigError if `strategy` is not a strategy class. The error message calls `strategy` by the name `path`.
     """
     is_strategy = inspect.isclass(strategy) and all(hasattr(strategy, name) for name in _ATTRIBUTES)
     if not is_strategy:

@@ -14,8 +14,8 @@ from hpo.trials.trial import Proposal, Trial
 class FirstPoints:
     """Tries the points in `space.first` before the strategy's own points.
 
-    Points of `space.first` that imported trials have tried are left out. `imported` holds the keys of the points that
-    imported trials have tried; only `announcement` needs these keys.
+    Points that imported trials have tried are not tried again. `imported` holds the keys of these points, so that
+    `announcement` does not count the points.
     """
 
     strategy: Strategy
@@ -44,7 +44,7 @@ class FirstPoints:
 
     @property
     def learns(self) -> Learns:
-        """When the strategy learns from ended trials; see `Strategy.learns`."""
+        """How often the strategy learns from ended trials; see `Strategy.learns`."""
         return self.strategy.learns
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:

@@ -54,10 +54,11 @@ class HalvingSettings(Settings):
 
     @property
     def num_halvings(self) -> int:
-        """The number of rungs after the first; each of them trains points `eta` times as far as the rung before.
+        """The number of rungs after the first; each of these rungs trains points `eta` times as far as the rung before.
 
-        This number is s_max of the Hyperband paper, log_eta(max_amount / min_amount), but rounded to the nearest whole
-        number, at least 1, instead of down. So a rung is at least sqrt(eta) times as far as the rung before.
+        The Hyperband paper calls this number s_max: log_eta(max_amount / min_amount), rounded down. Here, it is rounded
+        to the nearest whole number, and is at least 1. So a rung trains at least sqrt(eta) times as far as the rung
+        before.
         """
         halvings = 1
         while (self.max_amount // self.eta**halvings) ** 2 >= self.min_amount**2 * self.eta:
@@ -272,9 +273,9 @@ class Hyperband(SuccessiveHalving):
     REVISION: ClassVar[int] = 5
 
     def next_halvings(self, last: int | None) -> int:
-        """Return the number of halvings of the next bracket (s of algorithm 1).
+        """Return the number of halvings of the next bracket (s in algorithm 1 of the Hyperband paper).
 
-        This is the next lower number; after the lowest number, the highest follows again.
+        The brackets follow each other from the highest to the lowest number of halvings, and then begin again.
         """
         kinds = self.settings.brackets
         return kinds[(kinds.index(last) + 1) % len(kinds)] if last in kinds else kinds[0]

@@ -46,12 +46,13 @@ class OptunaModel:
 
     With several metrics, TPE and the Gaussian process are Optuna's multi-objective versions. TPE's good trials are
     those on the first fronts. Of a front that fits only in part, TPE takes the trials that add the most hypervolume
-    (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). Here TPE is multivariate also with several
-    metrics, unlike Optuna's default. The Gaussian process models each metric, and maximizes the expected gain in
-    hypervolume (qLogEHVI, Ament et al. 2023). Before the first trial is complete, TPE and the Gaussian process work as
-    in a search with one metric. CMA-ES supports only one metric.
+    (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). TPE models the dimensions together
+    (multivariate) with one metric and with several metrics. By default, Optuna does so only with one metric. The
+    Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI, Ament et al. 2023).
+    Before the first trial is complete, TPE and the Gaussian process work as in a search with one metric. CMA-ES
+    supports only one metric.
 
-    Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
+    Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE, which Optuna made multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
     Improvement"); Hansen 2016, "The CMA Evolution Strategy: A Tutorial".
 

@@ -64,7 +64,10 @@ class QuasiRandom:
     learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
-        """Return the next `round_size` untried points of the sequence; draw missing points uniformly."""
+        """Return the next `round_size` untried points of the sequence.
+
+        If the sequence gives too few untried points, draw the other points uniformly from the space.
+        """
         count, tried = self.settings.round_size, known.tried(pending)
         rng = generator(self.seed, known, pending)
         remaining = None if self.space.size is None else self.space.size - len(tried)

@@ -153,7 +153,8 @@ class ShiftingWindow:
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return untried points: the first points, or points from the windows around the best values so far.
 
-        Return no points after the last round, and while a round of several draws is running.
+        Return no points after the last round. Also return no points if rounds have several points (the setting `draws`
+        is above 1), and a trial is pending.
         """
         settings = self.settings
         if pending and self.learns == "by_round":
@@ -184,7 +185,10 @@ class ShiftingWindow:
         return Preselection(self.space)
 
     def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
-        """Return the centre of each window by key; leave out dimensions without a result, start value or default."""
+        """Return the centre of each window by the key of the dimension.
+
+        Leave out a dimension if no trial with a score has a value for it, and if it has no start value and no default.
+        """
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))
             for d in self.space.dimensions

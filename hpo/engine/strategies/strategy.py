@@ -43,7 +43,8 @@ class Strategy(Protocol):
         """When the strategy learns from ended trials.
 
         `never`: it ignores results. `by_round`: it proposes a round when all trials of the last round have ended.
-        `by_trial`: it learns from each trial at once; only such proposals can depend on the order in which trials end.
+        `by_trial`: it learns from each trial as soon as the trial has ended. Only with `by_trial` can the proposals
+        depend on the order in which trials end.
         """
         ...
 
@@ -57,7 +58,7 @@ class Strategy(Protocol):
         Args:
             known: the trials that have ended, failures included, in the order of their ends. Trials imported from other
                 studies come first, with numbers below 0.
-            pending: the trials that were proposed and are not known yet, without any outcomes.
+            pending: the proposed trials that are not in `known` yet. Their outcomes, if there are any, are removed.
         """
         ...
 

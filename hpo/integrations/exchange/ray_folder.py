@@ -61,7 +61,11 @@ def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
 
 
 def _of_several_kinds(keys: Collection[str]) -> list[str]:
-    """Return the keys of values that are a mapping in some trials and no mapping in others, as in a choice of both."""
+    """Return the keys whose values are mappings in some trials, and other values in the other trials.
+
+    This happens if a hyperparameter's choices include mappings and other values. The keys inside such a mapping are
+    also returned.
+    """
     kinds = [key for key in keys if any(other.startswith(f"{key}.") for other in keys)]
     return sorted(key for key in keys if any(within(key, each) for each in kinds))
 

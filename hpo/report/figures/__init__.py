@@ -72,7 +72,7 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
 
 
 def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
-    """Return a placeholder for each figure that applies to this goal; each placeholder gives this reason."""
+    """Return a placeholder for each figure that applies to `goal`; each placeholder shows the text `reason`."""
     return tuple(
         Drawing(name, section, title, Absent(reason))
         for name, section, title, _ in FIGURE_TABLE

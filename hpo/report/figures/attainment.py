@@ -113,10 +113,10 @@ def _ends(values: Sequence[float], is_maximized: bool) -> tuple[float, float]:
 
 
 def _staircase(corners: Corners, worst: tuple[float, float]) -> list[tuple[float, float]]:
-    """Return the points of a staircase line through the corners. The first corner has the first metric's best value.
+    """Return the vertices of a staircase line through the corners. The first corner has the first metric's best value.
 
-    The line begins and ends at the worst values of the axes. Between two corners, the first metric is that of the
-    later corner, and the second metric is that of the earlier corner.
+    The line begins and ends at the worst values of the axes. Between two corners, the line has one more vertex. Its
+    first coordinate is that of the later corner; its second coordinate is that of the earlier corner.
     """
     if not corners:
         return []

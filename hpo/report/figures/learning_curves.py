@@ -37,8 +37,9 @@ _Curve = list[tuple[float, float]]
 def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     """Draw each trial's mean curve over its tasks, and the curve of each of the winner's tasks.
 
-    Draw at most 100 of the ended trials. In a study with scales, draw only trials at the largest scale with a curve. A
-    trial's mean curve ends where the trial's shortest task ends, because a mean over fewer tasks would jump.
+    Draw at most 100 of the ended trials. In a study with scales, draw only the trials at one scale. This is the largest
+    scale at which any trial has a curve. A trial's mean curve ends where the trial's shortest task ends, because a mean
+    over fewer tasks would jump.
     """
     points = [point for trial in subject.trials for outcome in trial.outcomes.values() for point in outcome.curve]
     if not points:

@@ -80,7 +80,10 @@ def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str,
 
 
 def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
-    """Return the axis of a hyperparameter. Heights are numbers for a range, else ranks among the values that occur."""
+    """Return the axis of a hyperparameter.
+
+    The axis of a range is a scale of numbers. Any other axis has equal distances between the values that occur.
+    """
     values = values_of(dimension, trials)
     if isinstance(dimension, Range):
         return _number_axis(trials, values, dimension.log)
@@ -109,7 +112,17 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis over all positions; if some trials have no value, the axis starts `gap` below the lowest."""
+    """Return an axis from the lowest to the highest position.
+
+    If some trials have no position, the axis starts `gap` below the lowest position, and these trials are at the start.
+
+    Args:
+        trials: all drawn trials.
+        places: the position of each trial that has a value, by trial number.
+        ticks: the positions of the ticks.
+        text: returns the label of a position.
+        gap: a distance between positions.
+    """
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 

@@ -158,7 +158,7 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
 
 
 def sampled(drawn: Sequence[Trial], trials: Sequence[Trial]) -> str:
-    """Return a sentence about trials that are not drawn; empty if all are drawn."""
+    """Return a sentence that says how many trials a figure shows, and which; empty if the figure shows all trials."""
     if len(drawn) == len(trials):
         return ""
     best = round(_BEST * len(drawn))

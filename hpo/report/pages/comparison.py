@@ -93,7 +93,11 @@ def _goal_text(result: ComparisonJson) -> str:
 
 
 def answers(result: ComparisonJson) -> list[str]:
-    """Return which strategy or study is better: one sentence for all strategies, or the sentences for the studies."""
+    """Return the sentences that say which strategy or study is better.
+
+    A comparison of strategies has a single sentence. A comparison of studies has one sentence per compared pair, and
+    sentences about the studies that could not be compared.
+    """
     return result["answers"] if result["kind"] == "studies" else [_answer(_first_pairs(result))]
 
 
@@ -116,7 +120,7 @@ def _answer(pairs: Sequence[Pair]) -> str:
 
 
 def _first_pairs(result: ComparisonJson) -> list[Pair]:
-    """Return the pairs at the first budget of the comparison."""
+    """Return the pairs of strategies at the first budget of the comparison."""
     pairs = result["pairs"]
     return [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
 

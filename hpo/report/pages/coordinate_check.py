@@ -11,7 +11,11 @@ from hpo.study.coordinate_check import STEPS, CoordinateCheck
 def slopes_table(check: CoordinateCheck) -> Table:
     """Return a table with the slope of each layer after each step.
 
-    The last column marks the steepest layer that is not known to change, and all layers with a slope beyond the bound.
+    The last column has one of three words for some layers:
+
+    - `expected`: the slope is beyond the bound, but the layer's output is known to change its size with the scale.
+    - `steepest`: the layer has the steepest slope of all layers that are not `expected`.
+    - `outside`: the layer is neither `expected` nor `steepest`, and its slope is beyond the bound.
     """
     steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [

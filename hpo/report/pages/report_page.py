@@ -115,7 +115,10 @@ def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the columns of further metrics, limits and the front; no columns for one metric without limits."""
+    """Return the names of the columns for the metrics after the first, the limits, and the Pareto front.
+
+    If the study has a single metric and no limits, there are no such columns.
+    """
     front = front_of(summary)
     if front is None:
         return []

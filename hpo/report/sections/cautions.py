@@ -1,4 +1,4 @@
-"""Report field 25: the cautions about the study's result."""
+"""Field 25 of the report: the cautions about the study's result."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Report fields 1 and 24: the environment and the cost of the study."""
+"""Fields 1 and 24 of the report: the environment and the cost of the study."""
 
 import bisect
 import itertools
@@ -33,7 +33,7 @@ from hpo.trials.trial import Outcome, Trial, seconds_trained
 
 @with_config(EXACT)
 class EnvironmentPart(TypedDict):
-    """Fields 1 and 24: versions, machine and code at the study's start."""
+    """Fields 1 and 24 of the report: the versions, the machine and the code at the study's start."""
 
     python: str
     platform: str
@@ -88,7 +88,11 @@ _TINY = 1e-9  # a smaller standard deviation is a rounding error
 
 
 def describe_cost(subject: Subject) -> Cost:
-    """Return the training seconds, the search's seconds without pauses, and the shares of time without training."""
+    """Return the training seconds, the search's seconds without pauses, and two shares of time without training.
+
+    `idle_share` is the share of the workers' total time. `overhead_share` is the share of the search's duration in
+    which no task trained.
+    """
     trials, gpus = subject.all_trainings, subject.gpus
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
@@ -150,7 +154,7 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
 def runtime_text(cost: Cost, each: str) -> str:
     """Return the training time of one trial as text: `0.4 s a trial (median 0.3 s)`; empty if there are no trials.
 
-    `each` follows the mean, such as `a trial`.
+    `each` is the text after the mean time, such as `a trial`.
     """
     mean, median = cost["seconds_per_trial_mean"], cost["seconds_per_trial_median"]
     if mean is None or median is None:
@@ -161,8 +165,8 @@ def runtime_text(cost: Cost, each: str) -> str:
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
     """Return the machine and the code at the study's start.
 
-    A text says that there are no GPUs, no CUDA or no driver. Without a git repository, `commit` and `is_dirty` are
-    missing values with a reason.
+    If the machine has no GPU, CUDA or driver, the field `gpus`, `cuda` or `driver` has a text that begins with `none`.
+    If the study was started outside of a git repository, `commit` and `is_dirty` are missing values with a reason.
     """
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}
     commit = given["commit"] or missing("the study was not started inside a git repository")
@@ -194,9 +198,12 @@ def versions_text(environment: EnvironmentPart) -> str:
 
 @dataclass(frozen=True)
 class StretchRun:
-    """The tasks of one uninterrupted stretch of the search, in order of start, and the number of workers.
+    """One uninterrupted stretch of the search.
 
-    The number of workers is None for simulated workers, and if the record has no stretch.
+    Attributes:
+        outcomes: the outcomes of the stretch's tasks, in order of start.
+        workers: the number of workers; None if the workers are simulated. Also None if the record does not say when
+            each stretch started; then all tasks count as one stretch.
     """
 
     outcomes: Sequence[Outcome]
@@ -209,7 +216,7 @@ class StretchRun:
 
     @property
     def seconds(self) -> float:
-        """The time from the first start to the last end."""
+        """The seconds from the start of the first task to the end of the last task."""
         return max(outcome.started + outcome.seconds for outcome in self.outcomes) - self.started
 
     @property
@@ -241,7 +248,10 @@ def stretch_runs(outcomes: Iterable[Outcome], stretches: Sequence[Stretch]) -> l
 
 
 def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:
-    """Return, by worker, the start of the first task and the end of the last task, in the time of `Outcome.started`."""
+    """Return two times for each worker: the start of its first task, and the end of its last task.
+
+    The times are in seconds since the epoch, as in `Outcome.started`.
+    """
     spans: dict[int, tuple[float, float]] = {}
     for outcome in outcomes:
         start, end = spans.get(outcome.worker, (outcome.started, 0.0))

@@ -1,4 +1,7 @@
-"""Report fields 17 and 19: the best score so far, random search's expected best score, and the winner's curves."""
+"""Fields 17 and 19 of the report.
+
+Field 17 has the best score so far, and random search's expected best score. Field 19 has the winner's learning curves.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +29,8 @@ from hpo.trials.trial import Direction, Trial, loss_sign
 class BestSoFar(TypedDict):
     """Field 17 of the report: two lists of the improvements of the best score.
 
-    `trials` compares the trials in the order of their proposals, `seconds` in the order in which they ended.
+    `trials` lists each trial that was better than all trials proposed before. `seconds` lists each trial that was
+    better than all trials that had ended before.
     """
 
     trials: list[dict[str, float]]
@@ -118,14 +122,14 @@ def describe_expected(strategy: str, scores: Sequence[float], direction: Directi
 def expected_performance(
     scores: Sequence[float], direction: Direction, estimator: Literal["biased", "unbiased"]
 ) -> Expected:
-    """Return the expected best of n scores that are drawn from B given scores.
+    """Return the expected best of n scores that are drawn from B given scores, for each of at most 40 values of n.
 
-    The numbers n are at most 40 numbers from 1 to B/2; see `budgets_of`.
+    The values of n are between 1 and B/2; see `budgets_of`. Beyond B/2, both estimators depend mostly on the best
+    trial.
 
-    `biased` draws with replacement, `unbiased` draws without replacement. Beyond B/2 both estimators depend mostly on
-    the best trial. The weights of the sorted scores v(1) <= ... <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and
-    C(i-1, n-1) / C(B, n) for `unbiased`. Products of ratios give the `unbiased` weights, because such products
-    neither overflow nor cancel for any B.
+    `biased` draws with replacement, `unbiased` draws without replacement. The weights of the sorted scores v(1) <= ...
+    <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and C(i-1, n-1) / C(B, n) for `unbiased`. Products of ratios give
+    the `unbiased` weights, because such products neither overflow nor cancel for any B.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.

@@ -1,4 +1,8 @@
-"""Report fields 3 to 6 and 8: the data, its split, its preparation, and the metric."""
+"""Fields 3 to 6 and 8 of the report.
+
+Field 3 names the data, and field 4 describes the data's preparation. Fields 5 and 6 describe the split and the folds.
+Field 8 defines the metric.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
@@ -71,7 +75,7 @@ _NO_DESCRIPTION = "the objective brings its own data (its module has no describe
 
 
 def describe_data(study: PreparedStudy) -> DataPart:
-    """Return the data's name, source, files and split; an unknown value is missing, with the reason."""
+    """Return the name, source, files and split of the data; in place of an unknown value, return why it is missing."""
     given, name, described = study.config.report, study.reference, study.described
     absent = missing(_NO_DESCRIPTION)
     files: list[dict[str, Any]] | str | Missing = [dict(file) for file in described.files or ()]
@@ -96,7 +100,10 @@ def describe_data(study: PreparedStudy) -> DataPart:
 
 
 def describe_method(study: PreparedStudy) -> MethodPart:
-    """Return the objective's description of a training; values that it lacks are missing, with the reason."""
+    """Return the objective's description of its trainings.
+
+    If the objective does not describe a value, the value is a `Missing` with the reason.
+    """
     described = study.described.method or {}
     reason = f"{study.objective.owner} has no describe_method that describes it"
     values = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}

@@ -1,6 +1,6 @@
-"""The 25 fields that a study's report must contain, and their missing values.
+"""The 25 fields that a study's report must contain, and the reasons why values of fields are missing.
 
-report.json has `{"missing": "reason"}` for a missing value.
+In report.json, `{"missing": "reason"}` replaces a missing value.
 
 Source: a union of the checklists of Dodge et al. 2019 (arXiv 1909.03004), Dodge et al. 2021 (2110.00613), ACL 2021, the
 machine learning reproducibility checklist v2, Lindauer & Hutter 2020 (JMLR 21(243)), Bouthillier et al. 2021

@@ -125,7 +125,10 @@ _MOST_MEMBERS = 20
 
 
 def read_front(report: ReportJson) -> Iterator[Block]:
-    """Yield the limits, the front, changes of the choice, and the hypervolume; nothing if the report has no front."""
+    """Yield the limits, the front, the changes of limits and of the winner's choice, and the hypervolume.
+
+    The choice of the winner is the setting `study.choose`. Yield nothing if the report has no front.
+    """
     if "front" not in report:
         return
     front = require(report["front"])
@@ -185,10 +188,9 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
 
 
 def _near_text(front: FrontPart) -> Iterator[str]:
-    """Yield a sentence about trials outside of the front that may belong to it.
+    """Yield a sentence about the trials outside of the front that may belong to the front.
 
-    This function leaves out the trials on the front whose intervals overlap the winner's intervals. A caution of the
-    report lists those trials.
+    Another text, a caution of the report, lists the trials on the front whose intervals overlap the winner's intervals.
     """
     if front["near"]:
         yield f"by their 95 % intervals the front may also include {trials_text(front['near'])}"

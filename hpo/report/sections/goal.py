@@ -105,7 +105,10 @@ class Volume(TypedDict):
 
 @with_config(EXACT)
 class FrontPart(TypedDict):
-    """Values of the report's fields 8, 11, 12, 15 and 17 for a study that has, or had, several metrics or limits."""
+    """The metrics, limits and Pareto front of a study (in fields 8, 11, 12, 15 and 17 of the report).
+
+    The report has this part only if the study has, or had, several metrics or limits.
+    """
 
     metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
     limits: list[LimitPart]

@@ -186,8 +186,8 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    If the smallest scale's best value is not the best at another scale, the sentence also says how much score this
-    value loses there at most. If no value has a score, the sentence says so.
+    If the best value at the smallest scale is not the best value at another scale, the sentence also gives the cost of
+    this value. The cost is the largest loss of score at any other scale. If no value has a score, the sentence says so.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
@@ -216,6 +216,6 @@ def _noise_text(cost: float, error: float | None) -> str:
 
 
 def _num_without_smallest(table: ScaleTable) -> int:
-    """Return the number of scales where the smallest scale's best value has no score."""
+    """Return the number of scales without a score for the hyperparameter value that is best at the smallest scale."""
     place = table["values"].index(table["best"][0])
     return sum(scores[place] is None for scores in table["scores"])

@@ -57,7 +57,7 @@ class ScalePart(TypedDict):
 
 @with_config(EXACT)
 class ShiftPart(TypedDict):
-    """The shift of the best value with each doubling of a training's cost."""
+    """The shift of a hyperparameter's best value with each doubling of a training's cost."""
 
     value: float
     interval: Annotated[

@@ -1,4 +1,4 @@
-"""Report fields 7 and 10 to 12: model sizes, the strategy, the counts of trials, and the choice of the winner."""
+"""Fields 7 and 10 to 12 of the report: model sizes, the strategy, the trials, and how the winner is chosen."""
 
 import statistics
 from collections import Counter
@@ -43,7 +43,10 @@ from hpo.trials.trial import Trial
 
 @with_config(EXACT)
 class Sizes(TypedDict):
-    """The models' numbers of parameters (field 7 of the report); trials.csv has each trial's number of parameters."""
+    """Field 7 of the report: the smallest, the median and the largest number of parameters of the trials' models.
+
+    The file trials.csv has the number for each trial; `column` names the column.
+    """
 
     column: str
     smallest: Count

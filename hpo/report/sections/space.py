@@ -1,4 +1,4 @@
-"""Report fields 9 and 20: the space, and the importance of each hyperparameter."""
+"""Fields 9 and 20 of the report: the space, and the importance of each hyperparameter."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,10 @@ class SpacePart(TypedDict):
 
 
 class Contributed(TypedDict):
-    """A hyperparameter's contribution to the winner's gain over the default; above 0 is better."""
+    """A hyperparameter's contribution to the winner's gain over the default configuration.
+
+    A contribution above 0 means that the winner's value of the hyperparameter is better than the default value.
+    """
 
     gain: float
     low: float
@@ -37,7 +40,7 @@ class Contributed(TypedDict):
 
 
 class Importance(TypedDict):
-    """The importance of each hyperparameter (field 20 of the report).
+    """Field 20 of the report: the importance of each hyperparameter.
 
     The shares in `values` sum to 1. The contributions in `shapley` are in the unit of the metric.
     """

@@ -1,4 +1,4 @@
-"""Report fields 1, 2 and 25: the study's identity, budget and code."""
+"""Fields 1, 2 and 25 of the report: the study's identity, budget and code."""
 
 import datetime
 from collections.abc import Iterator, Sequence
@@ -162,9 +162,10 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return the extended study, the changed settings, and both scores of each extended trial.
+    """Return the study that this study extends, the changed settings, and the extended trials.
 
-    Return None if the study extends no other study.
+    Each extended trial has its score before the extension, and its score after the extension. Return None if this study
+    extends no other study.
     """
     section = study.config.study
     if section.extends is None:

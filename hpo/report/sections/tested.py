@@ -1,4 +1,4 @@
-"""Report fields 16 and 22: scores on the test split, overtuning of the winner, and finalists on fresh seeds."""
+"""Fields 16 and 22 of the report: scores on the test split, overtuning of the winner, and finalists on fresh seeds."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -141,7 +141,7 @@ def describe_test(study: PreparedStudy) -> TestPart | Missing:
 def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
     """Return the comparison of winner and default on the test split, and the gap from validation to test.
 
-    An unknown value is missing, with the reason.
+    In place of an unknown value, the result has the reason why the value is unknown.
 
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
     """
@@ -240,7 +240,10 @@ def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
 
 
 def _further_metrics(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
-    """Yield a cell for each further metric and number with a limit: the values in the search and on fresh seeds."""
+    """Yield one table cell for each metric after the leading metric, and for each other number that has a limit.
+
+    A cell has two values: the value in the search, and the value on fresh seeds.
+    """
     front = front_of(report)
     for name in [] if front is None else names_of(front)[1:]:
         text, fresh = value_format(report, name), finalist.get("fresh_scores", {})

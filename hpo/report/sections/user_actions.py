@@ -122,7 +122,7 @@ def describe_notes(study: PreparedStudy) -> NotesSection:
 
 
 def read_user_notes(report: ReportJson) -> Iterator[Block]:
-    """Yield the tags and the texts of the notes; nothing without notes."""
+    """Yield the study's tags, and then the texts of its notes. Yield nothing if the study has no notes."""
     part = report.get("notes")
     if part is None:
         return

@@ -1,4 +1,4 @@
-"""Report fields 13 to 15 and 23: the winner with its scores, and the baselines for the winner and the strategy."""
+"""Fields 13 to 15 and 23 of the report: the winner with its scores, and the baselines for winner and strategy."""
 
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -292,10 +292,11 @@ def describe_baselines(
     comparison: dict[str, Any] | Missing,
     expected: Expected | Missing | None,
 ) -> Baselines:
-    """Return the trial of the default configuration, and the result of random search in `comparison`.
+    """Return two baselines: the trial of the default configuration, and the result of random search.
 
-    If the study's own strategy is random search, the study is the baseline. If a baseline is missing, return the reason
-    in its place.
+    The result of random search comes from `comparison`, the report's section on `hpo compare`. If the study's own
+    strategy is random search, the study itself is this baseline. If a baseline is missing, return the reason in its
+    place.
     """
     random: dict[str, Any] | Missing = {"this_study": True}
     if study.config.strategy["name"] != "random":
@@ -439,9 +440,9 @@ def against_default(summary: ReportJson) -> str:
     """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
     The difference is in the metric's unit. If the winner's expected score is known, the sentence uses this score, and
-    gives an interval, because the score in the search is the best of many and so too good. Otherwise, the sentence uses
-    the score in the search. With several metrics, the sentence uses the leading metric, and names this metric. If the
-    two trials cannot be compared, the sentence says why.
+    gives an interval. Otherwise, the sentence uses the score in the search, which is too optimistic, because it is the
+    best of many scores. With several metrics, the sentence uses the leading metric, and names this metric. If the two
+    trials cannot be compared, the sentence says why.
     """
     winner, baselines = summary["winner"], summary["baselines"]
     default = baselines if is_missing(baselines) else baselines["default"]

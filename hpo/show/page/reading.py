@@ -46,7 +46,7 @@ class LiveStudy:
 
     @property
     def workers(self) -> int:
-        """The known number of workers of the search."""
+        """The number of workers of the search, from the record and the running tasks; 0 if both name no worker."""
         stretches = self.subject.stretches if self.subject else ()
         configured = stretches[-1].workers if stretches else 0
         return max([configured, *(task.worker + 1 for task in self.view.running)])

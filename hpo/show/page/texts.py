@@ -31,9 +31,10 @@ def cautions(view: StudyView) -> Mapping[str, Any]:
 
 
 def workers(view: StudyView, places: int) -> Mapping[str, Any]:
-    """Return a row for each worker, with the worker's running task; no rows if no new trial may come.
+    """Return two values: `rows`, one row per worker; and `why_none`, the text for a page without rows.
 
-    `places` is the number of workers. `why_none` is the text for a page without rows.
+    A row has three parts: the worker's number, its running task (None = no task), and the text of the task's last
+    report. `places` is the number of workers. There are no rows if no process or program runs the study.
     """
     tasks = {task.worker: task for task in view.running}
     placed = enumerate(tasks.get(place) for place in range(places))

@@ -73,7 +73,7 @@ class Watch:
 
     @contextmanager
     def viewed(self, parts: Collection[str] | None = None) -> Iterator[None]:
-        """Keep these parts of the page up to date inside the context; None = all parts."""
+        """Keep the parts of the page that `parts` names up to date inside the context; None = all parts."""
         with self._changing:
             self._viewers.append(parts)
             if self._content.is_over:

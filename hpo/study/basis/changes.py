@@ -77,7 +77,7 @@ class Basis:
         }
 
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
-        """Return whether a change of the file would change a fingerprint.
+        """Return whether a fingerprint of the data covers the content of the file at `path`.
 
         The result is also True if this basis has data, and `now` has no data.
         """
@@ -86,7 +86,10 @@ class Basis:
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
 
     def remarks_on(self, now: "Basis") -> list[str]:
-        """Return a line for each allowed change to `now`: in the toolkit's files, or in `Code.versions`."""
+        """Return a line for each allowed difference between this basis and `now`.
+
+        Differences in the toolkit's files and in `Code.versions` are allowed.
+        """
         if self.code is None or now.code is None:
             return []
         versions = changed_names(self.code.versions, now.code.versions)
@@ -182,7 +185,10 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 
 
 def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the fingerprint of each recorded file, by path; without a split, these files are under the key `parts`."""
+    """Return the fingerprint of each recorded file, by path.
+
+    In `data`, the recorded files are under the key `files`; if the data has no split, they are under the key `parts`.
+    """
     return dict(data.get("files" if "kind" in data else "parts", {}))
 
 

@@ -34,10 +34,10 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 
 
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return a line of text for each forbidden change that a user made, by key. The most important section is first.
+    """Return the forbidden changes that a user made, as a dict from a changed key to a line of text.
 
-    Skip changes that follow from other changes; if no other changes remain, skip none. A changed dimension of the space
-    has a single line.
+    The keys are in the order of the sections in `_SECTION_ORDER`. A change that only follows from another change is
+    left out, unless all changes are of this kind. A changed dimension of the space has a single line.
     """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
@@ -56,7 +56,10 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
 
 
 def _dimension(key: str, flats: Sequence[Mapping[str, Any]]) -> str:
-    """Return the key of the dimension that contains this key of the space; return any other key unchanged."""
+    """Return the key of the dimension to which a key belongs, such as `space.lr` for the key `space.lr.low`.
+
+    Return the key unchanged if it belongs to no dimension. `flats` are the flattened configurations to search.
+    """
     parts = key.split(".")
     for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
         name = ".".join(parts[:number])

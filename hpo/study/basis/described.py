@@ -102,7 +102,7 @@ class Described:
 
     @property
     def parts(self) -> Mapping[str, PartFigures]:
-        """The figures of the train, validation and test splits, by name; empty without a split."""
+        """The size and content of the train, validation and test splits, by name; empty if the data is not split."""
         return {} if self.split is None else self.split["parts"]
 
     def write(self, path: Path) -> None:

@@ -37,8 +37,9 @@ class Code:
 
     Attributes:
         revisions: the REVISION of the search loop, the strategies and the toolkit's own objectives, by name.
-        pieces: a hash of each piece of the user's code. A piece is a source file, or a function given from Python.
-            Docstrings and comments do not count. For data given from Python, `data` is the kind of the data.
+        pieces: a hash of each piece of the user's code, by the piece's name. A piece is a source file, or a function
+            given from Python. Docstrings and comments do not count. If data are given from Python, the mapping also has
+            the key `data`, whose value is the kind of the data.
         toolkit: the version of the toolkit's own files.
         versions: the versions of Python and of libraries, by name.
     """
@@ -58,9 +59,9 @@ class Code:
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
-        """Return a list with one line if the toolkit's files differ between this code and `now`, else an empty list.
+        """Return a line about the change of the toolkit's files from this code to the code `now`.
 
-        The files may differ although all revisions are the same.
+        The list has no line if the files are the same. The files may differ although all revisions are the same.
         """
         if self.toolkit["files"] == now.toolkit["files"]:
             return []
@@ -72,8 +73,8 @@ class Code:
     def without_written(self, before: "Code") -> "Code":
         """Return this code without the files that trainings wrote.
 
-        A file counts as written by a training if the user's command runs or reads the file, and `before` lacks the
-        file.
+        The user's command can run or read files. If such a file is missing in the earlier code `before`, a training
+        must have written the file.
         """
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)

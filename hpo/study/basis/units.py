@@ -59,11 +59,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class Units:
-    """The units of a configuration's metrics, from `describe_method`.
+    """The units of a configuration's metrics, from the objective's function `describe_method`.
 
     Attributes:
-        metrics: the metrics that the objective lists; may be empty.
-        by_metric: the units that depend on settings; None if the objective describes no units.
+        metrics: the names of the metrics that the objective lists; may be empty.
+        by_metric: the units that change with the configuration, by the name of the metric. It is None if the objective
+            describes no units.
     """
 
     metrics: Collection[str]
@@ -113,7 +114,7 @@ class Units:
         return {key: both for key, both in values.items() if both[0] != both[1] and not self[metric].is_same(key, both)}
 
     def same_as(self, other: "Units") -> list[str]:
-        """Return the metrics that have the same unit in these units and in `other`."""
+        """Return the metrics whose unit is the same in this object and in `other`."""
         return [metric for metric in self.metrics if not self.differences(metric, other)]
 
 

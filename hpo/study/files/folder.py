@@ -178,7 +178,10 @@ class StudyFolder:
         return [name for name in files if name.startswith(f"{below}/") and not self.is_file(name, files[name])]
 
     def is_file(self, name: str, digest: str) -> bool:
-        """Return whether the folder has a file with this name and this SHA-256. Raise StudyError if `inside` does."""
+        """Return whether the folder has a file with this name and this SHA-256.
+
+        Raise StudyError if the name leads out of the folder.
+        """
         path = self.inside(name)
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
@@ -239,7 +242,7 @@ class StudyFolder:
         """Lock the study until the end of the `with` block or of the process.
 
         Raises:
-            StudyError: another process holds the lock, and the message names this process; or the folder cannot be
+            StudyError: another process holds the lock (the message names the other process), or the folder cannot be
                 created.
         """
         self._is_first = not self.path.parent.exists()

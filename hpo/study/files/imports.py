@@ -104,9 +104,9 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
     """Return the complete and failed trials of other studies whose points are in `space`.
 
-    Skip a trial if another trial in the same table has a larger amount. Trials of the same point become one trial, even
-    if they come from several studies. The scores of this trial are the means over the complete trials. Without a
-    complete trial, this trial is failed.
+    Skip a trial if its amount of training is below the largest amount in its table. Trials of the same point become one
+    trial, even if they come from several studies. The scores of this trial are the means over the complete trials.
+    Without a complete trial, this trial is failed.
 
     Args:
         references: study names, study folders, or tables with the columns of trials.csv. A table needs a column for
@@ -157,7 +157,7 @@ def _fill_values(fill: Mapping[str, Any], space: Space) -> dict[str, Value]:
     """Return the values of `study.imports_fill`, in the space's types.
 
     Raises:
-        ConfigError: a value is out of range, or the scale has a value.
+        ConfigError: a value is out of range, or `study.imports_fill` has a value for the scale.
         SpaceError: a key is not searched.
     """
     values: dict[str, Value] = {}
@@ -191,7 +191,10 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return three values: the counts of a table's trials; the used trials; keys of `fill` that some trials lack."""
+    """Return three values: how many trials are imported and skipped; the imported trials; the lacking keys.
+
+    A lacking key is a key of `fill` that some trials of the table lack.
+    """
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -240,9 +243,12 @@ def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[st
 
 
 def table_path(reference: str) -> Path:
-    """Return the path of a table of trials; ConfigError if there is no such table.
+    """Return the path of a table of trials.
 
     `reference` is a study's name, a study's folder, or the table's path.
+
+    Raises:
+        ConfigError: there is no such table.
     """
     for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
         if path.is_file():
@@ -343,7 +349,10 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
-    """Return one trial for all trials of a point: the mean of the complete trials, or a failed trial."""
+    """Return one trial in place of all trials of a point: the mean of the complete trials.
+
+    If no trial is complete, return a failed trial.
+    """
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:
         return repeats[0]

@@ -1,4 +1,7 @@
-"""A study's lock is a file in its folder. The process that runs the study locks the file, and writes its id into it."""
+"""A study's lock is a file in the study's folder.
+
+The process that runs the study locks this file, and writes the process id into the file.
+"""
 
 import fcntl
 import os

@@ -218,9 +218,9 @@ def _refuse_training_keys(study: PreparedStudy) -> None:
 
 
 def refuse_no_amounts(own: SearchDescription, who: str) -> None:
-    """Raise ConfigError if the objective needs a strategy with amounts. The message begins with `who`.
+    """Refuse trainings without amounts: raise ConfigError if the objective needs amounts.
 
-    Call this function only if the trainings have no amounts.
+    Call this function only for trainings without amounts. The error message begins with `who`.
     """
     if own.needs_amounts is not None:
         raise ConfigError(f"{who} trains without amounts, and the objective needs them: {own.needs_amounts}")
@@ -229,7 +229,8 @@ def refuse_no_amounts(own: SearchDescription, who: str) -> None:
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
     """Refuse an objective that does not fit the strategy: one of the two needs amounts, and the other has none.
 
-    Also refuse a function that continues trainings without the parameter `trial`, and trainings that are too short.
+    Also refuse a function that continues trainings but lacks the parameter `trial`. Also refuse trainings that end
+    before the largest amount.
     """
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
@@ -242,7 +243,8 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
         return
     if needed is not None:
         raise ConfigError(
-            f"strategy: {name} continues trainings, so the objective needs {needed}; or choose another strategy"
+            f"strategy: {name} continues trainings, so the objective needs {needed}; alternatively, choose "
+            f"another strategy"
         )
     if not study.objective.continues:
         advice = f"decorate the function with @hpo.objective(continues=True), {_CONTINUE_ADVICE}"

@@ -75,7 +75,11 @@ def with_its_tracker(config: StudyConfig) -> StudyConfig:
 def refuse_bad_search(
     config: StudyConfig, pickled: PickledFunction | None = None, is_again: bool = False
 ) -> StudyConfig:
-    """Run the checks of `prepare_study` that need no data, and return the configuration; HpoError if a check fails."""
+    """Run the checks of `prepare_study` that need no data, and return the configuration.
+
+    Raises:
+        HpoError: a check fails.
+    """
     study = _without_data(config, pickled, is_again)
     _read_imports_of(study)
     return study.config

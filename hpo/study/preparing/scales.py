@@ -138,7 +138,7 @@ def ladder_settings(strategy: Mapping[str, Any]) -> LadderSettings:
 
 
 def _refuse_trials_with_budget(config: StudyConfig) -> None:
-    """Refuse a number of trials from the user, because `strategy.budget` already determines this number."""
+    """Raise ConfigError if the user sets the number of trials, because `strategy.budget` already determines it."""
     numbers = {
         "study.trials": (config.study.trials, shipped("study", "default")["trials"]),
         "strategy.trials": (config.strategy.get("trials"), shipped("strategy", "ladder")["trials"]),
@@ -146,7 +146,7 @@ def _refuse_trials_with_budget(config: StudyConfig) -> None:
     for key, (given, default) in numbers.items():
         if given != default:
             raise ConfigError(
-                f"{key}: cannot be combined with strategy.budget, given {given}; give one of the two keys"
+                f"{key}: cannot be combined with strategy.budget, given {key}={given}; give one of the two keys"
             )
 
 

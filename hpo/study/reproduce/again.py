@@ -108,9 +108,9 @@ def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatc
 
 
 def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
-    """Yield a `Repetition` for the mean of each value in `Goal.names`, except the leading metric.
+    """For each name in `Goal.names` except the leading metric, yield a `Repetition` of the mean over the trial's tasks.
 
-    Skip `measured_metrics`, and values without a column in trials.csv.
+    Skip values that depend on the machine (see `measured_metrics`), and values without a column in trials.csv.
     """
     error = next((outcome.error for outcome in done if outcome.error), None)
     again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))

@@ -72,7 +72,8 @@ class Recorded:
     """A study, read from its files, whose trials can be trained again on the current data.
 
     Attributes:
-        files: the study's files; the list `files.changes` also has the changes of data and code.
+        files: the study's files. In addition to the lines that `StudyFiles` describes, `files.changes` has a line for
+            each change of the data or the code.
         study: the prepared study.
         rows: all rows of trials.csv.
         winner: the winner's row; None if the study has no winner. See `recorded_winner`.

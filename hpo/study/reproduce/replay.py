@@ -66,9 +66,10 @@ def refuse_changed_config(files: StudyFiles) -> None:
 
 
 def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
-    """Return the points that users added to a search; HpoError if the points cannot be read.
+    """Return the points that users added to a search; raise HpoError if the points cannot be read.
 
-    `reported` is `added_points` of the report. A mapping says why the points are missing; then return ().
+    `reported` is the value of `added_points` in report.json: a list of points, or a mapping with the reason why the
+    points are missing. For a mapping, return an empty tuple.
     """
     where = "report.json: added_points"
     if isinstance(reported, Mapping):
@@ -92,7 +93,8 @@ def _added_point(reported: Mapping[str, Any], point: Point) -> AddedPoint:
 def read_actions(reported: Any) -> tuple[RecordedAction, ...]:
     """Return the user actions that stopped trials; StudyError if the actions cannot be read.
 
-    `reported` is `user_actions` of the report. A mapping says why the actions are missing; then return ().
+    `reported` is `user_actions` of the report: a list of actions, or a mapping that says why the actions are missing.
+    For a mapping, return ().
     """
     if isinstance(reported, Mapping):
         return ()

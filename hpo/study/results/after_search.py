@@ -25,8 +25,8 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
 
     Choose the best points; their number is `eta` or `study.finalists`, whichever is more. For each point, choose the
     trial with the longest training. Points within the limits come first; with several metrics, Pareto fronts rank the
-    points. If the full training of a trial fails, the next best trial replaces this trial. At the end, leave out trials
-    that the search itself has fully trained.
+    points. If the full training of a trial fails, the next best trial replaces this trial. Of the chosen trials, leave
+    out those that the search itself has fully trained.
 
     Args:
         config: the study's configuration.

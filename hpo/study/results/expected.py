@@ -226,7 +226,8 @@ def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
     """Return the values of trials as an array with shape (trials, columns, names).
 
     With folds, a column has the means over the repeats of one fold. With a hold-out split, a column has the values of
-    one seed. The last axis has the values in `Goal.names`. Metrics to maximize are negated, so that lower is better.
+    one seed. The last axis has one value for each name in `Goal.names`, in the same order. Metrics to maximize are
+    negated, so that lower is better.
     """
     columns = layout.fold if layout.folds > 1 else layout.repeat
     signs = _signs(goal)

@@ -17,10 +17,11 @@ _LEAST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of trials in a single column. A column is one fold or, with a hold-out split, one seed.
+    """The noise of a trial's loss in a single column. A column is one fold or, with a hold-out split, one seed.
 
     Attributes:
-        variances: the variance of each trial around the sum of its mean and the fold effects.
+        variances: for each trial, the variance of the loss around its expected value: the trial's mean plus the effect
+            of the fold.
         freedom: the degrees of freedom of each variance.
         effects: the effect of each fold on the loss of every trial; 0 for seeds, which have no common effects.
         effects_noise: the variance of `effects` that comes from the noise of the trials.
@@ -54,8 +55,10 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
     reduces the degrees of freedom. With fewer than 8 trials there is no trend. With fewer than 4 trials, every trial
     gets the mean variance.
 
-    If the columns are folds, all trials have the same fold effects, which are weighted means over the trials.
-    The weight of a trial is the inverse of its variance on the line, so that noisy trials do not hide the effects.
+    If the columns are folds, a fold is assumed to shift the losses of all trials equally. This shift is the effect of
+    the fold. The estimate is a weighted mean of the differences between each trial's loss in the fold and the trial's
+    mean loss. The weight of a trial is the inverse of the trial's variance on the line, so that noisy trials do not
+    hide the effects.
     """
     trials, columns = losses.shape
     means = losses.mean(axis=1)

@@ -1,4 +1,8 @@
-"""The expected value of the best of many noisy trials: this trial's mean minus the optimism from choosing the best."""
+"""Estimates the true value of the best of many noisy trials.
+
+The estimate is the mean of the best trial minus the optimism. The optimism is the error that comes from choosing the
+best trial by noisy means.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -40,9 +44,10 @@ class Worth:
     """The expectation of one value, such as a metric, of the chosen trial.
 
     Attributes:
-        value: the mean of the trial's observed values minus the optimism.
-        own: the variance of the trial's mean from noise, or the variance of the winner's error in simulated searches,
-            whichever is larger.
+        value: the mean of the trial's observed values minus the optimism. The optimism is the mean error (observed
+            minus true value) of the winner in simulated searches.
+        own: the larger of two variances: the variance that noise causes in the mean of the trial's observed values, and
+            the variance of the winner's error in simulated searches.
         folds: the variance of the mean fold effect, which all trials share.
         columns: the observed value in each fold or, with a hold-out split, with each seed.
         is_alone: whether there is no other trial; then `own` includes the fold effects.
@@ -60,9 +65,10 @@ class Candidates:
     """The trials from which the winner is chosen.
 
     Attributes:
-        values: an array with shape (trials, columns, values). A column is a fold or, with a hold-out split, a seed.
-            Metrics to maximize are negated, so that lower is better.
-        noises: for each value, the noise of the trials.
+        values: an array with shape (trials, columns, values). A column is a fold or, with a hold-out split, a seed. The
+            last axis has one value for each name in `Goal.names`, such as a metric. Metrics to maximize are negated, so
+            that lower is better.
+        noises: one `Noise` for each position on the last axis; a `Noise` describes all trials.
     """
 
     values: Array
@@ -70,7 +76,7 @@ class Candidates:
 
     @property
     def means(self) -> Array:
-        """The means over the columns, as an array with shape (trials, values)."""
+        """The mean of each metric over the columns (folds or seeds), for each trial; shape (trials, metrics)."""
         means: Array = self.values.mean(axis=1)
         return means
 
@@ -99,10 +105,11 @@ class Candidates:
         return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return the mean and the variance of the winner's error (observed minus true) in each value.
+        """Return two arrays with one number per metric or limited number: the mean and variance of the winner's error.
 
-        A mean below 0 says that the winner looks better than it is. Use a parametric bootstrap: each simulated search
-        draws the trials' means around their estimated true values, and `choose` picks the winner of this search.
+        The error is the winner's observed mean minus the winner's true mean. A mean error below 0 says that the winner
+        looks better than it is. Use a parametric bootstrap: each simulated search draws the observed means of the
+        trials around their estimated true means. Then `choose` picks the winner of this search.
         """
         means, errors = self.means, self.errors
         trials, values = means.shape
@@ -124,7 +131,10 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return the correlation of the noise for each pair of values, as an array with shape (values, values)."""
+        """Return the correlation of the noise between every two values, as an array with shape (values, values).
+
+        A value is the number of a trial for one name in `Goal.names`, such as a metric.
+        """
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         residuals = self.values - self.means[:, None, :] - effects

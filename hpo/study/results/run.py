@@ -49,10 +49,10 @@ class StudyRun:
     """A study with the state of its record at one moment; properties compute each result of the search only once.
 
     Attributes:
-        record: the record; for a published study, a record in memory with the content of trials.csv and report.
+        record: the record; for a published study, a record in memory with the content of trials.csv and report.json.
         described: the objective's description; None for a published study.
         reported_winner: for a published study, the winner's number in the report; otherwise None.
-        new_model: the winner's model if this process has just trained it, so that the report does not know it yet;
+        new_model: the winner's model if this process has just trained it and the report does not contain it yet;
             otherwise None.
     """
 
@@ -150,12 +150,16 @@ class StudyRun:
 
     @cached_property
     def further(self) -> list[Trial]:
-        """The full trainings of trials after the search, each as a `Trial` with the number of the trained trial."""
+        """The full trainings after the search; each `Trial` has the number of the trial that was trained further."""
         return further_trainings(self.config, self.record)
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """All trials; a trial that has a further training is joined with this training. Some trials may be running."""
+        """All trials, with the full trainings after the search; some trials may be running.
+
+        A trial that was trained further after the search has the scores of the further training. Its learning curves,
+        times and costs include both trainings.
+        """
         return join_trainings(self.searched, self.further)
 
     @property

@@ -141,7 +141,8 @@ def _unreadable_error(place: Place) -> NotOursError:
 def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
     """Raise NotOursError if the manifest at a URL belongs to another study, or if another folder wrote the manifest.
 
-    The second check needs the noted ids of this folder's copies. Skip the check if no ids are noted.
+    A study's folder notes the id of each copy that it writes to a mirror. Another folder wrote the manifest if the
+    manifest's id is not among the noted ids. If no ids are noted, any folder may have written the manifest.
     """
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
@@ -158,7 +159,10 @@ def refuse_another(manifest: Manifest | None, study_id: str | None, folder: Stud
 
 
 def _note_copies(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
-    """Write the ids of this folder's copies at a URL, as lines `ID URL`; replace the older lines for this URL."""
+    """Write the ids of this folder's copies at `url` to the folder's mirrored.txt: one line `ID URL` per copy.
+
+    The new lines replace the older lines with the same URL.
+    """
     others = [line for line in _noted_copies(folder) if line.partition(" ")[2] != url]
     lines = [*others, *(f"{copy} {url}" for copy in ids if copy)]
     write_atomically(folder.mirrored_path, "".join(f"{line}\n" for line in lines))
@@ -212,7 +216,11 @@ class Mirror:
             self._store.remove(digest)
 
     def remove(self) -> bool:
-        """Delete the copy and return whether there was one; raise the errors of `copy`."""
+        """Delete the copy at the URL, and return whether there was a copy.
+
+        Raises:
+            StudyError: the URL cannot be written, or has a copy of another study or folder.
+        """
         if self._own_manifest() is None:
             return False
         # Delete the manifest first: a manifest without its files would be a damaged copy.

@@ -57,7 +57,7 @@ def _imported_status(folder: StudyFolder) -> Status:
 
 
 def status_of_record(run: "StudyRun", state: State) -> Status:
-    """Return a study's status with the given state; the other fields come from the study's other files.
+    """Return a study's status with the given state; the other fields come from the record and the study's files.
 
     Fields that only the driver knows, such as `holder` and `updated`, have their defaults.
     """

@@ -74,8 +74,10 @@ class TrialDetails:
 
     Attributes:
         study: the study's name, which is the name of its folder.
-        folder: the path of the study's folder; `null` for a mirror.
-        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` without a mirror.
+        folder: the path of the study's folder; `null` if the trial was read from the mirror (the copy at
+            `study.mirror`).
+        copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` if the trial was read from the
+            study's folder.
         trial: the trial's number.
         state: `complete`, `failed`, `stopped`, `running`, or `interrupted` (unfinished, and no process trains it).
         metric: the metric; with several metrics, the leading one.

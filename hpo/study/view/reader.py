@@ -36,8 +36,9 @@ class Snapshot:
     Attributes:
         status: the study's status.
         tasks: the study's running tasks.
-        copied: when the mirror was written; empty if the study is read from its folder.
-        fault: why the mirror cannot be read now; empty if the mirror can be read.
+        copied: when the mirror (the remote copy of the study's folder) was written; empty if the study is read from
+            its folder.
+        fault: why the mirror cannot be read now; empty if there is no such problem.
     """
 
     status: Status
@@ -84,7 +85,8 @@ class StudyReader:
         """Return the view of the study at the time of `snapshot`; if `snapshot` is None, take a new snapshot.
 
         Raises:
-            StudyError: a mirror cannot be reached, or a link in the study's folder points outside the folder.
+            StudyError: the mirror (the remote copy of the study's folder) cannot be reached, or a link in the study's
+                folder points outside the folder.
         """
         snapshot = snapshot or self.snapshot()
         self.folder.refuse_links()

@@ -99,7 +99,10 @@ class Guard:
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the mark in the mark file of a database; None if the mark file is missing or unreadable."""
+    """Return the id of a study and the progress of its record, from the mark file of the database.
+
+    Return None if the mark file is missing or unreadable.
+    """
     try:
         if not mark_path(path).is_file():
             return None

@@ -93,7 +93,8 @@ class Ended:
     Attributes:
         by: what ended the search; None = the search has not ended.
         seconds: the duration of the search so far, without interruptions.
-        limit: the value of `Rules.stop_without_gain` at that time; None = the search never stops without gain.
+        limit: the value of `Rules.stop_without_gain` at the end: the number of trials without gain that ends the
+            search. None = a lack of gain does not end the search.
     """
 
     by: EndedBy | None
@@ -131,9 +132,10 @@ class Asked:
 
 
 class Rows:
-    """The storage of a record's rows.
+    """Stores the trials and the notes of a record as rows.
 
-    This base class stores only notes, in memory. It serves all records that are only in memory; see `memory_record`.
+    This base class stores nothing but notes, in memory. A `Record` that exists only in memory uses this class, because
+    the `Record` itself holds the trials; see `memory_record`.
     """
 
     def __init__(self) -> None:

@@ -128,7 +128,7 @@ class OptunaRows(Rows):
         _log.warning(message, self.address, numbers)
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return Optuna's number and the parameters of each queued trial; return each trial only once."""
+        """Return Optuna's number and the parameters of each queued trial that no earlier call has returned."""
         waiting = self._storage.get_all_trials(self._study_id, deepcopy=False, states=(TrialState.WAITING,))
         new = [trial for trial in waiting if trial.number not in self._returned]
         self._returned.update(trial.number for trial in new)

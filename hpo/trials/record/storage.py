@@ -41,7 +41,8 @@ class Stored:
         space: the search space.
         goal: the goal of the search.
         layout: the tasks of a trial.
-        check: a function that gets the format number of the record before anything else is read; may raise StudyError.
+        check: a function that is called with the record's format number before anything else is read. The function
+            may raise StudyError.
         is_own: whether the storage is the study's own SQLite file. Such a file holds no other study. A mark file and a
             backup protect the SQLite file; see `hpo.trials.record.own_file`.
     """
@@ -107,9 +108,9 @@ def read_record(study: Stored) -> Record:
 def continue_record(study: Stored) -> Record:
     """Open the record of an existing study to continue it; the caller must hold the study's lock.
 
-    If the study's own file is damaged, missing or an older copy, the backup replaces the file, unless the file is
-    readable and has at least as many rows as the backup. Trainings whose outcomes are lost run again, with the same
-    results.
+    If the study's own SQLite file is missing or unreadable, the backup replaces the file. If the file is readable but
+    lacks rows of the record, the backup replaces the file only if the backup has more rows. Trainings whose outcomes
+    are lost run again, with the same results.
 
     Raises:
         StudyError: the study does not exist, or its record cannot be read and has no sound backup. Also raised if the
@@ -188,7 +189,10 @@ def _read(rows: OptunaRows, study: Stored) -> Record:
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
-    """Give the rows a `Guard`, to keep the mark file and the backup of a study's own file up to date."""
+    """Give the rows a `Guard`, which updates two files for the SQLite file at `path`: the mark file and the backup.
+
+    The mark file stores the progress of the record; `mark` is the present progress.
+    """
 
     def refuse_damaged(mark: Mark) -> None:
         _read(rows, study)
@@ -234,7 +238,10 @@ def name_damage(rows: OptunaRows) -> Iterator[None]:
 
 
 def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
-    """Copy a study's own file, and rename the study in the copy; no process may write to the file meanwhile."""
+    """Copy a SQLite file that holds the record of a single study, and rename the study in the copy.
+
+    No process may write to the file meanwhile.
+    """
     with closing(sqlite3.connect(own_file.copy_database(path, target))) as copy:
         is_renamed = rename_study(copy, name, other)
     if not is_renamed:

@@ -100,8 +100,8 @@ class RecordedAction:
         time: the time in seconds since the epoch.
         by: the user's name; None = another program acted.
         trial: for `stop_trial`, the number of the stopped trial.
-        points: for `stop_trial`, how many points each task had reported at the stop, by task index; None = the task had
-            ended before.
+        points: for `stop_trial`, the number of reports of each task before the stop, by task index; None = the task had
+            already ended.
         trials: for `raise_budget`, the new budget of trials (None = unchanged); for `end_search`, the budget of trials
             at the time of the action.
         minutes: for `raise_budget`, the new budget of minutes; None = unchanged.

@@ -36,7 +36,7 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
             dimension, else its value in `fixed`.
 
     Raises:
-        NoDefaultError: a point lacks a key that has no default; only `default` is skipped instead.
+        NoDefaultError: a point other than `default` lacks a key that has no default.
         SpaceError: a key is unknown or inactive, a value is outside of its range, a rule is broken, a point occurs
             twice, or `written` has another form.
     """
@@ -101,7 +101,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
     inactive = [key for key in values if key not in point]
     if inactive:
         raise SpaceError(
-            f"{where}: '{inactive[0]}' is inactive with these values, because of its 'when'; remove this key"
+            f"{where}: '{inactive[0]}' is inactive with these values, because of its 'when'; remove '{inactive[0]}'"
         )
     if not space.keeps_rules(point):
         raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")

@@ -17,10 +17,13 @@ _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 
 
 def of_peer(value: Any, where: str) -> dict[str, Any] | None:
-    """Return another tool's dimension in the form of conf/space; None if the value is no dimension of another tool.
+    """Return the dimension of another tool in the form of conf/space.
+
+    Return None for a plain value (such as a text, a number or a list), for an object of this toolkit, and for a mapping
+    in the form of conf/space.
 
     Raises:
-        SpaceError: the toolkit has no such dimension, or the value is an object of an unknown class.
+        SpaceError: conf/space has no dimension of this kind, or the value is an object of an unknown class.
     """
     if isinstance(value, Mapping):
         return _of_mapping(value, where)
@@ -37,9 +40,9 @@ def of_peer(value: Any, where: str) -> dict[str, Any] | None:
 
 
 def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the space without the level `parameters` that W&B puts into each group: `{"parameters": {...}}`.
+    """Return the space without the key `parameters` that W&B puts into each group: `{"parameters": {...}}`.
 
-    If `config` also has a group `parameters` at the same level, the level is part of the user's keys and stays.
+    If the same group of `config` also has the key `parameters`, this key belongs to the user, and stays in the space.
     """
     found: dict[str, Any] = {}
     for name, branch in space.items():
@@ -174,8 +177,9 @@ def range_of(
 ) -> dict[str, Any]:
     """Return a range in the form of conf/space.
 
-    With a step, the values are low, low + step and so on. If `is_from_low` is false, both ends must be multiples of
-    step.
+    In conf/space, the values of a range with a step are low, low + step and so on. If `is_from_low` is false, the
+    values of the other tool are the multiples of the step. Then raise SpaceError unless low and high are multiples of
+    the step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}

@@ -91,9 +91,9 @@ def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]
 def _are_rules(value: Any, keys: Collection[str]) -> bool:
     """Return whether the value of the key `require` holds rules; otherwise, `require` is the name of a dimension.
 
-    Rules are a text, or a list of texts; an empty list is a list of rules, too. At least one text of any other list
-    must contain `<`, `>`, `=`, `%` or a key. A number, true/false or null also counts as a rule, so that its error is
-    shown.
+    A text is a rule. An empty list holds rules. Any other list holds rules if it has only texts, and at least one text
+    contains `<`, `>`, `=`, `%` or a key. A number, true/false or null also counts as a rule, so that the user gets the
+    error message for rules.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -106,7 +106,8 @@ def _are_points(value: Any, keys: Collection[str]) -> bool:
     """Return whether the value of the key `first` holds points; otherwise, `first` is the name of a dimension.
 
     Points are the text `default`, a mapping of searched keys to values, or a list of such texts and mappings. Any other
-    plain value, or a mapping of plain values that has no dimension, also counts as points, so that its error is shown.
+    plain value (text, number, true/false or null) also counts as points. So does a mapping that contains only plain
+    values and does not describe a dimension. For both, the user then gets an error message about points.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -204,7 +205,8 @@ def _dimension(key: str, written: Any) -> Dimension:
     fields: Any = {"values": written} if is_list else written
     if not isinstance(fields, Mapping):
         raise SpaceError(
-            f"{where}: must be a list of values, or a mapping with values, choices, or low and high, given {written!r}"
+            f"{where}: must be a list of values, or a mapping with the key 'values', the key 'choices', or the keys "
+            f"'low' and 'high', given {written!r}"
         )
     if not fields:
         raise SpaceError(f"{where}: is empty; give values, choices, or low and high")
@@ -337,7 +339,10 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
 
 
 def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
-    """Return `points` values, spaced evenly (with `log`, logarithmically) over the range, including both ends."""
+    """Return evenly spaced values from `low` to `high`, both included; `points` is the number of values.
+
+    With `log`, the values are evenly spaced on a logarithmic scale. Raise SpaceError if `points` is not valid.
+    """
     if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= _MOST_POINTS:
         raise SpaceError(
             f"{where}.points: must be a whole number of at least 2 and at most {_MOST_POINTS:,}, given {points!r}"

@@ -112,7 +112,7 @@ def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) 
 
     - If both ends of a range are written as whole numbers (1, not 1.0), the range has only whole numbers, with or
       without `log`. But the range has all numbers if `integer` is false, or if its default is a fraction such as 0.5.
-      Without a default, its value in `config` decides.
+      If the range has no default, the value of its key in `config` counts as the default.
     - This rule does not apply to a range with `points` or `step`; for these, see `hpo.trials.space.reader`.
     - YAML reads 1e-5 as a text, not as a number. Such a text counts as a number at the ends of a range, and in a list
       that also contains numbers. A list that contains only such texts is refused.

@@ -201,7 +201,7 @@ def describe(package: str | None) -> dict[str, str]:
 
 
 def refuse_unlike(own: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """Raise DispatchError if a node cannot import hpo, or has other versions than this machine.
+    """Raise DispatchError if a node cannot import hpo, or has other versions of Python or packages than this machine.
 
     Args:
         own: the versions of this machine; see `describe`.
@@ -226,7 +226,7 @@ def _version(package: str) -> str:
 
 
 def _digest(places: Iterable[Path]) -> str:
-    """Return a hash of the names and contents of all Python files in these folders; a place may also be a file."""
+    """Return a hash of the names and contents of all Python files in `places`; each place is a folder or a file."""
     digest = hashlib.sha256()
     for place in places:
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place]

@@ -109,7 +109,10 @@ class Dispatcher(Protocol):
 
     @property
     def gpus(self) -> Gpus:
-        """The GPUs that the dispatcher can assign to its workers. The count is 0 if it can never assign GPUs."""
+        """The GPUs that the dispatcher can assign to its workers.
+
+        `Gpus.count` is 0 if the dispatcher can never assign GPUs.
+        """
 
     @property
     def now(self) -> float:

@@ -62,7 +62,11 @@ class LocalDispatcher:
         return (report_of(task, message),)
 
     def drop(self, task: Task) -> int:
-        """Remove the task from the queue, and return 0; if it is running, stop it, and return this process's id."""
+        """End a task, which is running or in the queue.
+
+        Return the id of this process if the task was running, because this process is the worker. Return 0 if the task
+        was in the queue.
+        """
         if self._running is not None and self._running[0] is task:
             # When the last reference is gone, Python closes the task's generator.
             self._running = None
@@ -89,7 +93,7 @@ class Echo:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Copy all output of Python code within the block."""
+        """Within the block, keep a copy of all text that Python code prints."""
         with (
             contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
             contextlib.redirect_stderr(_Echoed(sys.stderr, self)),

@@ -123,7 +123,7 @@ def _share_cores(process: "psutil.Process") -> bool:
 
 
 def total_use(others: Sequence[OtherSearch]) -> Use:
-    """Return the sum of what these searches use."""
+    """Return the CPUs and GPUs that the searches in `others` use in total."""
     numbers = {number for other in others for number in other.use.gpu_numbers}
     cpus, gpus = (sum(getattr(other.use, name) for other in others) for name in ("cpus", "gpus"))
     return Use(cpus, gpus, tuple(sorted(numbers)))

@@ -55,7 +55,10 @@ class SimulatedDispatcher:
         return (report,)
 
     def drop(self, task: Task) -> int:
-        """Remove a waiting task, and return 0; free the worker of a running task, and return the worker's number."""
+        """Drop a task.
+
+        If the task is waiting, return 0. If the task is running, free its worker, and return the worker's number.
+        """
         if task in self._waiting:
             self._waiting.remove(task)
             return 0

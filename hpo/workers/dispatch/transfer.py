@@ -50,7 +50,7 @@ class FileTransfer:
     def pack(self, payload: Payload) -> Shipment:
         """Pack all files that the task needs. Raise DispatchError if the files are too large.
 
-        A state with a link out of its folder is left out.
+        Leave out the training's state if a link in the state's folder leads out of this folder.
         """
         shipment = dict(self.pack_common(payload))
         state = None if payload.resume_dir is None else Path(payload.resume_dir)
@@ -125,7 +125,10 @@ class Node:
         return replace(payload, **places)
 
     def _shared(self, content: Content) -> Path:
-        """Return the folder with this content. All workers of the search on this machine share the folder."""
+        """Return the folder on this machine that holds `content`; create the folder if it is missing.
+
+        All workers of the search on this machine share the folder.
+        """
         return self.disk.get(content.digest, partial(self.objects.get, content))
 
     def _with_files(self, payload: Payload, own: Payload, call: str, message: Message) -> Iterator[Message]:

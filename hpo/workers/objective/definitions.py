@@ -44,8 +44,8 @@ def code_of(value: Any) -> CodeType | None:
 def _lambda_tree(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
     """Return the part of a syntax tree that defines a lambda.
 
-    Return the whole tree if the lambda cannot be found. Return it also if no lambda is separate from this one: each
-    other lambda contains this one, or is inside it.
+    Return the whole tree if the lambda cannot be found. Also return the whole tree if each other lambda in the tree
+    contains the wanted lambda or is nested in it.
 
     Args:
         tree: the tree of the source lines that contain the lambda.

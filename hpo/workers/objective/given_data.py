@@ -90,7 +90,10 @@ class GivenData:
 
     @property
     def has_rows(self) -> bool:
-        """Whether trainings get rows; False if the data is a number, and the function reads the examples itself."""
+        """Whether trainings get rows of data.
+
+        False if the user gave only the number of examples; the objective then reads the examples itself.
+        """
         return self.kind != "number"
 
     def examples(self) -> Examples:
@@ -202,7 +205,7 @@ def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
     """Return the kind and the arrays of the data.
 
     Raises:
-        ConfigError: the data does not consist of arrays of one length, or an array cannot be written to a file.
+        ConfigError: the data does not consist of arrays of equal length, or an array cannot be written to a file.
     """
     kinds: dict[type, Kind] = {list: "list", tuple: "tuple", dict: "dict"}
     kind: Kind = kinds.get(type(data), "array")

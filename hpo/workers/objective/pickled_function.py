@@ -128,7 +128,7 @@ def parts_of(function: Callable[..., Any], name: str) -> Parts:
 
 
 def digest_of(parts: Parts) -> str:
-    """Return a hash of the names, code and values of these parts.
+    """Return a hash of the names, code and values of a function's parts, as `parts_of` returns them.
 
     Comments do not change the hash. Docstrings do not change it either, unless the source of the code cannot be read.
     """
@@ -148,7 +148,10 @@ def own_modules(parts: Parts) -> set[str]:
 
 
 def unsendable(parts: Parts) -> str:
-    """Return a text with the parts that cannot be sent to a worker, such as open files; empty if all can be sent."""
+    """Return a text that names those parts of a function that cannot be sent to a worker, such as open files.
+
+    The text is empty if all parts can be sent. `parts` has the function and the objects that it uses; see `parts_of`.
+    """
     culprits = []
     for name, value in parts:
         is_made_of_parts = isinstance(value, (*_SCALARS, *_COLLECTIONS, *_HOLDERS)) or _has_parts(value)
@@ -267,7 +270,7 @@ def _used(function: Any) -> Parts:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
-    """Return the names that the given operations use, in this code and in the code of its inner functions."""
+    """Return the names that bytecode `operations` use in the code, and in the code of its inner functions."""
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -276,7 +279,10 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that identifies the code or value of a part, without its inner parts."""
+    """Return a text that identifies the code or value of one part of a pickled function.
+
+    The text does not cover the parts inside this part, such as the attributes of an object.
+    """
     if isinstance(value, _SCALARS):
         return repr(value)
     if isinstance(value, Mapping):

@@ -81,8 +81,8 @@ def resolve(
 def with_form(text: str, searched: Collection[str] = ()) -> str:
     """Return the path of an objective with the function's parameters, such as `(config)`; see `form_of`.
 
-    The path of a function that takes a task has no parameters. Return the text unchanged for an objective of the
-    toolkit, for a pickled function, and for a text that already has parameters.
+    For a function with the parameter `task`, return the path without parameters. Return `text` unchanged for an
+    objective of the toolkit, for a pickled function, and for a text that already has parameters.
 
     Args:
         text: the path as typed by the user, with or without the parameters.

@@ -17,11 +17,11 @@ RUN = " (run)"
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
-    """Return the source files of a module, and the files that they import from the same folder.
+    """Return the paths of a module's source files, and of the files that they import from the same folder.
 
-    The keys are paths relative to the folder from which the module is imported.
-    If the module is in a package, all files of the package are returned. Files of the toolkit are left out. If the
-    package is installed, its imports are left out.
+    The keys of the dict are the same paths, relative to the folder from which the module is imported. If the module is
+    in a package, all files of the package are returned. Files of the toolkit are left out. If the package is installed,
+    the files that it imports are left out.
     """
     top, file = _place_of(module.partition(".")[0]), _place_of(module)
     if top.name == "__init__.py":
@@ -151,7 +151,7 @@ def without_docstrings(tree: ast.Module) -> ast.Module:
 
 
 def bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield the nodes of a module and of all classes and functions in it."""
+    """Yield the node of the module, and the node of each class and function in the module."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return (node for node in ast.walk(tree) if isinstance(node, kinds))
 
@@ -187,12 +187,14 @@ class CodeWatch:
         self._before = {path: _stamp(path) for path in (Path(folder, name) for name in imported)}
 
     def refuse_changed(self, has_failed: bool = False) -> None:
-        """Raise MachineError if a file has changed; compare the files that were imported after the last call.
+        """Raise MachineError if a file has changed since the start of the search.
 
-        Call this method before and after a training, because a training may import further modules. After a failure,
-        all files are compared, because a failed import may be the cause. At the first call, a file that was written
-        after this object was created counts as changed, because its content at the import is unknown. Files that are
-        run, and not imported, are compared at each call.
+        Call this method before and after a training, because a training may import further modules. Each call checks
+        only the files that were imported since the previous call. After a failure, a call checks all files, because a
+        failed import may be the cause. Files that are run, and not imported, are checked at each call.
+
+        At the first call, a file counts as changed if it was written after this object was created, because its content
+        at the import is unknown.
 
         Args:
             has_failed: whether the training has failed.

@@ -30,7 +30,10 @@ class DiskStore:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = self._root.lstat()
         if self._root.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise MachineError(f"{self._root}: must be a folder, not a link, that only this user can read; delete it")
+            raise MachineError(
+                f"{self._root}: must be a folder of this user, not a link, and only this user may have access to the "
+                f"folder; delete it, and hpo creates it again"
+            )
         self._folder = self._root / search
         # Without this lock, this worker might delete a folder that another worker is about to use.
         with _locked(self._root):

@@ -74,7 +74,7 @@ class UrlStore:
 
 
 def refuse_used(store: UrlStore) -> None:
-    """Raise StudyError if the store has states or models of another study. Otherwise a new study would use them."""
+    """Raise StudyError if the store has states or models of another study, because a new study would use them."""
     if store.folders("states") or store.folders("checkpoints"):
         raise StudyError(
             f"study.artifacts: {store.place.url} has states or models of another study with the same study.name; "

@@ -100,10 +100,10 @@ class Journal:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
 
     def restart(self, place: float) -> None:
-        """Delete the state, the journal's file and all entries after `place` (an epoch or step).
+        """Delete the state and the journal's file, so that the training starts from the beginning.
 
-        The training then starts from the beginning. The entries up to `place` are reports of earlier trainings, and
-        stay in memory.
+        Also drop the entries after `place` (an epoch or step) from memory. The entries up to `place` stay in memory,
+        because these entries are reports of earlier trainings.
         """
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]

@@ -236,11 +236,13 @@ def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[
 
 
 def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Create a run in a temporary store, and return the environment variables that name it.
+    """Create a run in a temporary store, and return the environment variables that name the run.
 
-    The store consists of plain files, which are created fastest. The run must exist before the training starts.
-    Otherwise MLflow would create it and draw its name from the training's random generator. The training's results
-    would then depend on whether the store was reached.
+    The temporary store consists of plain files, because plain files are created fastest. This store replaces the store
+    of the study, which cannot be reached.
+
+    The run must exist before the training starts. Otherwise MLflow would create the run, and draw the run's name from
+    the training's random generator. The training's results would then depend on whether the study's store was reached.
     """
     from mlflow import MlflowClient
 

@@ -11,7 +11,10 @@ from hpo.workers.training.tasks import Payload
 
 
 class StateIsAhead(Exception):  # noqa: N818 -- not an error: the training starts again
-    """An interrupted attempt may have saved its state after its last report, so that one report may be missing."""
+    """An interrupted attempt may have saved a state before it could report the metrics of this state.
+
+    If the next attempt continued from this state, the report would be missing.
+    """
 
 
 class Reports:
@@ -114,7 +117,8 @@ class Reports:
         """End the reports. `has_result` says whether the objective returned a result.
 
         Raises:
-            StateIsAhead: the last report may be missing.
+            StateIsAhead: the last report may be missing, because an interrupted attempt may have died between saving
+                its state and reporting.
         """
         was_last = bool(self._known_entries) and self._known_entries[-1].more is False
         if self._is_suspect and not self._num_taken and not was_last and (self._known_entries or not has_result):

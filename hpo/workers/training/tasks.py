@@ -93,9 +93,10 @@ class Payload:
         return task | {"config": config, "resume_dir": None if self.resume_dir is None else state_of(self.resume_dir)}
 
     def known_secrets(self) -> Mapping[str, str]:
-        """Return the values of the configuration's secrets by name, including values from the environment.
+        """Return the values of the configuration's secrets by name.
 
-        If an environment variable that the configuration needs is not set, return the field `secrets` unchanged.
+        The values come from `secrets`, a field of this payload, and from environment variables. If a needed variable is
+        not set, return only the values in `secrets`.
         """
         try:
             return values_of(self.config, self.secrets)
@@ -171,9 +172,10 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """If a trial continues a training of the extended study, return that training's configuration and amount.
+        """Return the configuration and the amount of the training that a trial continues from another study.
 
-        None = there is no such training, or the extension does not change its configuration.
+        `study.extends` names the other study. The amount is None if that study fully trained the trial. Return None if
+        the trial continues no training of that study, or if both studies have the same configuration.
         """
         extends = self.extends
         # If the extension changes nothing, the trial continues like any other, and `before` is not needed.
@@ -231,8 +233,10 @@ class TaskBuilder:
         """Return the task that scores the model in `checkpoint_dir` on the test split.
 
         If `checkpoint_dir` is None, the task trains a model on the development examples, and scores the test split in
-        place of a validation split. If the search splits configured data, only this task's configuration contains the
-        path of the test split.
+        place of a validation split.
+
+        If the search splits the data that the configuration names, other tasks do not get the path of the test split.
+        The configuration of this task always contains the path.
         """
         assert self.plan is not None
         config = self.training.trial_config(trial.point)

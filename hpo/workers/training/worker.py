@@ -181,10 +181,10 @@ def run_task(
 
 
 class Limits:
-    """Decides from the points of a learning curve whether the training is stopped.
+    """Decides from the reports of a training whether the training is stopped.
 
-    The training is stopped if its best score so far is worse than the limit for its current position on the curve. The
-    best score includes the trainings that this training continues. The last limit applies to all later positions too.
+    The training is stopped if its best score so far is worse than the limit at the place of the current report. If the
+    training continues earlier trainings, their scores count too. The last limit also applies to all later places.
     """
 
     def __init__(self, payload: Payload) -> None:

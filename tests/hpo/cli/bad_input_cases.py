@@ -197,7 +197,7 @@ DATA = {
     "no known column": texts("body,id,label\nhello,1,a\n", "data.csv:1", "known name for the text", "'body'"),
     "a column twice": texts("text,text,label\na,b,c\n", "data.csv:1", "two columns are called 'text'"),
     "an open quote": texts('text,label\nhello,a\n"world,b\n', "data.csv:3", "not valid CSV"),
-    "another delimiter": texts(GOOD.replace(",", ";"), "data.csv:1", "1 columns"),
+    "another delimiter": texts(GOOD.replace(",", "|"), "data.csv:1", "1 columns"),
     "Latin-1 in the data": texts("text,label\nfine,a\ncafé,b\n".encode("latin-1"), "data.csv:3", "0xe9", "UTF-8"),
     "a NUL in the data": texts("text,label\na\0b,a\n", "data.csv:2", "NUL"),
     "an empty text": texts("text,label\nhello,a\n   ,b\n", "data.csv:3", "empty"),

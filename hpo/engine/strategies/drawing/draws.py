@@ -47,17 +47,17 @@ def _column(dimension: Dimension, rng: np.random.Generator, count: int) -> list[
 
 
 def window(dimension: Dimension, centre: Centre, share: float, length: int | None = None, least: int = 1) -> Dimension:
-    """Return the dimension narrowed to a window; return choices unchanged.
+    """Return the dimension narrowed to a window. Return a dimension of unordered choices unchanged.
 
-    Near an end of the dimension, the window is moved so that it stays inside.
+    Near an end of the dimension, the window is moved so that it stays inside the dimension.
 
     Args:
         dimension: the dimension.
         centre: the value in the middle of the window; `NoDefault` = the middle of the dimension (the lower of two
             middle values).
         share: the length of the window, as a share of the dimension (with `log`, of its logarithm).
-        length: the number of values in the window, for a dimension that is no range; None = use `share`.
-        least: the least number of values in the window if `share` determines its length.
+        length: for a dimension with an ordered list of values, the number of values in the window; None = use `share`.
+        least: for such a dimension, the least number of values in the window if `share` determines the length.
     """
     if isinstance(dimension, Choices):
         return dimension

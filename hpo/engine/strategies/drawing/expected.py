@@ -51,7 +51,7 @@ class Expected:
 def expect(
     space: Space, known: Sequence[Sequence[Trial]], doublings: Sequence[float], at: float, span: float, share: float
 ) -> Expected | None:
-    """Return the expected best point and its windows at a scale; None if no trial is complete.
+    """Return the expected best point at a scale, with a window around each of its values; None without complete trials.
 
     If the scale is the largest one that has complete trials, each window is centred on the best trial's value. At a
     larger scale, the centre is the rank-weighted mean of the best trials at the largest scale that has complete trials,
@@ -64,8 +64,8 @@ def expect(
     least a tenth of the dimension. The standard deviation combines the spread of the best values and the error of the
     move. The spread is taken from the largest scale that has three or more best trials, else from the scale with the
     most best trials. If the best value was near an end of its previous window, the new window is twice as long. For a
-    dimension of choices, the space keeps only the values of the best trials. A dimension that the best trial does not
-    have stays whole.
+    dimension of choices, the window consists of the values of the best trials. For a dimension that the best trial does
+    not have, the window is the whole dimension.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.

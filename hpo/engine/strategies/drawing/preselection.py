@@ -80,7 +80,7 @@ class Preselection:
         - Pending trials, if they are penalized: 1 - exp(-10 x distance to the nearest pending trial). So concurrent
           proposals spread out. While no result is known, the candidate farthest from pending trials is the best; beyond
           a distance of 3.7, the factor is 1 in floating point. (Gonzalez et al. 2016, "Batch Bayesian optimization via
-          local penalization", with this kernel in place of a Lipschitz constant.)
+          local penalization". Their penalty depends on a Lipschitz constant, and this penalty on the number 10.)
 
         With two or three metrics, candidates are ordered by the hypervolume that each is expected to add to the front.
         The hypervolume is first multiplied by the factors above. Candidates with equal products are ordered by the
@@ -216,7 +216,10 @@ class Preselection:
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
-    """Return, for each candidate, the weighted share of trials that did not fail, from 0 to 1."""
+    """Return, for each candidate, the share of trials that did not fail, from 0 to 1.
+
+    Trials near the candidate have larger weights. `distances` has the shape (candidates, trials).
+    """
     if not failed.any():
         return np.ones(len(distances))
     weights = _weights(distances)

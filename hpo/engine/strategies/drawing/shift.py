@@ -57,7 +57,7 @@ def elite(ranked: Sequence[Trial], share: float, least: int = 1) -> Sequence[Tri
 
 
 def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
-    """Return the location of the best trials in a dimension; None if no trial has the dimension.
+    """Return the mean and the spread of the best trials' values in a dimension; None if no trial has the dimension.
 
     `best` holds these trials, the best first.
     """
@@ -116,8 +116,8 @@ class Shift:
     Attributes:
         slope: the move that fits best.
         low, high: the ends of the interval.
-        is_known: whether the interval is informative: the best value certainly moves, or moves by less than a quarter
-            of the dimension's length over all scales.
+        is_known: whether the interval is informative. An informative interval shows one of two facts: the best value
+            moves, or over all scales it moves by less than a quarter of the dimension's length.
     """
 
     slope: float
@@ -127,7 +127,7 @@ class Shift:
 
     @property
     def error(self) -> float:
-        """The standard error of the move, computed as if the interval came from a normal distribution."""
+        """The standard error of `slope`, computed from the 95 % interval as for a normal distribution."""
         return (self.high - self.low) / (2 * _NORMAL)
 
     @property
@@ -139,7 +139,9 @@ class Shift:
 def fit_shift(
     dimension: Dimension, others: Sequence[Dimension], ranked: Sequence[Sequence[Trial]], doublings: Sequence[float]
 ) -> Shift | None:
-    """Return how the best value of an ordered dimension moves with cost; None if there are too few trials.
+    """Return how far the best value of an ordered dimension moves with each doubling of cost.
+
+    The result has the distance of this move and an interval of the distance. Return None if there are too few trials.
 
     The losses of the better half of each scale's trials are fitted by least squares. The model has a level for each
     scale, a parabola for each ordered dimension, and a level for each choice of an unordered dimension. The parabola of
@@ -221,9 +223,10 @@ def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
 
 
 def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:
-    """Return the columns of a dimension in the fit.
+    """Return the columns for a dimension in the regression of `fit_shift`; a column has one number per trial.
 
-    An ordered dimension has two columns, the position and its square; choices have one-hot columns.
+    An ordered dimension has two columns: the trials' positions, and the squares of these positions. A dimension of
+    choices has one-hot columns.
     """
     key = dimension.key
     if isinstance(dimension, Choices):

@@ -88,8 +88,10 @@ class Rank(NamedTuple):
     """The functions with which a group controls one of its processes. The first process has no `Rank`.
 
     Attributes:
-        run: `(call, variables)`: trains the task with these environment variables. Returns the last message of
-            `Child.run`; or, if the worker is lost, `{"lost": reason, "is_at_fault": ...}`.
+        run: trains the group's task in the process, and returns the last message of `Child.run`. The arguments are
+            `call`, a unique name for this call, and `variables`, the process's environment variables. If the worker is
+            lost, the returned message has two other fields. `lost` is the reason. `is_at_fault` says whether the task
+            may have caused the loss.
         request_end: sends SIGTERM to the process.
         kill: kills the process, so that `run` returns.
     """

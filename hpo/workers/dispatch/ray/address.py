@@ -77,8 +77,8 @@ def refuse_unclear_address(address: str) -> None:
     """Raise DispatchError if an address does not have the format `host:port`. The check makes no connection."""
     if _host_and_port(address) is None:
         raise DispatchError(
-            f"dispatch.address: must be host:port, given {address!r}; hpo checks whether the cluster asks for a token; "
-            f"{_HINT}, or set dispatch.allow_open_cluster=true to join without the check"
+            f"dispatch.address: must be host:port, so that hpo can check whether the cluster asks for a token, given "
+            f"{address!r}; {_HINT}, or set dispatch.allow_open_cluster=true to join without this check"
         )
 
 

@@ -81,7 +81,10 @@ def read_again() -> None:
 
 
 def refuse_stale() -> None:
-    """Raise DispatchError if this process has imported Ray, and Ray cannot read its environment variables again."""
+    """Raise DispatchError if Ray can no longer read its environment variables.
+
+    This happens if this process has already imported Ray, and this version of Ray reads the variables only at import.
+    """
     if "ray" in sys.modules and not _can_read_again():
         raise DispatchError(
             "dispatch: this version of Ray reads its token when it is imported, and this process has already imported "

@@ -77,7 +77,7 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
         offered = ", ".join(f"{node.cpus:g} CPU and {node.gpus:g} GPU" for node in nodes)
         raise DispatchError(
             f"{key}: the nodes must have room for {workers} worker(s) of {each}, but only {fits} fit, because "
-            f"{where} and the nodes have {offered}; lower dispatch.workers, {lower}"
+            f"{where}; the nodes have {offered}; lower dispatch.workers, {lower}"
         )
     share = gpus if 0 < gpus < 1 else None
     return Shares(workers, gpus, settings.memory_per_worker or share if size == 1 else None)

@@ -124,7 +124,10 @@ class RayWorker:
     def follow(
         self, payload: Mapping[str, Any], shipment: Any, call: str, variables: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Run this worker's share of a task that another worker leads. Return the last message."""
+        """Run this worker's share of a task that another worker leads.
+
+        Return the last message of this share, such as its outcome; see `LAST_MESSAGES`.
+        """
         from hpo.workers.dispatch.process.group import last_message
 
         ending = last_message(self._train(payload, call, shipment, variables))
