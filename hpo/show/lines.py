@@ -43,8 +43,13 @@ def _point(view: StudyView) -> Mapping[str, Any]:
 
 def _notebook_lines(view: StudyView) -> Iterator[str]:
     yield f"{view.study}: {view.says}"
-    yield f"{done_text(view)}, {view.num_failed} failed"
+    yield f"{done_text(view)}, {_failed_text(view)}"
     yield best_text(view)
+
+
+def _failed_text(view: StudyView) -> str:
+    retried = f" ({view.num_retried} retried)" if view.num_retried else ""
+    return f"{view.num_failed} failed{retried}"
 
 
 def next_lines(view: StudyView) -> Iterator[str]:
@@ -93,7 +98,8 @@ def done_text(view: StudyView) -> str:
 
 def progress_text(view: StudyView) -> str:
     """Return as text the used budget, the number of trials in each state, the time, and the untried added points."""
-    states = [f"{number} {state}" for state, number in view.trials.items() if number and state != "running"]
+    counts = {state: number for state, number in view.trials.items() if number and state != "running"}
+    states = [_failed_text(view) if state == "failed" else f"{number} {state}" for state, number in counts.items()]
     if unfinished := view.trials.get("running", 0):
         state = {"running": "running", "open": "open"}.get(view.state, "interrupted")
         states.append(f"{unfinished} {state}")
@@ -153,7 +159,7 @@ def _outcome(view: StudyView) -> Iterator[str]:
     if view.state == "unreadable":
         return
     if view.budget:
-        yield f"{done_text(view)}, {view.num_failed} failed"
+        yield f"{done_text(view)}, {_failed_text(view)}"
     if view.finalists:
         yield _finalists_text(view)
     if len(view.metrics) > 1 and view.best is not None:

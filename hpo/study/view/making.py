@@ -91,6 +91,7 @@ def view_of(
         retries=sum(each.retry_of is not None for each in untried),
         failures=[*_failures(folder, failed[: -_MOST_FAILURES - 1 : -1])],
         num_failed=len(failed),
+        num_retried=len({trial.number for trial in failed} & {trial.retry_of for trial in complete}),
         cautions=_cautions(run, status, best, report),
         notes=[*_notes(folder)],
         cost=_cost(report),

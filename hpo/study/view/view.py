@@ -247,6 +247,7 @@ class StudyView:
         retries: the number of failed trials that wait for a retry (`hpo retry`).
         failures: the latest [failed trials](#a-failure), at most 20.
         num_failed: the number of failed trials.
+        num_retried: the number of failed trials whose retry is complete.
         cautions: the known reasons to doubt the result, the most serious first.
         notes: the latest 20 [notes](#a-note) (`hpo note`), the earliest first.
         tags: the tags (`hpo note --tag`), by name.
@@ -308,6 +309,7 @@ class StudyView:
     retries: int = 0
     failures: list[FailureView] = field(default_factory=list)
     num_failed: int = 0
+    num_retried: int = 0
     cautions: list[str] = field(default_factory=list)
     notes: list[NoteView] = field(default_factory=list)
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -331,6 +331,7 @@ def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
     assert retried == [("failed", ""), ("failed", ""), ("complete", "2"), ("complete", "3")]
     assert all(len({*seeds}) == 1 for seeds in SEEDS.values()), "a retry has the seed of the failed training"
     assert (study.status.done, study.status.best.trial) == (4, 5), "a retry may be the winner"
+    assert (study.status.num_failed, study.status.num_retried) == (2, 2)
     assert study.show(4).to_dict()["retry_of"] == 2
     report = report_again(tmp_path / "study", config, has_page=False).summary
     states = [row["state"] for row in replayed(tmp_path / "again", config, report)]
