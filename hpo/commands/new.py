@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word, list_of
+from hpo.config.secrets import hide_in_argument
 from hpo.errors import ConfigError
 
 FOLDER = "my_conf"
@@ -168,6 +169,11 @@ def cluster(
         bash big.sh
     """
     for text in overrides:
+        if (hidden := hide_in_argument(text)) != text:
+            raise ConfigError(
+                f"{hidden}: must not hold a secret, because the job file would show it; write ${{oc.env:NAME}} as the "
+                f"value, in single quotes, and set NAME on the cluster"
+            )
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
             raise ConfigError(
                 f"{_ADDRESS}: must not be set, given {text!r}; the job starts its own Ray cluster, so leave it out"

@@ -59,7 +59,7 @@ _HARMLESS = {
 _MIN_LENGTH = 4  # a shorter value could occur in any text by chance
 _MIN_LINE_LENGTH = 8  # the shortest line to hide of a multi-line value, such as a key in PEM
 # A shorter number is no secret, even under a key that looks like one: `key` may be the width of a key.
-_MIN_NUMBER_LENGTH = 6
+LEAST_DIGITS = 6
 
 
 def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
@@ -78,7 +78,7 @@ def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], d
             }
         if isinstance(value, list):
             return [redacted(inner, f"{key}.{place}", is_secret) for place, inner in enumerate(value)]
-        if is_secret and type(value) in (int, float) and len(str(value)) >= _MIN_NUMBER_LENGTH:
+        if is_secret and type(value) in (int, float) and len(str(value)) >= LEAST_DIGITS:
             return f"${{oc.decode:{add_secret(str(value), _variable(key))}}}"
         if not isinstance(value, str) or not value:
             return value

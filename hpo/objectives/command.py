@@ -87,6 +87,11 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
     names = [name for name in command.names if not name.startswith("task.") and name not in given]
     notes = command_code.notes_on_unseen(command)
+    notes += [
+        f"command.line: the value of {name} is stored with the study, and published with it; let the program read it "
+        f"from an environment variable"
+        for name in command.secrets
+    ]
     placeholder = command.amount_without_full
     return {
         "space": space,

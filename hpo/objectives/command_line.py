@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.keys import at, flatten, path_of, replaced, within
+from hpo.config.secrets import LEAST_DIGITS, looks_secret
 from hpo.errors import ConfigError, nearest
 from hpo.objectives.command_output import read_name, read_patterns
 
@@ -59,6 +61,20 @@ class CommandLine:
                     f"command.line: must not have {{task.{key}}}{nearest(key, _TASK_KEYS)}; use one of {allowed}"
                 )
         return names
+
+    @property
+    def secrets(self) -> list[str]:
+        """The options and variables that look like secrets and have their value in the line, such as `--api-key`."""
+        found = []
+        for word, following in pairwise([*self.words, ""]):
+            name, equals, value = word.partition("=")
+            if not equals and word.startswith("--"):
+                value = following
+            is_plain = value and not placeholders(value) and not value.startswith(("$", "-"))
+            is_small_number = value.isdigit() and len(value) < LEAST_DIGITS
+            if is_plain and not is_small_number and looks_secret(name.lstrip("-")):
+                found.append(name)
+        return found
 
     @property
     def flags(self) -> list[str]:

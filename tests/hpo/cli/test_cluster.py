@@ -90,6 +90,7 @@ def test_what_is_not_given_is_a_placeholder_that_the_script_refuses(capsys):
 REFUSED = [
     (["slurm", "dispatch=local"], ("dispatch", "must be ray")),
     (["slurm", "dispatch.address=a:1"], ("dispatch.address", "leave it out")),
+    (["slurm", "+my.api_key=sk-1234"], ("+my.api_key=***: must not hold a secret", "set NAME on the cluster")),
     (["slurm", "model.num_layer=3"], ("model.num_layer", "did you mean")),
     (["slurm", "--nodes", "0"], ("--nodes", "1 or more", "given '0'")),
     (["slurm", "--memory", "64"], ("--memory", "64G")),

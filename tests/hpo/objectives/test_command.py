@@ -305,6 +305,15 @@ def test_a_program_or_script_that_is_missing_here_is_noted_before_the_search(lin
     assert notes == ([] if says is None else [f"command.line: {says}, so trainings on this machine will fail"])
 
 
+def test_a_secret_in_the_line_is_noted_by_its_name_and_not_shown():
+    given = "--api-key sk-1234567 WANDB_API_KEY=abcdefgh --key 64 --token $TOKEN --password {lr} --secret=xyz"
+    notes = [
+        note for note in describe_search({"command": {"line": f"python -c 1 {given}"}})["notes"] if "value of" in note
+    ]
+    assert [note.split()[4] for note in notes] == ["--api-key", "WANDB_API_KEY", "--secret"]
+    assert not {"1234567", "abcdefgh", "xyz"} & set("".join(notes).split())
+
+
 @pytest.mark.parametrize(
     "line", ["bin/python -m absent {lr}", "python -m pkg --config small.yaml", "torchrun -m {net}.run"]
 )
