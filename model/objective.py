@@ -16,6 +16,8 @@ from model.data.readers.source import read_examples
 from model.data.store import write_store
 from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
+# The shortest line of running text, in characters, that counts as a duplicate of an equal line.
+_SHORTEST_LINE = 40
 # A training can stop after some epochs, and continue from the state in `resume_dir`.
 CONTINUES = True
 # A training that continues after an interruption yields all of its points again.
@@ -62,10 +64,23 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "files": [{"path": file.path, "sha256": file.sha256, "bytes": file.size} for file in examples.files],
         "size": len(examples.items),
         "labels": examples.labels,
-        "digests": [digest(item) for item in examples.items],
+        "digests": [*map(digest, _without_short_lines(data.name, examples.items))],
         "parts": examples.parts,
         "notes": (*examples.notes, *notes_of_cut(data, examples)),
     }
+
+
+def _without_short_lines(data: str, items: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Return the examples; in running text, number each short line, so that it equals no other line.
+
+    Short lines, such as blank lines and names of speakers, occur in every split of a text.
+    """
+    if data != "language_modelling":
+        return items
+    return [
+        item if len(item["text"].strip()) >= _SHORTEST_LINE else {**item, "line": number}
+        for number, item in enumerate(items)
+    ]
 
 
 def describe_method(config: dict[str, Any]) -> dict[str, Any]:

@@ -132,6 +132,14 @@ def test_texts_are_learned_from_the_training_split_alone_and_scored_as_each_is_a
     assert {0, 1} == {*by_example}, "another seed, please: all are right, or wrong"
 
 
+def test_lines_of_running_text_are_duplicates_only_if_they_are_long(tmp_path):
+    long = "a line that is long enough to be no accident when it comes back\n"
+    (tmp_path / "a.txt").write_text(f"{long}\nROMEO:\nshort\n{long}\nROMEO:\n")
+    digests = objective.describe_data(compose("language_modelling", data__path=str(tmp_path / "a.txt")))["digests"]
+    assert digests[0] == digests[4]
+    assert len(set(digests)) == len(digests) - 1
+
+
 TAGGED = "the\tDET\nold\tADJ\ndog\tNOUN\n\nit\tPRON\nsleeps\tVERB\n\na\tDET\ncat\tNOUN\nsees\tVERB\n\n" * 6
 PAIRS = "".join(f"{'abc'[n % 3] * (n % 4 + 1)} x\t{'xyz'[n % 3]} {'uv'[n % 2]} w\n" for n in range(30))
 BY_EXAMPLE = {

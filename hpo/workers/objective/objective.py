@@ -193,8 +193,8 @@ class Objective:
             optionally `alike`, which maps each of these settings to all values that give the same unit. A study may not
             search a setting that changes the unit of its metric, because its trials cannot be compared. Comparisons,
             imports and extensions of studies with different units are refused too.
-        prepare_data: `(config, indices, data_dir) -> None`; writes only the examples with these indices into the
-            folder. Workers read these examples by position, and cannot read the other examples.
+        prepare_data: `(config, indices, data_dir) -> None`; creates the folder, and writes only the examples with
+            these indices into it. Workers read these examples by position, and cannot read the other examples.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`. The
             result may have `scores_by_example`, which maps a metric to one entry per example, in the order of
             `task["test"]`. If an entry is a number, the metric must be the mean of the numbers. If it is a pair of
