@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Self
 
@@ -256,10 +257,11 @@ class SessionDispatcher:
         self._dispatcher.close()
 
     def _save_logs(self, reports: Sequence[TaskReport]) -> Sequence[TaskReport]:
+        """Write the output in these reports to log files; return the reports without it, because it may be long."""
         for report in reports:
             if report.printed and self._study is not None:
                 task, folder = report.task, self._study.folder
                 folder.logs_dir.mkdir(mode=0o700, exist_ok=True)
                 name = "final" if task.index == FINAL_FOLD else self._study.layout.name(task.index)
                 write_atomically(folder.log_path(task.trial, name), report.printed)
-        return reports
+        return [report if report.printed is None else replace(report, printed=None) for report in reports]

@@ -43,7 +43,10 @@ def _why_no_logs(run: StudyRun, trials: list[Trial]) -> str:
     if is_outside(run.config):
         return "another program trains it, and has its output"
     if any(trial.state == "running" for trial in trials):
-        return "nothing was printed so far, or the training is running: its log is written when it ends"
+        return (
+            "nothing was printed so far, or the log is not written yet: a running training's log is written when the "
+            "training reports, at most every 5 s, and when it ends"
+        )
     if run.config.dispatch.name == "local":
         return (
             "no Python code printed anything; with dispatch=local, which trains in the driver's process, output of "

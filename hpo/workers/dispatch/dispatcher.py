@@ -63,7 +63,7 @@ class TaskReport:
     is_lost: bool = False  # whether the worker died or was silent, so that the dispatcher created the outcome
     units: float | None = None  # units of training done at this point; None = not a point
     goes_on: bool = False  # whether the training said that it continues after this point
-    printed: str | None = None  # with the outcome: the task's output, if that was recorded
+    printed: str | None = None  # the task's output so far, if it was recorded; not in every report
     # With the outcome: the most bytes of GPU memory that the task held, and the GPU's total bytes; None = no GPU used.
     gpu_memory: tuple[int, int] | None = None
     # Where the task runs: in the task's first report, and again if a new process runs the task. None in all other

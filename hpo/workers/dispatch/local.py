@@ -10,6 +10,7 @@ from typing import Any, Self, TextIO
 
 from hpo.config.secrets import excerpt
 from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
+from hpo.workers.dispatch.process.child import LogPace
 from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES, Message
@@ -28,7 +29,7 @@ class LocalDispatcher:
         self._import_from = import_from
         self._waiting: deque[Task] = deque()
         self._running: tuple[Task, Iterator[Message]] | None = None
-        self._echo = Echo()
+        self._echo, self._pace = Echo(), LogPace()
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
@@ -51,14 +52,14 @@ class LocalDispatcher:
                 return ()
             task = self._waiting.popleft()
             self._running = task, run_here(task.payload, self._import_from)
-            self._echo = Echo()
+            self._echo, self._pace = Echo(), LogPace()
         task, messages = self._running
         with self._echo.listening():
             message = next(messages)
-        if not LAST_MESSAGES.isdisjoint(message):
+        if is_last := not LAST_MESSAGES.isdisjoint(message):
             self._running = None
-            if printed := self._echo.text():
-                message = {**message, "printed": excerpt(printed, task.payload.known_secrets(), has_lines=True)}
+        if (is_last or self._pace.is_due()) and (printed := self._echo.text()):
+            message = {**message, "printed": excerpt(printed, task.payload.known_secrets(), has_lines=True)}
         return (report_of(task, message),)
 
     def drop(self, task: Task) -> int:

@@ -26,7 +26,7 @@ def folder(study):
     reports = [report_of(Task(0, i, None), {"outcome": outcome, "printed": text}) for i, text in ends]
     dispatcher = SimpleNamespace(runs_here=False, slots=1, gpus=None, wait=lambda _timeout: reports)
     logged = SimpleNamespace(folder=folder, layout=TaskLayout(folds=2))
-    assert SessionDispatcher(dispatcher, Stopping(), logged).wait() == reports
+    assert [report.outcome for report in SessionDispatcher(dispatcher, Stopping(), logged).wait()] == [outcome] * 3
     return folder
 
 
@@ -66,6 +66,21 @@ def test_a_log_that_is_a_pipe_is_said_and_not_read(capsys, folder):
         assert "trial_0000_fold_0.log: is not a regular file, and is not read" in hpo(capsys, *words)[1]
     assert "is not a regular file" in toolkit.load("made").logs(0).text
     assert hpo(capsys, "show", "made", "--trial", "0")[0] == 0
+
+
+def test_the_log_of_a_running_training_is_written_at_its_reports(monkeypatch):
+    monkeypatch.setattr("hpo.workers.dispatch.process.child.SECONDS_BETWEEN_LOGS", 0.0)
+
+    def train(config, trial):
+        for epoch in (1, 2):
+            sys.stdout.write(f"in epoch {epoch}\n")
+            trial.report(epoch=epoch, score=0.0)
+            logs = toolkit.load("live").logs(0).text.splitlines() if epoch == 2 else []
+            assert logs == ["in epoch 1"][: epoch - 1]
+        return config["lr"]
+
+    found(train, trials=1, name="live")
+    assert toolkit.load("live").logs(0).text.splitlines() == ["in epoch 1", "in epoch 2"]
 
 
 def test_what_is_printed_in_this_process_is_shown_and_saved_without_secrets(capsys, monkeypatch):

@@ -24,7 +24,22 @@ from hpo.workers.training.worker import LAST_MESSAGES, Message
 # How often to check whether the process is alive, on systems without pidfd.
 _SECONDS_BETWEEN_CHECKS = 0.2
 _CHUNK_BYTES = 1 << 16
+SECONDS_BETWEEN_LOGS = 5.0
 _MOST_PRINTED = 1 << 18  # how many bytes to keep of a task's output; the last ones are kept
+
+
+class LogPace:
+    """Decides which messages of a running task have the task's output so far: one in `SECONDS_BETWEEN_LOGS`."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + SECONDS_BETWEEN_LOGS
+
+    def is_due(self) -> bool:
+        """Return whether the next message has the output."""
+        if (now := time.monotonic()) < self._next:
+            return False
+        self._next = now + SECONDS_BETWEEN_LOGS
+        return True
 
 
 class Child:
@@ -109,6 +124,7 @@ class Child:
         `died` has four fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
         killed because memory ran out, else None. `out_of_step` says whether the process was killed because it answered
         a different call. The last message, with or without `died`, has `printed`: the task's output without secrets.
+        Every few seconds, another message has it, too.
 
         Args:
             payload: the task.
@@ -119,13 +135,14 @@ class Child:
         self.begin()
         self._has_run = True
         self._printed.empty()
+        pace = LogPace()
         for message in self._answers(payload, call, snapshots, variables or {}):
-            if not LAST_MESSAGES.isdisjoint(message):
-                if message.pop("is_used_up", False):
-                    self.renew()
-                yield {**message, "printed": excerpt(self._printed.text(), payload.known_secrets(), has_lines=True)}
-            else:
-                yield message
+            is_last = not LAST_MESSAGES.isdisjoint(message)
+            if is_last and message.pop("is_used_up", False):
+                self.renew()
+            if is_last or pace.is_due():
+                message["printed"] = excerpt(self._printed.text(), payload.known_secrets(), has_lines=True)
+            yield message
 
     def _answers(
         self, payload: Payload, call: str, snapshots: Path | None, variables: Mapping[str, str]
