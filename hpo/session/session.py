@@ -36,6 +36,7 @@ from hpo.trials.trial import Trial
 from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher, use_of
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.other_searches import announce_use, other_searches, total_use
+from hpo.workers.dispatch.simulated import SimulatedDispatcher
 
 # After an interruption, a tracker that makes no progress for this long leaves the rest to `hpo sync`.
 _HURRY_SECONDS = 8.0
@@ -85,6 +86,8 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             display.show_workers(study, dispatcher.slots, dispatcher.gpus)
         record = record or _open_record(study)
         stack.callback(record.close)
+        if isinstance(dispatcher, SimulatedDispatcher):
+            dispatcher.now = max((trial.ended or 0.0 for trial in record.trials()), default=0.0)
         stack.callback(delete_unread, study.folder)
         notes = Notes(record)
         # Use the code noted in the record: files that trainings have written since then are not part of it.

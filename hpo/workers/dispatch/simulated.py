@@ -17,8 +17,8 @@ class SimulatedDispatcher:
 
     In simulated time, a task takes the `seconds` that its objective returns, or its wall time if the objective returns
     no `seconds`. The reports of a task come at equal intervals. Tasks start in the order of `submit`, each on the
-    worker that becomes free first; on ties, on the worker with the lower number. The simulated time starts at 0, and
-    does not advance while the search itself computes.
+    worker that becomes free first; on ties, on the worker with the lower number. The simulated time starts at 0 or,
+    in a resumed search, at the end of the last training. It does not advance while the search itself computes.
     """
 
     runs_here = True

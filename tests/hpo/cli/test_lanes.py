@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import hpo as toolkit
 from hpo.show.terminal import Terminal
 from hpo.workers.dispatch.dispatcher import Gpus
 from tests.hpo.cli.commands import QUICK, hpo, refused, searched
@@ -114,3 +115,10 @@ def test_a_point_that_the_objective_refuses_is_a_failed_trial_and_not_the_end(ca
     quick = [text for text in QUICK if not text.startswith(("space", "~space", "model.d_model", "study.trials"))]
     code, out, err = hpo(capsys, "search", *quick, *space, "strategy=grid", "study.trials=4", "split.folds=1")
     assert (code, "4 trials, 1 failed" in out, "num_heads" in out) == (0, True, True), out + err
+
+
+def test_simulated_time_continues_where_a_search_has_ended(capsys):
+    searched(capsys, simulated(2, trials=3))
+    assert hpo(capsys, "resume", "toy", "study.trials=6")[0] == 0
+    table = toolkit.load("toy").trials
+    assert table["started"][3:].min() >= table["ended"][:3].max() > 0
