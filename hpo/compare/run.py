@@ -19,7 +19,7 @@ from hpo.compare.searches import Searches, run_search
 from hpo.compare.studies import compare_studies, read_studies
 from hpo.config.study_config import study_name
 from hpo.engine.observers import Observer
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError, StudyError, printable
 from hpo.report.comparison import ComparisonJson
 from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.show.display import How, others_in_words, refuse_unknown_progress
@@ -168,6 +168,8 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
     code = code_to_send(config.dispatch, comparison.study.objective)
     if code is not None and code.files:
         print(code.in_words())
+    for note in comparison.study.own.notes:
+        print(printable(note))
     others = other_searches() if config.dispatch.is_on_this_machine else []
     if others:
         print(others_in_words(others, config.dispatch))
