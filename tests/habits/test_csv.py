@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.errors import HpoError
@@ -44,33 +43,21 @@ INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(R
 
 
 @pytest.mark.parametrize(
-    ("content", "overrides", "size", "labels"),
-    [
-        (INDEXED, ("data.text_column=1", "data.label_column=2"), 40, 2),
-        ("review,label\n" + ROWS, (), 40, 2),
-        ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4, 4),
-        (HEADED, ("data.header=true",), 40, 2),
-    ],
-    ids=["an index", "one known name", "numbers", "given"],
-)
-def test_a_header_in_any_words_is_no_example(content, overrides, size, labels):
-    examples = prepared(content, *overrides).examples
-    assert (examples.size, len(set(examples.labels))) == (size, labels)
-
-
-@pytest.mark.parametrize(
     ("content", "overrides", "size"),
     [
+        (INDEXED, ("data.text_column=1", "data.label_column=2"), 40),
+        ("review,label\n" + ROWS, (), 40),
+        ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4),
+        (HEADED, ("data.header=true",), 40),
         (ROWS, (), 40),
         ("a film of its own,good\n" + ROWS, (), 41),
         ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
         (HEADED, ("data.header=false",), 41),
     ],
-    ids=["labels that recur", "a new text", "labels that never recur", "given as an example"],
+    ids=["an index", "one known name", "numbers", "given", "labels recur", "a new text", "labels never recur", "no"],
 )
-def test_a_first_line_that_is_an_example_stays_one(content, overrides, size):
-    study = prepared(content, *overrides)
-    assert (study.examples.size, study.own.notes) == (size, ())
+def test_a_header_in_any_words_is_no_example_and_an_example_is_no_header(content, overrides, size):
+    assert prepared(content, *overrides).examples.size == size
 
 
 def test_a_header_is_given_as_true_or_false():
@@ -84,12 +71,3 @@ def test_separate_files_have_the_header_of_the_first():
     assert headed.examples.parts == {"train": 40, "test": 1}
     without = prepared("", *words, train=ROWS + "an odd film,rare\n", test="one,rare\nb,good\nc,good\nd,good\n")
     assert without.examples.parts == {"train": 41, "test": 4}
-
-
-@pytest.mark.slow
-def test_the_terminal_says_it_once(capsys):
-    Path("reviews.csv").write_text(HEADED)
-    words = ["data=text_classification", "data.path=reviews.csv", "training.epochs=1", "model.num_layers=1"]
-    words += ["split.folds=1", "space=none", "+space.training.lr=[0.01, 0.02]", "study.trials=1"]
-    assert main(["search", *words, "dispatch=local", "track=none", "report.figures=false"]) == 0
-    assert capsys.readouterr().out.count(TAKEN) == 1

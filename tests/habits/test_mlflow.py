@@ -7,8 +7,6 @@ import pytest
 import hpo
 from hpo.commands.given.settings import search_tree, with_settings
 from tests.hpo.cli.commands import hpo as command
-from tests.hpo.cli.commands import refused
-from tests.hpo.commands.searched import found
 
 ADDRESS, SECRET, FILE = "http://127.0.0.1:5001", "http://me:secret@127.0.0.1:5001", "sqlite:///mlflow.db"
 
@@ -39,20 +37,11 @@ def test_mlflows_own_variables_are_followed_and_the_studys_keys_win(monkeypatch,
     assert sections(*overrides) == [{"name": "mlflow", "uri": uri, "experiment": experiment} | rest] * 2
 
 
-def test_a_study_without_a_tracker_follows_no_variable(monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", ADDRESS)
-    assert [track["name"] for track in sections("track=none")] == ["none"] * 2
-    assert found(lambda config: config["lr"], trials=1).config["track"]["name"] == "none"
-
-
 def test_the_page_that_opens_is_that_of_the_variable(capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", ADDRESS)
-    said = f"MLflow: {ADDRESS} (MLFLOW_TRACKING_URI)\n"
-    page = "/#/experiments?workflowType=machine_learning\n"
+    said, page = f"MLflow: {ADDRESS} (MLFLOW_TRACKING_URI)\n", "/#/experiments?workflowType=machine_learning\n"
     assert command(capsys, "ui", "--no-browser") == (0, ADDRESS + page, said)
     assert command(capsys, "ui", "--no-browser", "--uri", "http://127.0.0.1:7") == (0, "http://127.0.0.1:7" + page, "")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///none.db")
-    assert "sqlite:///none.db has no runs yet" in refused(capsys, "ui", "--no-browser")
 
 
 @pytest.mark.nightly
@@ -67,5 +56,3 @@ def test_a_study_continues_with_the_settings_of_its_start_whatever_the_variables
     begun = "track.uri=sqlite:///theirs.db, track.experiment=hpo"
     assert f"study 'train' continues with the MLflow settings of its start: {begun}" in out + err
     assert not Path("mlflow.db").exists()
-    assert command(capsys, *typed, "study.trials=3", "track.uri=sqlite:///chosen.db")[0] == 0
-    assert Path("chosen.db").exists()

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from scipy import stats
 
@@ -10,7 +9,7 @@ import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.documents import parse_yaml
 from hpo.trials.space.peers import of_peer
-from hpo.trials.space.written import as_meant, write_out
+from hpo.trials.space.written import as_meant
 from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import found, outcome_of
 
@@ -27,11 +26,8 @@ def wandb(kind, **settings):
     ("given", "read"),
     [
         ({"min": 0.0, "max": 1}, {"low": 0.0, "high": 1.0}),
-        ({"min": 1, "max": 8}, {"low": 1, "high": 8, "integer": True}),
-        (wandb("uniform", min=0, max=1), {"low": 0.0, "high": 1.0}),
         (wandb("int_uniform", min=1, max=8), {"low": 1, "high": 8, "integer": True}),
         (wandb("q_uniform", min=0, max=1, q=0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
-        (wandb("q_uniform", min=2, max=8), {"low": 2, "high": 8, "step": 1}),
         (wandb("log_uniform_values", min=1e-5, max=0.1), {"low": 1e-5, "high": 0.1, "log": True}),
         (wandb("log_uniform", min=-3, max=0), {"low": math.exp(-3), "high": 1.0, "log": True}),
         (wandb("categorical", values=[3, 1]), {"choices": [3, 1]}),
@@ -45,14 +41,10 @@ def wandb(kind, **settings):
         (nni("uniform", [0, 1]), {"low": 0.0, "high": 1.0}),
         (nni("loguniform", [1e-5, 1e-1]), {"low": 1e-5, "high": 0.1, "log": True}),
         (nni("quniform", [0, 10, 2]), {"low": 0, "high": 10, "step": 2}),
-        (nni("quniform", [0.5, 2, 0.5]), {"low": 0.5, "high": 2.0, "step": 0.5}),
         (nni("randint", [1, 9]), {"low": 1, "high": 8, "integer": True}),
         (stats.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
         (stats.loguniform(a=1, b=100), {"low": 1.0, "high": 100.0, "log": True}),
-        (stats.reciprocal(1e-5, 1), {"low": 1e-5, "high": 1.0, "log": True}),
         (stats.uniform(2, 3), {"low": 2.0, "high": 5.0}),
-        (stats.uniform(), {"low": 0.0, "high": 1.0}),
-        (stats.uniform(loc=1, scale=4), {"low": 1.0, "high": 5.0}),
         (stats.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
     ],
 )
@@ -69,22 +61,14 @@ def test_a_parameter_of_another_tool_is_a_dimension(given, read):
         ({"values": [1, 2], "probabilities": [0.9, 0.1]}, "cannot be W&B's probabilities"),
         (wandb("q_log_uniform_values", min=1, max=64, q=2), "cannot be a step on a logarithmic scale"),
         (wandb("uniform", min=0), "W&B's uniform must have numbers as min and max"),
-        (wandb("categorical"), "must have a list of values"),
         (nni("normal", [0, 1]), "cannot be NNI's normal; give hpo.log"),
-        (nni("qloguniform", [1, 10, 1]), "cannot be a step on a logarithmic scale; give hpo.log"),
-        (
-            nni("quniform", [1, 10, 2]),
-            "cannot be a step 2 from 1 to 10, because both ends must be .*; give a list",
-        ),
+        (nni("quniform", [1, 10, 2]), "cannot be a step 2 from 1 to 10, because both ends must be .*; give a list"),
         (nni("uniform", [1]), "NNI's uniform must have 2 numbers as _value"),
         (nni("choice", 3), "must have a list of values"),
         (nni("choice", [{"_name": "conv"}]), "cannot be a choice with nested dimensions"),
         (stats.norm(0, 1), r"cannot be SciPy's .*; give hpo.log\(1e-5, 1e-1\), a range"),
-        (stats.expon(), "cannot be SciPy's "),
         (stats.loguniform(1, 10, loc=3), "cannot be SciPy's "),
         ({1, 2}, r"must be a dimension, given .*\(a .*set.*\); give hpo.log"),
-        (print, r"must be a dimension, given .*\(a .*function.*\); give hpo.log"),
-        (object(), r"must be a dimension, given .*\(a .*object.*\); give hpo.log"),
     ],
 )
 def test_what_no_space_has_is_refused(given, says):
@@ -97,10 +81,7 @@ def test_what_no_space_has_is_refused(given, says):
     [
         ("{distribution: log_uniform_values, min: 1e-5, max: 1e-1}", {"low": 1e-5, "high": 0.1, "log": True}),
         ("{min: 1, max: 8}", {"low": 1, "high": 8, "integer": True}),
-        ("{distribution: q_uniform, min: 0, max: 1, q: 0.25}", {"low": 0.0, "high": 1.0, "step": 0.25}),
-        ("{value: adam}", {"choices": ["adam"]}),
         ("{_type: loguniform, _value: [1e-5, 1e-1]}", {"low": 1e-5, "high": 0.1, "log": True}),
-        ("{_type: choice, _value: [16, 32]}", {"choices": [16, 32]}),
     ],
 )
 def test_a_parameter_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
@@ -110,20 +91,9 @@ def test_a_parameter_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
     )
 
 
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ("{distribution: normal, mu: 0, sigma: 1}", "cannot be W&B's normal; give "),
-        ("{_type: normal, _value: [0, 1]}", "cannot be NNI's normal; give "),
-        (
-            "{distribution: categorical, values: ['1e-5', '1e-3']}",
-            "given only texts that look like numbers, such as '1e-5'",
-        ),
-    ],
-)
-def test_a_parameter_that_no_space_has_is_refused_as_it_was_typed(capsys, typed, says):
-    said = refused(capsys, "search", f"space.training.lr={typed}")
-    assert (said.startswith("error: space.training.lr"), says in said) == (True, True), said
+def test_a_parameter_that_no_space_has_is_refused_as_it_was_typed(capsys):
+    said = refused(capsys, "search", "space.training.lr={distribution: normal, mu: 0, sigma: 1}")
+    assert said.startswith("error: space.training.lr: cannot be W&B's normal; give "), said
 
 
 NESTED = {
@@ -149,12 +119,9 @@ def test_the_groups_of_a_nested_sweep_are_groups_of_the_configuration():
 
 
 def test_a_group_of_the_users_own_called_parameters_stays_one():
-    def train(config):
-        return config["net"]["parameters"]["lr"]
-
     own = {"net": {"parameters": {"lr": {"values": [1, 2]}}}}
-    assert set(found(train, space=own, config={"net": {"parameters": {"lr": 1}}}).trials["score"]) == {1, 2}
-    assert as_meant(mine := {"net": {"parameters": {"lr": [1, 2]}}}) == mine
+    study = found(lambda given: given["net"]["parameters"]["lr"], space=own, config={"net": {"parameters": {"lr": 1}}})
+    assert set(study.trials["score"]) == {1, 2}
 
 
 def test_a_whole_sweep_names_its_part():
@@ -174,9 +141,3 @@ def test_groups_of_metrics_are_one_metric_each():
     assert study.best.score == study.best.config["lr"] == study.trials["score"].min()
     assert outcome_of(study).metrics["val/top/5"] == 1
     assert "val/loss" in (study.folder / "report.md").read_text()
-
-
-def test_arrays_are_lists():
-    assert write_out(np.linspace(0, 1, 3)) == [0.0, 0.5, 1.0]
-    assert write_out(np.geomspace(1, 100, 3)) == pytest.approx([1.0, 10.0, 100.0])
-    assert write_out(np.arange(1, 4)) == [1, 2, 3]

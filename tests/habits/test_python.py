@@ -92,20 +92,14 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
 
 REFUSED = [
     ({"config": {"a": {"model": Relu()}}}, "config.a.model: must be made of numbers"),
-    ({"config": {"model": Relu}}, "given Relu; create it in the objective"),
     ({"config": {"a": [b"x"]}}, "config.a.0: must be made of numbers"),
     ({"config": {"x": np.zeros((100, 100))}}, "at most 1,000 values, given 10,000"),
     ({"config": {"x": np.array([np.nan])}}, "x.0: must be a finite number"),
     ({"config": {"x": {0: 1, "0": 2}}}, "config.x: cannot be written as JSON: two of its keys become"),
-    ({"config": {0: 1}}, "config: must have strings as keys, given 0"),
-    ({"config": {"v": np.float32}}, "given float32; create it in the objective"),
     ({"config": {"v": {"w": CYCLIC}}}, "config.v: contains itself, and cannot be written as JSON"),
-    ({"config": {"v": [CYCLIC]}}, "config.v: contains itself"),
     ({"config": Adam(0.1)}, "config: must be a dict, given a Adam; use dataclasses.asdict(...)"),
     ({"config": argparse.Namespace(lr=0.1)}, "config: must be a dict, given a Namespace; use vars(...)"),
     ({"config": [1]}, "config: must be a dict, given a list"),
-    ({"space": {"x": [np.float32]}}, "given float32; create it in the objective"),
-    ({"space": {"x": [CYCLIC, 1]}}, "space.x: contains itself"),
     ({"space": CYCLIC}, "space: contains itself"),
     ({"space": {"x": np.float32}}, "space.x: must be a dimension, given <class 'numpy.float32'>"),
     ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple must be a range (low, high), given"),
@@ -129,8 +123,6 @@ def test_a_choice_is_a_value_or_a_name():
 
 DEFAULTS = [
     ({"b": hpo.log(1e-6, 0.1)}, {"b": "1e-5"}, {"b": 1e-5}),
-    ({"m": {"b": (1, 9)}}, {"m": {"b": "3"}}, {"m": {"b": 3}}),
-    ({"o.b": (0.0, 1.0)}, {"o.b": "1e-2"}, {"o.b": 0.01}),
     ({"b": [1, 2, 3]}, {"b": "2"}, {"b": 2}),
     ({"b": ["2", "a"]}, {"b": "2", "constant": "2"}, {"b": "2", "constant": "2"}),
 ]

@@ -1,14 +1,9 @@
 """The toolkit's own words are hyperparameters and constants like any other."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-import hpo
-from hpo.cli.main import main
-from hpo.commands.given.settings import plain_space
-from hpo.trials.space.reader import space_from_dict
 from tests.hpo.commands.searched import found, note, noted
 
 # The names of sections, of what the toolkit's own objectives have, and of a dimension's fields.
@@ -47,44 +42,6 @@ def test_all_words_of_the_toolkit_are_constants_like_any_other():
     seen = noted()[-1]
     assert (seen["split"]["seed"], seen["data"]["test"], seen["training"]["seed"]) == (6, 6, 6)
     assert seen == longer.best.config
-
-
-OBJECTIVE = """
-import json
-
-def train(config, trial):
-    with open("noted", "a") as file:
-        file.write(json.dumps(config) + "\\n")
-    return config["training"]
-"""
-
-
-def test_hpo_train_takes_the_winners_training_section_as_it_is():
-    Path("owns.py").write_text(OBJECTIVE)
-    study = found("owns:train(config, trial)", space={"training": [3, 5]}, trials=2)
-    study.report()
-    assert main(["train", "--config", str(study.folder / "best.yaml")]) == 0
-    assert noted()[-1] == study.best.config == {"training": max(config["training"] for config in noted())}
-
-
-@pytest.mark.parametrize(
-    ("space", "keys"),
-    [
-        ({"values": [1, 2]}, ["values"]),
-        ({"default": [1, 2], "when": ["a", "b"], "log": [1, 2]}, ["default", "when", "log"]),
-        ({"net": {"values": ["a", "b"], "units": (1, 5)}}, ["net.values", "net.units"]),
-        ({"net": {"default": hpo.log(1, 5)}, "x": [1]}, ["net.default", "x"]),
-        ({"require": (0.0, 1.0), "first": (1, 5)}, ["require", "first"]),
-        ({"first": {"a": [1, 2], "first": [3, 4]}}, ["first.a", "first.first"]),
-        ({"lr": [1, 2], "require": ["lr > 0"], "first": [{"lr": 2}]}, ["lr"]),
-        ({"lr": [1, 2], "require": [], "first": "default"}, ["lr"]),
-        ({"net": {"lr": [1, 2]}, "first": ["default", {"net": {"lr": 1}}], "require": ["net.lr"]}, ["net.lr"]),
-    ],
-)
-def test_names_in_a_space_that_are_words_are_read_the_same_from_the_frozen_form(space, keys):
-    plain = plain_space(space, {})
-    read = space_from_dict(json.loads(json.dumps(plain)))
-    assert list(read.keys) == keys
 
 
 def test_points_to_try_first_may_be_given_next_to_a_dimension_called_first():

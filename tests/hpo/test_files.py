@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpo.files import copy_tree, entries
-from hpo.study.files.folder import StudyFolder
-from hpo.study.storage.copy import copy_study
 from hpo.workers.dispatch.process.task_process import Snapshots
-from tests.studies import run_toy, toy_config
 
 
 @pytest.fixture
@@ -46,24 +43,6 @@ def test_a_link_that_leaves_the_folder_on_its_way_is_known_as_one(state, target)
     assert {entry.name: entry.target for entry in entries(state) if entry.kind == "link"} == LINKS | {"out": None}
 
 
-@pytest.mark.parametrize("target", ["nowhere", "to_itself"])
-def test_a_link_that_leads_to_nothing_stays_one(state, tmp_path, target):
-    (state / "to_itself").symlink_to(target)
-    copy_tree(state, tmp_path / "copy")
-    assert links_in(tmp_path / "copy")["to_itself"] == target
-
-
 def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path):
     taken = Snapshots(str(state), str(tmp_path), seconds_between=0.0).take()
     assert links_in(Path(taken["snapshot"])) == LINKS
-
-
-def test_a_copy_of_a_study_has_the_links_of_its_states_and_files_that_are_named_like_its_own(state):
-    run_toy(Path("runs/toy").absolute(), toy_config(trials=1))
-    folder = StudyFolder(Path("runs/toy"))
-    folder.freeze(folder.config())
-    copy_tree(state, folder.states_dir / "x")
-    (folder.states_dir / "x" / "report.json").touch()
-    copied = copy_study(folder, "other")
-    assert links_in(copied.states_dir / "x") == LINKS
-    assert (copied.states_dir / "x" / "report.json").exists()

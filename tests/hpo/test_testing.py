@@ -4,14 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from sklearn.dummy import DummyClassifier
 
 import hpo
 from hpo.cli.main import main
 from hpo.errors import StudyError
-from hpo.integrations.sklearn import HpoSearchCV
 from hpo.testing import SPACES, check_strategy
-from tests.studies import REPOSITORY
+from tests.hpo.commands.searched import found
 
 OWN = """
 import itertools
@@ -44,20 +42,6 @@ BROKEN = {
     "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
     "do not depend on the seed": ("self.seed", "0"),
     "again, while [1-9]|a point is tried twice": ("known.tried(pending)", "known.tried([])"),
-    "after [48] trials the strategy proposes .* and then": (
-        "return draw",
-        "self.__dict__['calls'] = self.__dict__.get('calls', 0) + 1; rng = generator(self.calls, known, pending)\n"
-        "        return draw",
-    ),
-    "for the same earlier history the strategy proposes first .*, then": (
-        "rng = ",
-        "seen = self.__dict__.setdefault('seen', [])\n"
-        "        seen.extend(known[len(seen):])\n"
-        "        if [trial.key for trial in seen[:len(known)]] != [trial.key for trial in known]:\n"
-        "            seen[:] = known\n"
-        "        self = type(self)(self.settings, self.space, len(seen))\n"
-        "        rng = ",
-    ),
     "propose raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
     "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
     "ordered: after a crash, [2-6] workers make other trials": (
@@ -66,9 +50,6 @@ BROKEN = {
     ),
     "the strategy ends after": ("return draw", "return [] if len(known) > 2 else draw"),
 }
-
-
-HERE = {"settings": {"dispatch": "local", "track": "none", "report.figures": False}, "progress": False}
 
 
 def write(text=OWN):
@@ -80,9 +61,7 @@ def settings(**more):
 
 
 def searched(trials, strategy="mine:Nearest"):
-    space = {"x": (0, 100)}
-    given = {"direction": "maximize", "name": "own", "strategy": strategy, **HERE}
-    return hpo.search(lambda config: config["x"], space, trials=trials, **given)
+    return found(lambda config: config["x"], space={"x": (0, 100)}, trials=trials, name="own", strategy=strategy)
 
 
 @pytest.fixture(autouse=True)
@@ -93,17 +72,10 @@ def not_imported_yet():
 
 
 @pytest.mark.slow
-def test_an_own_strategy_keeps_the_promises():
-    write()
-    ordered = {"ordered": SPACES["ordered"]}
-    check_strategy("mine:Nearest", ordered)
-    check_strategy(sys.modules["mine"].Nearest, ordered)
-
-
-@pytest.mark.slow
 def test_an_own_strategy_keeps_the_promises_on_every_space():
     write()
     check_strategy(settings(at_once=2))
+    check_strategy(sys.modules["mine"].Nearest, {"ordered": SPACES["ordered"]})
 
 
 def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
@@ -115,17 +87,6 @@ def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(installed)
     assert len(searched(2, "nearest").resume(3, progress=False).trials) == 3
     sys.modules.pop("nearby", None)
-
-
-def test_it_is_compared_and_tunes_an_estimator():
-    write()
-    path = REPOSITORY / "tests/tables/svm_digits.csv"
-    words = ["data=table", f"data.path={path}", "data.metric=accuracy_*", "study.trials=3", "dispatch=local"]
-    tree = hpo.compose(*words)
-    compared = hpo.compare_strategies(tree, strategies=["random", "mine:Nearest"], repeats=2, name="both")
-    assert set(compared.pairs["a"]) | set(compared.pairs["b"]) == {"random", "mine:Nearest"}
-    search = HpoSearchCV(DummyClassifier(), {"strategy": ["prior", "uniform"]}, trials=2, strategy="mine:Nearest", cv=2)
-    assert search.fit([[0], [1]] * 4, [0, 1] * 4).best_params_["strategy"] in ("prior", "uniform")
 
 
 @pytest.mark.parametrize("says", BROKEN)
@@ -153,16 +114,13 @@ def test_a_point_outside_of_the_space_is_said_in_one_line():
     assert 2 <= len(hpo.load("own").trials) < 9
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("mine:Nothing", "mine:Nothing is no strategy"),
-        ("no_such_module:Nearest", "strategy: cannot import 'no_such_module'"),
-        ("os:path", "strategy: 'os' is part of Python"),
-        ("evolutoinary", "did you mean 'evolutionary'"),
-    ],
-)
-def test_a_name_of_no_strategy_is_refused(name, says):
+def test_a_name_of_no_strategy_is_refused():
     write()
-    with pytest.raises(hpo.HpoError, match=says):
-        check_strategy({"name": name})
+    for name, says in {
+        "mine:Nothing": "mine:Nothing is no strategy",
+        "no_such_module:Nearest": "strategy: cannot import 'no_such_module'",
+        "os:path": "strategy: 'os' is part of Python",
+        "evolutoinary": "did you mean 'evolutionary'",
+    }.items():
+        with pytest.raises(hpo.HpoError, match=says):
+            check_strategy({"name": name})

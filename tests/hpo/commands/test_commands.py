@@ -14,7 +14,7 @@ import pytest
 
 import hpo
 from hpo.cli.described import describe
-from hpo.cli.main import COMMANDS, FUNCTIONS, function_of, main
+from hpo.cli.main import FUNCTIONS, function_of, main
 from hpo.commands.study import Study
 from tests.hpo.commands.searched import HERE, found
 from tests.studies import REPOSITORY
@@ -45,15 +45,15 @@ def study(made):
 @pytest.mark.slow
 def test_a_function_is_compared_with_the_arguments_of_a_search_and_its_report_says_so():
     given = {"space": {"x": (0.0, 1.0)}, "trials": 3, "metric": "gain", "direction": "maximize"}
-    strategies, offer = ["random", "evolutionary"], "hpo.compare_strategies(train, space, strategies="
+    compare, offer = {"strategies": ["random", "evolutionary"], "repeats": 2}, "hpo.compare_strategies(train, space, "
 
     def train(config, trial):
         return {"gain": config["x"] + trial.seed % 7}
 
-    compared = hpo.compare_strategies(train, **given, strategies=strategies, repeats=2, settings={"dispatch": "local"})
+    compared = hpo.compare_strategies(train, **given, **compare, settings={"dispatch": "local"})
     assert (compared.folder.name, compared.pairs.budget.tolist()) == ("compare-train", [3])
     with pytest.raises(hpo.HpoError, match=r"function was .* choose another name"):
-        hpo.compare_strategies(lambda config: 1.0, **given, strategies=strategies, repeats=2, name="compare-train")
+        hpo.compare_strategies(lambda config: 1.0, **given, **compare, name="compare-train")
     for name in ("train", "other"):
         report = found(train, **given, name=name).report().page.with_suffix(".json").read_text()
         assert (offer in report) == (name == "other"), "a comparison that there is already is not offered"
@@ -108,41 +108,22 @@ def test_a_search_runs_in_another_thread_too():
 
 
 def test_the_report_is_written_with_the_options_that_are_given(study):
-    page = study.report(publish=True, checklist=True, latex=True, title="Which kernel?").page
+    page = study.report(publish=True, checklist=True, latex=True, figures=True, title="Which kernel?").page
     assert json.loads(page.with_suffix(".json").read_text())["study"]["title"] == "Which kernel?"
     assert {"checklist.md", "tables.tex"} <= {path.name for path in study.folder.iterdir()}
+    assert "best-so-far" in page.read_text()
+    assert "best-so-far" not in study.report(figures=False).page.read_text()
+
+
+def test_what_was_published_is_read_and_does_not_go_on(study):
+    study.report(publish=True)
     published = hpo.load("studies/looked_up")
-    there = {path.name for path in published.folder.iterdir()}
-    assert "report.json" in there
+    files = {path.name for path in published.folder.iterdir()}
+    assert "report.json" in files
     for go_on in (lambda: published.add(study.best.point), published.resume, published.report):
         with pytest.raises(hpo.HpoError, match="studies/looked_up was published without its record"):
             go_on()
-    assert {path.name for path in published.folder.iterdir()} == there
-
-
-@pytest.mark.slow
-def test_figures_are_left_out_drawn_on_request_and_added_again(study):
-    trials = (study.folder / "trials.csv").read_bytes()
-    assert "best-so-far" not in (study.folder / "report.html").read_text()
-    assert study.plot("best_so_far").data
-    # The key may change when the same study is searched again.
-    hpo.search(table(), settings=HERE | {"report.figures": True, "study.finalists": 2}, progress=False)
-    assert "best-so-far" not in study.report(figures=False).page.read_text()
-    assert "best-so-far" in study.report(figures=True).page.read_text()
-    assert (study.folder / "trials.csv").read_bytes() == trials
-
-
-def test_the_report_has_the_fixed_values_and_defaults_that_there_are():
-    for config, fixed, default in ({}, [], []), ({"lr": 0.5, "k": 3}, ["`k=3`"], ["0.5"]):
-        study = found(lambda given: given["lr"], space={"lr": (0.1, 1.0)}, config=config, trials=1)
-        page = (study.folder / "report.md").read_text()
-        assert re.findall(r"^Fixed: (.*)\.$", page, re.M) == fixed
-        assert re.findall(r"`lr` .*; default (\S+)", page) == default
-
-
-def test_one_configuration_is_trained():
-    metrics = hpo.train("training.epochs=1", "training.warmup_fraction=0", "model.d_model=8", "model.num_heads=1")
-    assert {"accuracy", "loss"} <= metrics.keys()
+    assert {path.name for path in published.folder.iterdir()} == files
 
 
 # The shell's `watch` runs until the search has ended; Python's shows the page in a cell and returns. `hpo train` trains
@@ -176,9 +157,3 @@ def test_a_method_has_the_signature_and_the_words_of_its_command(name):
     assert shape(of_method) == shape(each for each in of_function if each.name not in shell_only)
     left = "|".join((first.name, *shell_only))
     assert sections(method.__doc__, left) == sections(function.__doc__, left)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_parameter_is_described_and_every_command_listed(name):
-    assert describe(function_of(name)).description
-    assert name in COMMANDS

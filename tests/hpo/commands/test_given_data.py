@@ -62,9 +62,8 @@ def test_a_training_gets_the_development_rows_alone_and_folds_divide_them(data):
     (path,) = (study.folder / "data").iterdir()
     stored = pd.read_parquet(path) if path.suffix == ".parquet" else np.load(path)["arr_0"]
     assert sorted(xs(stored).tolist()) == development
-    report = json.loads((study.folder / "report.json").read_text())
-    assert report["data"]["split"]["is_test_within_reach"] is False
-    assert "given_data" in report["data"]["files"]
+    data = json.loads((study.folder / "report.json").read_text())["data"]
+    assert (data["split"]["is_test_within_reach"], "given_data" in data["files"]) == (False, True)
     with pytest.raises(hpo.HpoError, match="scored before"):
         study.test()
 
@@ -90,9 +89,7 @@ def test_the_rows_come_back_as_they_were_given(tmp_path):
 
 
 def numbered(config, trial):
-    assert trial.data is None
-    assert isinstance(trial.train, np.ndarray)
-    assert trial.train.dtype.kind == "i"
+    assert (trial.data, trial.train.dtype.kind) == (None, "i")
     note([trial.fold, [*map(int, trial.train)], [*map(int, trial.validation)]])
     return float(trial.train.size)
 
@@ -100,10 +97,8 @@ def numbered(config, trial):
 def test_with_a_number_a_training_gets_indices_and_the_report_says_what_it_could_reach(capsys):
     study = found(numbered, space=SPACE, trials=1, data=ROWS, folds=2, progress=True)
     assert "it can read the test split" in capsys.readouterr().out
-    both = [sorted(train + validation) for _, train, validation in noted()]
-    assert both[0] == both[1]
-    assert len(both[0]) == 36
-    assert set(both[0]) < {*range(ROWS)}
+    first, second = [sorted(train + validation) for _, train, validation in noted()]
+    assert (first == second, len(first), {*first} < {*range(ROWS)}) == (True, 36, True)
     report = json.loads((study.folder / "report.json").read_text())
     assert report["data"]["split"]["is_test_within_reach"] is True
     assert any("read test examples" in line for line in report["cautions"])
@@ -137,16 +132,10 @@ def test_other_data_are_another_study_and_are_refused_under_its_name(capsys):
     assert [found(tells, data=frame(), **arguments).name for _ in range(2)] == ["tells", "tells"]
     assert found(tells, data=frame(100), **arguments, progress="none").name == "tells-2"
     assert "a new study, tells-2: the data changed" in capsys.readouterr().out
-    for data, says in [
-        (frame(100), "data: part development was"),
-        (frame().rename(columns={"x": "z"}), "data: part development was"),
-        (frame().astype({"x": "float64"}), "data: part development was"),
-        (ROWS, "data was a DataFrame and is now a number"),
-    ]:
+    for data in (frame(100), frame().rename(columns={"x": "z"}), frame().astype({"x": "float64"}), ROWS):
+        says = "data was a DataFrame and is now a number" if data is ROWS else "data: part development was"
         with pytest.raises(hpo.HpoError, match=says):
             found(tells, data=data, name="tells", **arguments)
-    with pytest.raises(hpo.HpoError, match="exists with another configuration"):
-        found(tells, data=frame(), name="tells", **arguments | {"folds": 3})
 
 
 @pytest.mark.slow
@@ -171,13 +160,12 @@ def test_it_continues_is_tested_trained_and_repeated_from_its_folder_alone(capsy
 
 
 OWN_TRAINING = """
-NAME = 'x'
 def run_test(config, trial):
-    return float(trial.data.iloc[trial.test][NAME].size)
+    return float(trial.data.iloc[trial.test].size)
 def train(config, trial):
     if trial.checkpoint_dir:
         trial.checkpoint_dir.mkdir(parents=True)
-    return float(trial.data.iloc[trial.train][NAME].max() < 1000) + config['lr']
+    return float(len(trial.train)) + config['lr']
 """
 
 
@@ -185,22 +173,12 @@ def test_a_function_of_a_module_and_one_of_optunas_shape_get_the_rows(monkeypatc
     Path("own_training.py").write_text(OWN_TRAINING)
     monkeypatch.syspath_prepend(str(Path.cwd()))
     arguments = {"data": frame(), "trials": 1, "folds": 2}
-    study = found("own_training:train", space=SPACE, **arguments)
-    assert study.test(with_default=False)["score"] == 4
-    Path("own_training.py").write_text(OWN_TRAINING + "OTHER = 1\n")
+    assert found("own_training:train", space=SPACE, **arguments).test(with_default=False)["score"] == 4 * 3
 
     def shaped(trial):
         return trial.suggest_float("lr", 0.1, 1.0) + len(trial.data)
 
     assert found(shaped, space=None, **arguments).trials["score"][0] > 36
-
-
-def test_the_users_own_keys_stay_as_they_are():
-    def reads(config, trial):
-        return config["lr"] + len(config["data"]["path"])
-
-    config = {"data": {"path": "mine", "test": "too"}}
-    assert found(reads, space=SPACE, config=config, trials=1, data=frame(), folds=2).best.score > 4
 
 
 HELD = frame()
@@ -211,15 +189,11 @@ BAD = [
     ({"data": {"x": frame()}}, "put all columns into one DataFrame"),
     ({"data": [np.zeros(3), np.zeros(4)]}, "all arrays must have the same length, given 3, 4"),
     ({"data": np.array([None, 1])}, "an array of Python objects cannot be written"),
-    ({"data": np.ma.masked_array([1, 2], [0, 1])}, "given a MaskedArray"),
-    ({"data": True}, "given a bool"),
     ({"data": 0}, "must be at least 1, given 0"),
     ({"data": frame().iloc[:0]}, "must have at least one row"),
     ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "must have unique column names, given 'x' twice"),
     ({"data": frame().assign(bag=[[1]] * ROWS)}, "would change column 'bag' (object)"),
-    ({"data": frame().assign(any=[1, "x"] * 20)}, "would change column 'any' (object)"),
     ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most the number of examples (3), given 5"),
-    ({"data": frame(), "folds": 0}, "folds: must be"),
     ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: must be given once, given 3"),
     ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),
     ({"data": frame().assign(y=np.nan), "stratify_by": "y"}, "stratify_by: 'y' has rows without a class"),
@@ -227,7 +201,6 @@ BAD = [
     ({"stratify_by": "y"}, "stratify_by: has no effect without data"),
     ({"folds": 5}, "no data to split; set folds=1, or give `data` from Python"),
     ({"data": frame(), "objective": lambda config: 1.0}, "data: has no effect on objective(config)"),
-    ({"data": frame(), "objective": lambda task: 1.0}, "data: has no effect on objective(task)"),
     ({"data": HELD, "objective": lambda config, trial: len(HELD)}, "uses the variable `HELD`"),
     ({"data": frame(), "objective": DESCRIBES}, "has a function describe_data"),
 ]  # fmt: skip
@@ -240,8 +213,3 @@ def test_bad_data_are_refused_in_one_line_and_nothing_is_created(given, says):
     assert says in str(error.value)
     assert "\n" not in str(error.value)
     assert not Path("runs").exists()
-
-
-def test_data_with_a_whole_configuration_are_refused():
-    with pytest.raises(hpo.HpoError, match="data: has no effect with a complete configuration"):
-        hpo.search(hpo.compose("data=digits"), data=frame())

@@ -4,15 +4,10 @@ import contextlib
 import json
 import shutil
 
-import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 import hpo
-from tests.hpo.cli.commands import hpo as hpo_command
-from tests.hpo.cli.commands import searched
 from tests.hpo.commands.searched import found, note, noted
-from tests.studies import toy_config
 
 SPACE = {"lr": hpo.log(1e-4, 1.0), "act": ["relu", "tanh"]}
 WIDTHS = [{"width": 8}, {"width": 16}, {"width": 32}]
@@ -80,17 +75,13 @@ def test_a_budget_in_trainings_at_the_target_says_how_many_trials_there_are(caps
             climbed(**{"strategy": {**given, "budget": 4}, "name": "both", **beside})
 
 
-def test_where_the_budget_ends_below_the_target_nothing_wins_and_nothing_climbs_from_there(capsys, caplog):
+def test_where_the_budget_ends_below_the_target_nothing_wins_and_nothing_climbs_from_there(capsys):
     study = climbed(trials=8, progress=True)
     assert "8 trials end before the target" in capsys.readouterr().out
     with pytest.raises(hpo.HpoError, match="no trial is complete at the target, scale 3; the best of scale 2 is trial"):
         _ = study.best
-    assert "no trial is complete at the target" in study.report().page.with_suffix(".md").read_text()
     with pytest.raises(hpo.HpoError, match="no trial is complete at scale 3, so there is no best trial to start from"):
         study.extend(LARGER, climb=True, progress=False)
-    arguments = {"metric": "score", "direction": "maximize", "trials": 5, "scales": WIDTHS, "config": {"width": 4}}
-    with hpo.open(SPACE, name="short", strategy=LADDER, settings={"track": "none"}, **arguments):
-        assert "study.trials: 5 trials end before the target" in caplog.text
 
 
 def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsys, ladder):
@@ -119,31 +110,13 @@ def test_ask_and_tell_says_at_which_scale_each_trial_is_trained():
     assert study.trials["study.scale"].tolist() == [1] * 6 + [2] * 3 + [3] * 2
 
 
-def test_no_scale_is_planned_more_trials_than_it_has_points_and_numbers_of_numpy_are_plain_ones(capsys):
-    given = {"space": {"lr": [0.1, 0.2, 0.3, 0.4]}, "config": {"width": 4, "act": "relu"}}
-    scales, strategy = [{"width": np.int64(width)} for width in (8, 16, 32)], {**LADDER, "costs": np.array([1, 2, 6])}
-    study = climbed(**given, scales=scales, strategy=strategy | {"trials": 24}, trials=5, progress=True)
-    assert study.scales == WIDTHS
-    out = capsys.readouterr().out
-    assert "4, 4, 4 are planned from scale to scale, and 9 reach the target" in out
-    assert "ladder: 4, 4, 4 trials" in out
-    assert study.resume(9, progress=False).trials["study.scale"].tolist() == [1] * 4 + [2] * 4 + [3]
-
-
-def test_a_grid_trains_every_point_at_every_scale_and_the_default_is_compared_at_the_target(capsys):
-    tree = toy_config("grid", {"toy": {"lr": [0.01, 0.1]}}, 4, "toy_models:run_fold")
-    tree["study"] |= {"metric": "score", "scales": [{"toy": {"layers": 1}}, {"toy.layers": 3}]}
-    tree["split"] |= {"folds": 1, "test_fraction": 0.2}
-    folder = searched(capsys, tree)
-    trials = hpo.load("toy").trials
-    assert trials.groupby("study.scale").size().to_dict() == {1: 2, 2: 2}
-    report = json.loads((folder / "report.json").read_text())
+def test_a_grid_trains_every_point_at_every_scale_and_the_default_is_compared_at_the_target():
+    given = {"space": {"lr": [0.01, 0.1]}, "config": {"width": 4, "act": "relu", "lr": 0.1}}
+    study = climbed(**given, strategy="grid", trials=6)
+    assert study.trials.groupby("study.scale").size().to_dict() == {1: 2, 2: 2, 3: 2}
+    report = json.loads((study.folder / "report.json").read_text())
     numbers = [report["winner"]["number"], report["baselines"]["default"]["number"]]
-    assert trials.set_index("number")["study.scale"][numbers].tolist() == [2, 2]
-    assert "expected" not in report["scales"]
-    assert hpo_command(capsys, "test", "toy")[0] == 0
-    result = json.loads((folder / "test.json").read_text())
-    assert result["default"]["metrics"] == result["metrics"] == {"score": 2.5}
+    assert study.trials.set_index("number")["study.scale"][numbers].tolist() == [3, 3]
 
 
 def test_finalists_are_of_the_target():
@@ -164,15 +137,11 @@ def test_finalists_are_of_the_target():
         ({"strategy": "random"}, r"strategy=random does not support scales; choose strategy=ladder"),
         ({"strategy": {"name": "ladder"}}, r"give strategy\.costs, such as \[1, 4, 16\]"),
         ({"strategy": LADDER | {"costs": [1, 2]}}, r"costs: must be 3 ascending numbers, one per scale"),
-        ({"strategy": LADDER | {"costs": [4, 2, 1]}}, r"strategy\.costs: must be 3 ascending numbers"),
-        ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
         ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be one of grid, .*, given 'ladder'"),
         ({"scales": None}, r"strategy=ladder needs two or more scales"),
         ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: cannot be used with"),
-        ({"settings": {"study.trials": 4}}, r"trials: must be given once, given 11 as argument and 4 in settings"),
         ({"limits": {"size": 3}}, r"limits: cannot be used with"),
         ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"use another name"),
-        ({"space": SPACE | {"study": [1, 2]}}, r"use another name"),
     ],
 )
 def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
@@ -204,19 +173,13 @@ def test_a_study_is_extended_to_another_scale(ladder):
 
 @pytest.mark.slow
 def test_a_study_without_scales_is_the_smallest_one_and_a_climb_trains_as_many_trials_as_are_given():
-    before = found(train, space=SPACE, config={"width": 4}, trials=8, settings={"study.stop_without_gain": 9})
+    before = found(train, space=SPACE, config={"width": 4}, trials=8)
     changes = {"width": 64, "strategy.costs": [1, 4]}
-    after = before.extend(changes, climb=True, progress=False)
     # As many as cost half of what the 8 have cost.
-    assert after.trials["study.scale"].tolist() == [2]
-    assert json.loads((after.folder / "report.json").read_text())["scales"]["each"][0]["complete"] == 8
-    again = before.extend({**changes, "study.trials": 3}, climb=True, progress=False, name="again")
-    assert again.trials["study.scale"].tolist() == [2] * 3
-    assert again.trials["lr"][0] == after.trials["lr"][0]
-    with pytest.raises(hpo.HpoError, match="exists with another configuration"):
-        before.extend(changes, climb=True, progress=False, name=before.name)
-    with pytest.raises(hpo.HpoError, match="needs a new scale, given scale 1 of train-extended"):
-        after.extend({"width": 4, "strategy.costs": [1, 4, 16]}, climb=True, progress=False)
+    after = before.extend(changes, climb=True, progress=False).trials
+    assert after["study.scale"].tolist() == [2]
+    again = before.extend({**changes, "study.trials": 3}, climb=True, progress=False, name="again").trials
+    assert (again["study.scale"].tolist(), again["lr"][0]) == ([2] * 3, after["lr"][0])
 
 
 @pytest.mark.parametrize(
@@ -227,8 +190,6 @@ def test_a_study_without_scales_is_the_smallest_one_and_a_climb_trains_as_many_t
         ({"width": 64}, "strategy.costs"),
         ({"width": 2, "strategy.costs": [4, 1]}, "ascending"),
         ({"width": 64, "study.seed": 3}, "study.seed: would make new scores incomparable"),
-        ({"width": 64, "strategy.costs": [0, 4]}, r"strategy\.costs.*must be greater than 0"),
-        ({"width": 64, "strategy.costs": "few"}, r"strategy\.costs: must be a valid list"),
     ],
 )
 def test_a_study_is_not_extended_to_what_is_no_larger_scale(plain, changes, says):
@@ -241,31 +202,9 @@ def test_a_study_is_not_extended_to_what_is_no_larger_scale(plain, changes, says
     assert {path.name for path in plain.folder.parent.iterdir()} == studies
 
 
-def test_a_climb_from_a_ladder_that_was_ended_early_trains_at_the_new_scale_alone():
-    """Two of the four trials that are planned at the target have no budget."""
-    before = climbed(trials=13, strategy=LADDER | {"costs": [1, 1.2, 1.5]})
-    after = before.extend({"width": 64, "strategy.costs": [1, 1.2, 1.5, 2]}, climb=True, progress=False)
-    assert set(after.trials["study.scale"]) == {4}
-
-
-@pytest.mark.slow
-def test_what_refers_to_a_key_that_scales_change_follows_it():
-    study = climbed(config=OmegaConf.create({"width": 4, "inner": "${width}"}))
-    assert study.best.config["inner"] == study.best.config["width"] == 32
-    after = study.extend({**LARGER, "study.trials": 1}, climb=True, progress=False)
-    assert after.best.config["inner"] == 64
-
-
 def test_trials_of_other_scales_are_not_taken_for_those_of_this_study(ladder):
-    imports = {"study.imports": "ladder"}
+    changes = {"scales": WIDTHS[1:], "strategy": LADDER | {"costs": [1, 2]}, "settings": {"study.imports": "ladder"}}
     with pytest.raises(hpo.HpoError, match=r"scales: must begin with the scales of the imported"):
-        climbed(name="other", scales=WIDTHS[1:], strategy=LADDER | {"costs": [1, 2]}, settings=imports)
-    with pytest.raises(hpo.HpoError, match=r"scales: must begin with the scales of the imported"):
-        found(train, space=SPACE, config={"width": 4}, trials=4, name="none", settings=imports)
+        climbed(name="other", **changes)
     with pytest.raises(hpo.HpoError, match=r"was made with width=4, and scale 1 has 8"):
         climbed(name="third", settings={"study.imports": "plain"})
-    # What a study without scales has imported is of no scale.
-    imports = {"study.imports": "plain"}
-    second = found(train, space=SPACE, config={"width": 8}, trials=4, name="second", settings=imports)
-    last = second.extend({"width": 64, "strategy.costs": [1, 4]}, climb=True, progress=False)
-    assert json.loads((last.folder / "report.json").read_text())["scales"]["each"][0]["complete"] == 4

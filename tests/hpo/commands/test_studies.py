@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,10 +14,9 @@ from hpo.commands.show import FIELDS, studies
 from hpo.config.documents import json_line
 from hpo.errors import ConfigError
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.status import read_status
 from tests.hpo.cli.commands import hpo, printed, refused
 from tests.hpo.study.test_status import KEPT
-from tests.studies import REPOSITORY, environment
+from tests.studies import REPOSITORY
 
 PUBLISHED = REPOSITORY / "studies"
 
@@ -67,12 +65,8 @@ def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
         ("strategy!=halving and state!=unreadable", ["folds", "clock"]),
         ("score<0.4", ["halving"]),
         ("not score<0.4", ["link", "folds", "clock", "foreign"]),
-        ("score=none and not state=unreadable", ["folds"]),
         ("(name~c or name='halving') and score!=none", ["halving", "clock"]),
-        ('name~"alvi"', ["halving"]),
-        ("date>=2001 and date<2002", ["halving", "folds", "clock"]),
         ("date<2001-09-08 or date>'2100-01-01 10:00'", ["foreign"]),
-        ("error~memory", ["folds"]),
         ("name=clock or name=folds and score<0", ["clock"]),
         ("not name=clock and name=clock or score<0.4", ["halving"]),
         ("name=a-b or state = ended", ["halving", "clock"]),
@@ -99,8 +93,6 @@ WRONG = {
     "state=end": "given 'end'; did you mean 'ended'?",
     "date>yesterday": "date must be a time, such as 2026-11-27",
     "score>0.9 and": "FIELD OPERATOR VALUE",
-    "0.5<score": "must be one of name, state",
-    "__import__('os')": "must be one of name, state",
     "name='x": "cannot be read",
     "": "FIELD OPERATOR VALUE",
     "(" * 5000 + "score>1" + ")" * 5000: "FIELD OPERATOR VALUE",
@@ -118,16 +110,6 @@ def test_one_is_found_by_its_tags(capsys, runs):
         assert names(runs, where=where) == ["halving"]
 
 
-def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
-    def removed(folder):
-        if folder.path.name == "folds":
-            shutil.rmtree(folder.path)
-        return read_status(folder)
-
-    monkeypatch.setattr("hpo.study.view.from_status.latest_status", removed)
-    assert names(runs) == ["link", "halving", "clock", "foreign"]
-
-
 def test_a_running_one_says_by_which_process(runs):
     with StudyFolder(runs / "clock").lock():
         (clock,) = studies(runs, "name=clock").studies
@@ -137,10 +119,8 @@ def test_a_running_one_says_by_which_process(runs):
 def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, runs):
     code, out, err = hpo(capsys, "list", "--sort", "-score")
     lines = out.splitlines()
-    assert (code, err) == (0, "")
+    assert (code, err, "\x1b" in out) == (0, "", False)
     assert [line.split()[0] for line in lines[:3]] == ["study", "clock", "halving"]
-    assert len(lines) == 1 + 5 + 3
-    assert "\x1b" not in out
     assert any(line.startswith("folds: no memory") for line in lines)
     (view,) = studies(Path("runs"), "score<0.4").studies
     listed = {"in": str(runs), "studies": [json.loads(json_line(view.to_dict()))]}
@@ -151,12 +131,9 @@ def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, r
 def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
-    code, out, _ = hpo(capsys, "list", "--in", str(PUBLISHED), "--where", "name~digits")
-    header, *lines = re.sub("\x1b.*?m", "", out).splitlines()
-    assert (code, len(lines)) == (0, len(studies(PUBLISHED, "name~digits").studies))
-    assert max(map(len, lines)) <= width
-    assert header.split()[:4] == ["study", "state", "done", "best"]
-    assert ("size" in header) == (width == 200)
+    header, *lines = re.sub("\x1b.*?m", "", hpo(capsys, "list", "--in", str(PUBLISHED))[1]).splitlines()
+    assert len(lines) == len(studies(PUBLISHED).studies)
+    assert (max(map(len, lines)) <= width, "size" in header) == (True, width == 200)
 
 
 def test_where_there_is_none(capsys):
@@ -169,15 +146,4 @@ def test_where_there_is_none(capsys):
 def test_published_ones_are_listed_and_python_gets_a_table():
     table = toolkit.studies(PUBLISHED, where="name~digits", sort="name").table
     assert list(table["name"]) == sorted(path.parent.name for path in PUBLISHED.glob("digits*/config.yaml"))
-    assert set(table["state"]) == {"ended"}
-    assert (table["score"] > 0.9).all()
-    assert (table["date"].dt.year == 2026).all()
-
-
-def test_it_loads_nothing_that_takes_long(runs):
-    code = "import sys; from hpo.cli.main import main; main(['list']); print([*sys.modules])"
-    command, environ = [sys.executable, "-c", code], environment()
-    process = subprocess.run(command, capture_output=True, text=True, env=environ, check=True)
-    loaded = set(process.stdout.splitlines()[-1][2:-2].split("', '"))
-    assert {"hpo.commands.show", "pydantic"} <= loaded
-    assert loaded.isdisjoint({"pandas", "optuna", "torch", "numpy", "sqlalchemy", "plotly", "mlflow", "ray"})
+    assert (set(table["state"]), set(table["date"].dt.year)) == ({"ended"}, {2026})

@@ -12,8 +12,7 @@ import yaml
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.errors import HpoError
-from hpo.objectives.command import check, code_files, describe_search
+from hpo.objectives.command import code_files, describe_search
 from hpo.study.preparing.preparation import prepare_study
 from hpo.trials.space.reader import space_from_dict
 from hpo.workers.objective.source_files import RUN, digests_of_run
@@ -190,39 +189,25 @@ CONTINUES = "command.continues=true"
     ("line", "words", "says"),
     [
         ("{flag:amp}", ["space.amp=[1,2]"], "amp: must be true or false for {flag:amp} in command.line, given 1"),
-        ("{flag:amp} {lr}", ["+amp=yes-please", LR], "for {flag:amp} in command.line, given 'yes-please'"),
         ("{flag:amp}", ["space.ammp=[true,false]"], "did you mean 'amp'?"),
         ("--amp={flag:amp}", [AMP], "{flag:amp} must be a separate word, given '--amp={flag:amp}'"),
-        ("--all={args}", [LR, "+lr=1"], "{args} must be a separate word"),
         ("{lr}", ["space.lrr=[1,2]"], "did you mean 'lr'"),
         ("{lr} {decay}", [LR], "'decay', which is neither searched nor in the configuration"),
         ("{lr", [LR], "command.line: cannot be read"),
-        ("'{lr}", [LR], "command.line: cannot be read"),
         ("{lr} {task.sead}", [LR], "must not have {task.sead}; did you mean 'seed'"),
-        ("{lr} {task.amounts}", [LR], "must not have {task.amounts}; did you mean 'amount'"),
-        (
-            "{config}",
-            ["+space.training.lerning_rate=[1,2]", FILE],
-            "did you mean 'training.learning_rate'",
-        ),
+        ("{config}", ["+space.training.lerning_rate=[1]", FILE], "did you mean 'training.learning_rate'"),
         ("{config}", [RATES, "+training.epoch=3", FILE], "training.epoch: base.yaml has no such key, and command.line"),
         ("{lr}", [LR, FILE], "command.config: has no effect, because command.line"),
         ("{config}", [RATES], "command.config: is missing, but command.line has {config}"),
         ("{config}", [RATES, "command.config=bass.yaml"], "command.config: bass.yaml: cannot be read: No such file"),
-        ("{config}", [RATES, "command.config=3"], "config: must be the path of a file in YAML or JSON, given 3"),
         ("{config}", [RATES, "command.config=train.py"], "command.config: train.py:4:31: is not valid YAML"),
         ("{lr}", [LR, AMP, "+amp=true"], "amp: command.line has no {amp}; write"),
-        ("{lr} {flag:fp16}", [LR, AMP], "amp: command.line has no {amp}"),
-        ("{lr}", [LR, "+width=8", SCALES], "width: command.line has no {width}"),
         ("{config}", [RATES, "command.confg=base.yaml"], "did you mean 'command.config'?"),
         ("{lr}", [LR, "command.pattern={loss: 'loss ([0-9.]+'}"], "pattern.loss: is not a valid regular expression"),
-        ("{lr}", [LR, "command.pattern={loss: 'loss [0-9.]+'}"], "command.pattern.loss: must have one group"),
         ("{lr}", [LR, "command.pattern={step: '(.)'}"], "command.pattern: must have a regular expression for a metr"),
         ("{lr}", [LR, "command.pattern={lost: '(.)'}"], "study.metric: must be one of lost, given 'loss'"),
-        ("{lr}", [LR, "command.pattern={loss: 3}"], "command.pattern.loss: must be a regular expression, given 3"),
         ("{lr}", [LR, "command.result=out.json"], "command.result: has no effect, because command.line has no {task"),
         ("{lr} {task.folder}", [LR, "command.result=../out.json"], "result: must be the name of a file in {task"),
-        ("{lr} {task.folder}", [LR, "command.result=out.txt"], "that ends in .json or .csv, given 'out.txt'"),
         ("{lr} {task.amount}", [LR], "command.line: {task.amount} needs command.continues=true"),
         ("{lr}", [LR, CONTINUES], "command.continues: has no effect, because command.line has no {task.resume_d"),
         ("{lr} {task.resume_dir}", [LR, "command.continues=1"], "continues: must be true or false, given 1"),
@@ -235,9 +220,8 @@ def test_what_a_program_cannot_take_is_refused(capsys, line, words, says):
     assert not Path("runs").exists()
 
 
-def test_a_missing_command_is_refused():
-    with pytest.raises(HpoError, match="must be a command"):
-        check({"command": {"line": None}})
+def test_a_missing_command_is_refused(capsys):
+    assert "command.line: must be a command, such as" in refused(capsys, "search", "objective=command", LR, *QUICK)
 
 
 # Its code.
@@ -263,15 +247,11 @@ SCRIPT = ["lib.py", "scripts/near.py", "scripts/train.py"]
         ("python -m single {lr}", ["beside.py", "single.py"]),
         ("python -u -m pkg --lr {lr}", PACKAGE),
         ("python -m pkg.inner", PACKAGE),
-        ("uv run python -m single", ["beside.py", "single.py"]),
-        ("torchrun --nproc_per_node 2 -m pkg.inner data", PACKAGE),
         ("torchrun -m --nproc_per_node 2 single", ["beside.py", "single.py"]),
         ("torchrun scripts/train.py {lr}", SCRIPT),
-        ("accelerate launch scripts/train.py -m single_model", SCRIPT),
         ("accelerate launch --config_file=small.yaml --module single", ["beside.py", "single.py", "small.yaml"]),
         ("python -m installed.launcher scripts/train.py", SCRIPT),
         ("python pkg", PACKAGE),
-        ("python -W ignore -mpkg.inner", PACKAGE),
         ("python3 -um single", ["beside.py", "single.py"]),
         ("python -m far.run", ["lib.py", "src/far/run.py"]),
         ("env PYTHONPATH=elsewhere python -m away", ["elsewhere/away.py"]),
@@ -289,22 +269,6 @@ def test_files_and_modules_that_it_names_are_code_and_so_is_what_python_files_im
     assert any("do not notice" in note for note in describe_search(config)["notes"]) == (not files)
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("pyhton lib.py {lr}", "pyhton is no program that can be run on this machine"),
-        ("./run.sh {lr}", "./run.sh is no program that can be run on this machine"),
-        ("python trian.py {lr}", "there is no file trian.py on this machine"),
-        ("python lib.py --hook absent.py {lr}", None),
-    ],
-)
-def test_a_program_or_script_that_is_missing_here_is_noted_before_the_search(line, says):
-    for name in ("lib.py", "run.sh"):
-        Path(name).touch()
-    notes = describe_search({"command": {"line": line}})["notes"]
-    assert notes == ([] if says is None else [f"command.line: {says}, so trainings on this machine will fail"])
-
-
 def test_a_secret_in_the_line_is_noted_by_its_name_and_not_shown():
     given = "--api-key sk-1234567 WANDB_API_KEY=abcdefgh --key 64 --token $TOKEN --password {lr} --secret=xyz"
     notes = [
@@ -315,34 +279,26 @@ def test_a_secret_in_the_line_is_noted_by_its_name_and_not_shown():
 
 
 @pytest.mark.parametrize(
-    "line", ["bin/python -m absent {lr}", "python -m pkg --config small.yaml", "torchrun -m {net}.run"]
+    ("line", "says"),
+    [
+        ("pyhton lib.py {lr}", "pyhton is no program that can be run on this machine"),
+        ("./run.sh {lr}", "./run.sh is no program that can be run on this machine"),
+        ("python trian.py {lr}", "there is no file trian.py on this machine"),
+        ("python lib.py --hook absent.py {lr}", ""),
+        ("bin/python -m absent {lr}", "the module absent is neither in the working directory nor on PYTHONPATH"),
+        ("python -m pkg --config small.yaml", "the module pkg is neither in the working directory nor on PYTHONPATH"),
+        ("torchrun -m {net}.run", "the module {net}.run is neither in the working directory nor on PYTHONPATH"),
+    ],
 )
-def test_a_module_that_is_not_found_is_named(line):
+def test_a_program_script_or_module_that_is_missing_here_is_noted_before_the_search(line, says):
     for folder in ("pkg", "bin"):
         Path(folder).mkdir()
+    for name in ("lib.py", "run.sh", "small.yaml"):
+        Path(name).touch()
     Path("bin/python").touch(mode=0o755)
-    Path("small.yaml").touch()
-    (note,) = describe_search({"command": {"line": line}})["notes"]
-    assert "neither in the working directory nor on PYTHONPATH" in note
-    assert f"the module {line.partition('-m ')[2].split()[0]} is" in note
-
-
-@pytest.mark.slow
-def test_a_changed_module_or_file_refuses_a_resume_and_without_a_change_the_same_words_continue(capsys):
-    Path("single.py").write_text("import beside, sys; print('{\"loss\": %s}' % (beside.FACTOR * float(sys.argv[1])))")
-    Path("beside.py").write_text("FACTOR = 1")
-    line = f"command.line={sys.executable} -m single {{training.learning_rate}} {{config}}"
-    words = [*typed(""), line, FILE, "+space.training.learning_rate=[1.0, 2.0, 3.0]"]
-    assert main([*words, "study.trials=1"]) == 0
-    assert main([*words, "study.trials=2"]) == 0
-    found = rows(Path("runs/command/trials.csv"))
-    assert [row["score"] for row in found] == [row["training.learning_rate"] for row in found]
-    assert len(found) == 2
-    Path("beside.py").write_text("FACTOR = 7")
-    assert "code: beside.py (run) was " in refused(capsys, "resume", "command", "study.trials=3")
-    Path("beside.py").write_text("FACTOR = 1")
-    Path("base.yaml").write_text(BASE.replace("512", "256"))
-    assert "code: base.yaml (run) was " in refused(capsys, "resume", "command", "study.trials=3")
+    notes = describe_search({"command": {"line": line}})["notes"]
+    assert len(notes) == bool(says)
+    assert says in "".join(notes)
 
 
 TRAINS = """\
@@ -357,7 +313,7 @@ print(json.dumps({"loss": 1 * float(sys.argv[1])}))
 
 
 @pytest.mark.slow
-def test_a_script_that_changes_while_the_search_runs_stops_it_and_is_compared_ever_after(capsys):
+def test_a_script_that_changes_while_the_search_runs_stops_it(capsys):
     python(TRAINS)
     Path("edit").touch()
     code, out, err = hpo(capsys, *typed("{lr} log.txt", "space.lr=[1.0, 2.0, 3.0]"))
@@ -368,10 +324,6 @@ def test_a_script_that_changes_while_the_search_runs_stops_it_and_is_compared_ev
     # What trainings write is no code, although the command names it.
     assert main(["resume", "command"]) == 0
     assert sorted(float(row["score"]) for row in rows(Path("runs/command/trials.csv"))) == [1, 2, 3]
-    python(TRAINS.replace("1 * float", "1000 * float"))
-    capsys.readouterr()
-    assert main(["reproduce", "command"]) == 1
-    assert "code: train.py (run) was " in capsys.readouterr().out
 
 
 # Its process.

@@ -13,22 +13,13 @@ from tests.studies import rows
 
 # As nanoGPT prints: it goes on from its checkpoint, and evaluates there once more.
 NANO = """\
-import argparse, json, pathlib
-parser = argparse.ArgumentParser()
-parser.add_argument("--learning_rate", type=float)
-parser.add_argument("--max_iters", type=int)
-parser.add_argument("--out_dir", type=pathlib.Path)
-given = parser.parse_args()
-state = given.out_dir / "ckpt.json"
-start = json.loads(state.read_text()) if state.exists() else 0
+import pathlib, sys
+state = pathlib.Path(sys.argv[3], "step")
+start = int(state.read_text()) if state.exists() else 0
 print(f"starts at {start}")
-for step in range(start, given.max_iters + 1):
-    loss = abs(given.learning_rate - 0.3) + 1 / (step + 1)
-    if step % 250 == 0:
-        print(f"step {step}: train loss {loss:.4f}, val loss {loss + 0.1:.4f}", flush=True)
-        state.write_text(json.dumps(step))
-    if step % 50 == 0:
-        print(f"iter {step}: loss {loss:.4f}, time 33.10ms, mfu -100.00%")
+for step in range(start, int(sys.argv[2]) + 1, 250):
+    print(f"step {step}: train loss 1.0000, val loss {abs(float(sys.argv[1]) - 0.3) + 1 / (step + 1):.4f}", flush=True)
+    state.write_text(str(step))
 """
 HUGGING_FACE = """\
 {'loss': 1.5, 'grad_norm': nan, 'epoch': 1.0}
@@ -37,14 +28,6 @@ HUGGING_FACE = """\
 {'eval_loss': 0.75, 'eval_runtime': 0.1, 'epoch': 2.0}
 {'train_runtime': '1.3', 'train_loss': '0.6', 'epoch': '2'}
 {'eval_loss': 0.75, 'epoch': 2.0}
-"""
-FAIRSEQ = """\
-2026-11-29 10:00:00 | INFO | fairseq_cli.train | {'_name': None, 'common': {'seed': 1, 'log_interval': 100}}
-2026 | INFO | train_inner | {"epoch": 1, "update": 0.5, "loss": "5.2"}
-2026 | INFO | valid | {"epoch": 1, "valid_loss": "1.250", "valid_ppl": "17.1"}
-2026 | INFO | train | {"epoch": 1, "train_loss": "4.5"}
-2026 | INFO | valid | {"epoch": 2, "valid_loss": "0.750", "valid_ppl": "17.1"}
-2026 | INFO | train | {"epoch": 2, "train_loss": "4.5"}
 """
 
 
@@ -67,32 +50,17 @@ def printing(text):
         ([{"loss": 1.0, "step": 100}, {"loss": 0.5, "step": 200}, {"size": 3}], 2, {"loss": 0.5, "size": 3}),
         ([{"loss": 2, "epoch": 1}, {"size": 3, "epoch": 2}], 2, {"loss": 2, "size": 3}),
     ],
-    ids=["epochs", "steps and a summary", "a line without the metric"],
 )
-@pytest.mark.parametrize("score", ["best", "last"])
-def test_lines_of_json_are_the_curve_and_the_result(lines, num_points, metrics, score):
+def test_lines_of_json_are_the_curve_and_the_result(lines, num_points, metrics):
     command = printing("\n".join(["for people", "3", *map(json.dumps, lines)]))
-    assert read(command, direction="minimize", score=score) == (lines[:num_points], metrics)
+    assert read(command, direction="minimize") == (lines[:num_points], metrics)
 
 
-@pytest.mark.parametrize(
-    ("log", "metric"), [(HUGGING_FACE, "eval_loss"), (FAIRSEQ, "valid_loss")], ids=["hugging face", "fairseq"]
-)
-def test_the_log_of_a_well_known_trainer_is_read(log, metric):
-    points, metrics = read(printing(log), metric, direction="minimize")
-    assert [(point["epoch"], point.get(metric)) for point in points] == [(1, 1.25), (2, 0.75)]
-    assert metrics[metric] == 0.75
+def test_the_log_of_hugging_face_is_read():
+    points, metrics = read(printing(HUGGING_FACE), "eval_loss", direction="minimize")
+    assert [(point["epoch"], point.get("eval_loss")) for point in points] == [(1, 1.25), (2, 0.75)]
+    assert metrics["eval_loss"] == 0.75
     assert not any("train_loss" in point for point in points)
-
-
-@pytest.mark.parametrize(
-    ("score", "direction", "expected"),
-    [("best", "maximize", 0.9), ("best", "minimize", 0.4), ("last", "maximize", 0.4)],
-)
-def test_its_score_is_the_best_or_the_last_of_its_curve(score, direction, expected):
-    code = 'for n, x in enumerate((.5, .9, .4)): print(\'{"val": {"loss": %s}, "number": %s}\' % (x, n))'
-    _, metrics = read(python(code), "val/loss", score=score, direction=direction)
-    assert metrics == {"val/loss": expected, "number": [0.5, 0.9, 0.4].index(expected)}
 
 
 @pytest.mark.parametrize(
@@ -133,14 +101,6 @@ def test_a_line_with_a_warning_is_for_people():
     assert [message["point"] for message in messages if "point" in message] == [{"epoch": 1, "loss": 1}]
 
 
-def test_lines_of_one_report_may_name_its_place_once():
-    lines = ['{"step": 1}', '{"loss": 2}', '{"step": 2, "size": 3}', '{"loss": 1, "more": false}', '{"size": 4}']
-    line = f"{printing(chr(10).join(lines))} {{task.resume_dir}}"
-    points, metrics = read(line, settings={"continues": True}, direction="minimize")
-    assert points == [{"step": 1, "loss": 2}, {"step": 2, "size": 3, "loss": 1}]
-    assert metrics == {"loss": 1, "size": 3}
-
-
 # Patterns and files.
 
 
@@ -156,15 +116,6 @@ def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follo
     assert metrics == {"acc": 0.5}
 
 
-def test_the_log_of_nano_gpt_is_read_by_patterns():
-    patterns = {"val_loss": "val loss ([0-9.]+)", "loss": "iter .*: loss ([0-9.]+)", "step": "^[a-z]+ ([0-9]+):"}
-    line = python(NANO, "--out_dir={task.folder} --max_iters 300 --learning_rate {lr}")
-    points, metrics = read(line, "val_loss", {"pattern": patterns}, direction="minimize")
-    assert [point["step"] for point in points] == [0, 50, 100, 150, 200, 250, 300]
-    assert [point["step"] for point in points if "val_loss" in point] == [0, 250]
-    assert (metrics["val_loss"], metrics.keys()) == (points[5]["val_loss"], {"val_loss", "loss"})
-
-
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -175,15 +126,13 @@ def test_the_log_of_nano_gpt_is_read_by_patterns():
 def test_a_file_has_the_result_and_lines_the_curve(name, text, expected):
     code = f"""\
 import pathlib, sys
-for epoch in (1, 2):
-    print('epoch', epoch, 'loss', 1 / epoch)
+print('epoch 1 loss 1')
 path = pathlib.Path(sys.argv[1], {name!r})
 path.parent.mkdir(exist_ok=True)
 path.write_text({text!r})"""
     settings = {"pattern": {"loss": "loss ([0-9.]+)", "epoch": "epoch ([0-9]+)"}, "result": name}
     points, metrics = read(python(code, "{task.folder}"), "eval/acc", settings)
-    assert points == [{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": 0.5}]
-    assert metrics == {"loss": 0.5, **expected}
+    assert (points, metrics) == ([{"epoch": 1, "loss": 1.0}], {"loss": 1.0, **expected})
 
 
 def test_a_folder_of_a_training_is_empty_at_first_and_gone_after_it():
@@ -202,26 +151,10 @@ def test_what_a_program_writes_into_its_own_dir_is_kept_and_a_text_is_a_note():
 # A state.
 
 
-def test_a_program_continues_from_its_state_after_a_crash():
-    """Its last attempt wrote a state and was killed."""
-    code = (
-        "import pathlib, sys; state = pathlib.Path(sys.argv[1], 'at')\n"
-        "start = int(state.read_text()) if state.exists() else 0\n"
-        "for step in range(start + 1, int(sys.argv[2]) + 1):\n"
-        '    state.write_text(str(step)); print(\'{"loss": %s, "step": %s}\' % (1 / step, step), flush=True)\n'
-        "    if step == 2 and not start: 1 / 0"
-    )
-    line = python(code, "{task.resume_dir} {task.amount}")
-    task = {"settings": {"continues": True}, "direction": "minimize", "amount": 4, "resume_dir": "state"}
-    assert "ZeroDivisionError" in outcome_of(run(line, **task)).error
-    points, metrics = read(line, **task)
-    assert ([point["step"] for point in points], metrics) == ([1, 2, 3, 4], {"loss": 0.25})
-
-
 @pytest.mark.slow
 def test_asha_continues_the_trainings_of_a_program_and_a_full_training_has_its_own_amount():
     Path("train.py").write_text(NANO)
-    line = "--learning_rate={lr} --max_iters={task.amount:1000} --out_dir={task.resume_dir}"
+    line = "{lr} {task.amount:1000} {task.resume_dir}"
     patterns = "command.pattern={val_loss: 'val loss ([0-9.]+)', step: '^step ([0-9]+)'}"
     words = ["command.continues=true", patterns, "study.metric=val_loss", "+lr=0.3", "space.lr={low: 0.1, high: 0.5}"]
     asha = ["strategy=asha", "strategy.max_amount=1000", "strategy.min_amount=250", "strategy.eta=2"]
@@ -239,8 +172,7 @@ READS_FOLDER = """\
 import pathlib, sys
 print('begins')
 print('is done')
-for name in ('bad.json', 'bad.csv'):
-    pathlib.Path(sys.argv[1], name).write_text('loss')"""
+pathlib.Path(sys.argv[1], 'bad.json').write_text('loss')"""
 LAST = "its last line was 'is done'"
 
 
@@ -249,14 +181,12 @@ LAST = "its last line was 'is done'"
     [
         ("raise ValueError('too hot')", {}, "exit code 1: ValueError: too hot (after "),
         ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", {}, "exit code 1: four (after two | three)"),
-        ("import sys; sys.exit(3)", {}, "exit code 3: it printed nothing"),
         ("import sys; print('no such data\\n'); sys.exit(3)", {}, "exit code 3: no such data"),
         (READS_FOLDER, {}, "printed no line of JSON"),
         ("import os; os.kill(os.getpid(), 9)", {}, "the command ended with signal SIGKILL: it printed nothing"),
         (READS_FOLDER, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
         (READS_FOLDER, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
         (READS_FOLDER, {"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),
-        (READS_FOLDER, {"result": "bad.csv"}, "command.result: bad.csv cannot be read"),
         ("print('loss -')", {"pattern": {"loss": "loss (.)"}}, "pattern.loss: must match a number, given '-' in"),
     ],
 )
@@ -276,11 +206,7 @@ def test_a_command_that_cannot_be_run_is_the_trials_error():
 def test_its_log_is_what_it_wrote_and_its_failure_says_the_last_lines(capsys):
     python("import sys; print('begins'); print('{\"loss\": 1}'); print('a', 'b', sep='\\n', file=sys.stderr); 1 / 0")
     hpo(capsys, *typed("{lr}", "space.lr=[1.0]"))
-    code, logged, _ = hpo(capsys, "logs", "command", "0")
-    assert code == 0
-    for text in ("begins", '{"loss": 1}', "a\nb\n", "ZeroDivisionError"):
-        assert text in logged
-    code, shown, _ = hpo(capsys, "show", "command", "--trial", "0")
-    assert code == 0
-    assert "in <module>" in shown
-    assert "hpo/objectives" not in shown
+    logged = hpo(capsys, "logs", "command", "0")[1]
+    assert all(text in logged for text in ("begins", '{"loss": 1}', "a\nb\n", "ZeroDivisionError")), logged
+    shown = hpo(capsys, "show", "command", "--trial", "0")[1]
+    assert ("in <module>" in shown, "hpo/objectives" in shown) == (True, False)

@@ -1,16 +1,12 @@
 """Studies over a table of measured configurations: what is read off it, and what an absent cell means."""
 
 import json
-import math
-import random
-import statistics
 
 import pandas as pd
 import pytest
 
 from hpo.engine.loop import search
 from hpo.errors import HpoError
-from hpo.objectives.table_rows import Row, Table
 from hpo.trials.record.record import memory_record
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from tests.studies import STRATEGIES, prepared, toy_config
@@ -87,30 +83,6 @@ def test_nearest_takes_the_neighbours_score_and_says_how_far_it_is(tmp_path):
     assert all(t.outcomes[0].metrics["distance"] == 0 for t in history if t not in absent)
 
 
-def distance(table, one, other):
-    """Return the distance of two points, written out."""
-    parts = []
-    for values, mine, its in zip(table.values.values(), one, other, strict=True):
-        is_ordered = not isinstance(mine, str) and mine in values
-        steps = abs(values.index(mine) - values.index(its)) / max(1, len(values) - 1) if is_ordered else mine != its
-        parts.append(float(steps))
-    return math.fsum(parts) / len(parts)
-
-
-def test_the_nearest_row_is_to_the_bit_the_one_of_distances_written_out():
-    rng = random.Random(0)
-    for _ in range(60):
-        numbers = sorted(rng.random() for _ in range(rng.choice((1, 7, 40))))
-        columns = {"few": [1, 2, 4], "many": numbers, "text": ["relu", "gelu", "tanh"], "switch": [False, True]}
-        columns["mixed"] = ["auto", 0.5, 3]
-        points = [tuple(map(rng.choice, columns.values())) for _ in range(rng.choice((1, 30, 120)))]
-        rows = {point: Row((float(number),), None, None, {}) for number, point in enumerate(points)}
-        table = Table({name: tuple(values) for name, values in columns.items()}, rows, 1, "nearest", (), ())
-        for point in [*(tuple(map(rng.choice, columns.values())) for _ in range(20)), (3, 0.5, "elu", None, "on")]:
-            expected = min(((row, distance(table, point, key)) for key, row in rows.items()), key=lambda pair: pair[1])
-            assert table.nearest(point) == expected
-
-
 def test_several_score_columns_are_folds(tmp_path):
     tree = config(write_table(tmp_path), metric=["bleu_0", "bleu_1"], absent="exclude")
     study, history, _ = run(tmp_path, tree)
@@ -129,12 +101,6 @@ def test_a_table_in_parquet_is_the_same_table(tmp_path):
     assert [trial.score for trial in scores] == [trial.score for trial in others]
 
 
-def test_the_user_may_narrow_a_dimension_of_the_table(tmp_path):
-    tree = config(write_table(tmp_path), absent="exclude", space={"layers": {"values": [1, 2]}})
-    _, history, _ = run(tmp_path, tree)
-    assert {trial.point["layers"] for trial in history} == {1, 2}
-
-
 def with_curves(folder, **changes):
     curves, rows = folder / "curves.jsonl", [n for n in range(18) if n not in (12, 13)]
     lines = [json.dumps({"task": "de", "id": n, "bleu": [n, n + 2, n + 1, n + 3]}) + "\n" for n in rows]
@@ -148,22 +114,6 @@ def halved(folder, least, most):
     tree = with_curves(folder, strategy=strategy | {"keep": None, "counts": "trials", "new_points": "random"})
     tree["study"]["trials"] = 7
     return tree
-
-
-def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(tmp_path):
-    tree = with_curves(tmp_path)
-    tree["study"] |= {"stop_rule": "median", "lanes": 1}
-    _, history, dispatcher = run(tmp_path, tree)
-    _, whole, _ = run(tmp_path, with_curves(tmp_path))
-    stopped = [trial for trial in history if trial.state == "stopped"]
-    # A curve starts at its row's number, and all rise alike: a trial is behind when its row is.
-    for trial in stopped:
-        earlier = [whole[n].score for n in range(trial.number) if history[n].state == "complete"]
-        assert whole[trial.number].score < statistics.median(earlier)
-        assert trial.seconds == 1
-    assert 0 < len(stopped) < len(history)
-    assert dispatcher.now == sum(trial.seconds for trial in history) == 4 * len(whole) - 3 * len(stopped)
-    assert history.best().key == whole.best().key
 
 
 def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_path):
@@ -186,7 +136,6 @@ def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
 
 REFUSED = [
     ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
-    ({"where": {"tusk": "de"}}, "data.where: the table has no column 'tusk'"),
     ({"columns": ["layers", "depth"]}, "data.columns: the table has no column 'depth'"),
     ({"absent": "refuse"}, "2 combinations are missing"),
     ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
