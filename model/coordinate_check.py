@@ -49,10 +49,11 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 def is_of_any_depth(name: str) -> bool:
     """Return whether a size in the result of `sizes_after` can be compared between networks of different depth.
 
-    `name` is the key of the size: the name of a layer, or this name followed by `, changed`.
+    `name` is the key of the size. It is the name of a layer, or the name of a layer followed by ", changed"; the second
+    key is for the change of the layer's output since the start.
 
-    Two kinds of sizes depend on the number of layers, so the result is False for them: the output of a whole layer of
-    the stack, and every `, changed` size except the head's.
+    The result is False for the output of a whole layer of the stack. It is also False for a change, except the change
+    of the head. These sizes depend on the number of layers.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))

@@ -64,16 +64,17 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "files": [{"path": file.path, "sha256": file.sha256, "bytes": file.size} for file in examples.files],
         "size": len(examples.items),
         "labels": examples.labels,
-        "digests": [*map(digest, _without_short_lines(data.name, examples.items))],
+        "digests": [*map(digest, _as_duplicates_count(data.name, examples.items))],
         "parts": examples.parts,
         "notes": (*examples.notes, *notes_of_cut(data, examples)),
     }
 
 
-def _without_short_lines(data: str, items: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Return the examples; in running text, number each short line, so that it equals no other line.
+def _as_duplicates_count(data: str, items: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Return the examples in the form in which equal examples count as duplicates.
 
-    Short lines, such as blank lines and names of speakers, occur in every split of a text.
+    In running text, each short line gets its number, so that no two short lines are equal: short lines, such as blank
+    lines and names of speakers, occur in every split of a text.
     """
     if data != "language_modelling":
         return items

@@ -64,8 +64,8 @@ def run_comparison(
         progress: how progress is shown.
 
     Raises:
-        ConfigError: a budget or the optimum is not valid. Budgets in seconds that are longer than the shortest search
-            are known only after the searches.
+        ConfigError: a budget or the optimum is not valid. If a budget in seconds is longer than the shortest search,
+            the error is raised after all searches.
         Stopped: a signal stopped the comparison; finished searches are saved.
     """
     refuse_unknown_progress(progress)

@@ -18,9 +18,9 @@ _BUDGET = ("trials", "minutes", "stop_without_gain", "target")
 
 
 def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
-    """Return `config` with the limits of `frozen`.
+    """Return `config` with the limits of `frozen`, because the limits of a search never change.
 
-    If `config` has other limits than `frozen`, the limits of `config` become `limits_after` of the result.
+    If `config` has different limits, the result has them as `limits_after`.
     """
     own, given = frozen.study.limits, config.study.limits
     update = {"limits": own, "limits_after": None if given == own else given or {}}

@@ -55,10 +55,10 @@ def amount_text(amount: int | None, reached: float | None, full: int | None = No
 
 
 def to_amount(amount: int | None, reached: float | None) -> str:
-    """Return a short text about an amount of training, such as ` to 9`, to be appended in a table.
+    """Return a short text about an amount of training, such as ` to 9`, to be appended to a cell of a table.
 
-    If the training ended by itself, return the text of `amount_text`. If `amount` is None, the text is empty. The
-    arguments are those of `amount_text`.
+    If the training ended by itself before `amount`, return the longer text of `amount_text`, which says so. If `amount`
+    is None, the text is empty. Both arguments are as in `amount_text`.
     """
     is_short = amount is not None and reached is not None and reached < amount
     return amount_text(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"

@@ -24,9 +24,9 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     training split. If the search splits the data, subwords are learned from all examples.
 
     Raises:
-        DataError: the share of a side's texts that would be cut is above data.max_cut_share; or all texts of a side
-            have more than data.max_length tokens. The second check includes the test split. Instead of subwords, the
-            second check counts words between blanks.
+        DataError: the share of a side's texts that would be cut is above data.max_cut_share.
+        DataError: all texts of a side, also those of the test split, have more than data.max_length tokens. If the
+            tokens are subwords, the words between blanks are counted.
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()

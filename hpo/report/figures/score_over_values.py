@@ -26,7 +26,10 @@ _MAP = {"connectgaps": True, "contours_coloring": "heatmap", "hoverinfo": "none"
 
 @dataclass(frozen=True)
 class _Axis:
-    """A hyperparameter, and the positions of the trials that have it, by trial number."""
+    """An axis of a figure: a hyperparameter, and the position of each trial on the axis, by the trial's number.
+
+    Trials without the hyperparameter have no position.
+    """
 
     dimension: Dimension
     places: Mapping[int, Any]

@@ -110,7 +110,7 @@ def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledF
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
-            f"{folder}: you neither ran nor trust this study, and reading its pickled objective runs code; check "
-            f"the folder, then run `hpo reproduce {name} --trust`"
+            f"{folder}: you neither ran nor trust this study, and hpo would run code of the study to read its pickled "
+            f"objective; check the folder, then run `hpo reproduce {name} --trust`"
         )
     return pickled

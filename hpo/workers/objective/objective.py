@@ -348,7 +348,7 @@ class Objective:
 
     @property
     def owner(self) -> str:
-        """The name to put before an optional function in messages; see `ObjectivePath`."""
+        """The name of the objective's owner: in messages, it is the prefix of an optional function's name."""
         return ObjectivePath.of(self.path).owner
 
     def cost(self, config: Mapping[str, Any], number: int) -> float:
